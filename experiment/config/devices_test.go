@@ -57,6 +57,7 @@ func TestMistakesWithClassesOfDevices(t *testing.T) {
 		{boards + "devices: {names: {pi1: pi4, pi1: pi5}}\n", `config.yaml:2: not YAML: mapping key "pi1" already defined at [2:19]`},
 		{boards + "devices: {names: {pi1: {name: pi4}}}\n", `config.yaml:2: devices.names.pi1.class: a map stands where text is wanted`},
 		{boards + "devices: {names: {7: pi4, pi5: pi5}}\n", `config.yaml:2: devices.names[0]: device "7" starts with '7', want a letter: numbers are simulated clients`},
+		{"batch: 8\nfleet: [{name: pi4, batch: 16}]\ndevices: {names: {pi1: pi4}}\n", `config.yaml:3: devices.names.pi1: class pi4 gives the time of minibatches of 16 samples, and real devices have those of batch, 8 (set batch to 16, or measure the class with 8)`},
 		{boards + "devices: {names: pi1}\n", `config.yaml:2: devices.names: "pi1" stands where a list or a map is wanted`},
 		{"fleet: [{name: pi4}, {name: a, weight: 1}, {name: b}]\ndevices: {names: {pi1: pi4}}\n", `config.yaml:1: fleet[2].weight: is not set (more than 0 where others have a weight)`},
 	} {

@@ -286,18 +286,8 @@ func withOthers(err error, others ...string) error {
 // checkFleet asks package device whether it would take the clients' devices,
 // without reading the files that they name.
 func (c *Config) checkFleet() error {
-	var classes []string
-	for _, k := range c.Fleet {
-		classes = append(classes, k.Name)
-	}
-	for _, d := range c.Devices.Names {
-		switch at := "devices.names." + d.ID; {
-		case d.Class == "" || slices.Contains(classes, d.Class):
-		case len(classes) == 0:
-			return problem(at, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
-		default:
-			return problem(at, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
-		}
+	if err := c.checkClassesOfDevices(); err != nil {
+		return err
 	}
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
@@ -311,6 +301,27 @@ func (c *Config) checkFleet() error {
 		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps"}, "plans say when a battery is empty, and transfers that share the server's bandwidth take longer than planned (remove one of the two)")
 	case registry.NeedsOf(c.Select).Candidates:
 		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", round.Selections.NameOf(c.Select))
+	}
+	return nil
+}
+
+// checkClassesOfDevices holds the classes of real devices to the fleet.
+func (c *Config) checkClassesOfDevices() error {
+	var classes []string
+	for _, k := range c.Fleet {
+		classes = append(classes, k.Name)
+	}
+	for _, d := range c.Devices.Names {
+		at, i := "devices.names."+d.ID, slices.Index(classes, d.Class)
+		switch {
+		case d.Class == "":
+		case len(classes) == 0:
+			return problem(at, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
+		case i < 0:
+			return problem(at, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
+		case c.Batch > 0 && c.Fleet[i].Batch > 0 && c.Fleet[i].Batch != c.Batch:
+			return problem(at, []string{"fleet", "batch"}, "class %s gives the time of minibatches of %d samples, and real devices have those of batch, %d (set batch to %d, or measure the class with %d)", d.Class, c.Fleet[i].Batch, c.Batch, c.Fleet[i].Batch, c.Batch)
+		}
 	}
 	return nil
 }

@@ -183,6 +183,7 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 		k = *old
 	}
 	k.Weight, k.Vary, k.Overhead, k.StepCV = 0, device.Vary{}, device.Overhead{}, 0
+	k.Batch = 0 // the steps were those of the run's batch
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = device.Spells{} // the factors have it
 	}

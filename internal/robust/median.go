@@ -56,15 +56,18 @@ func MedianOf(values []float64, confidence float64) Estimate {
 // confidence.
 func deviations(confidence float64) float64 { return math.Sqrt2 * math.Erfinv(confidence) }
 
-// Condense is at most so many values, ascending, each the mean of as many neighbours among
-// the sorted ones: their mean is that of all, but for rounding.
+// Condense is at most so many values, ascending, each the mean of an equal share of the sorted
+// ones: a value at the edge of two shares counts in both, by its parts. Their mean is that of
+// all.
 func Condense(values []float64, most int) []float64 {
 	x := slices.Sorted(slices.Values(values))
-	out := make([]float64, min(most, len(x)))
+	n, shares := len(x), min(most, len(x))
+	out := make([]float64, shares)
 	for i := range out {
-		from, to := i*len(x)/len(out), (i+1)*len(x)/len(out)
-		for _, v := range x[from:to] {
-			out[i] += v / float64(to-from)
+		from, to := i*n, (i+1)*n // in parts of which each value has as many as there are shares
+		for k := from / shares; k*shares < to; k++ {
+			parts := min(to, (k+1)*shares) - max(from, k*shares)
+			out[i] += x[k] * float64(parts) / float64(n)
 		}
 	}
 	return out

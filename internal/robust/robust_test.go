@@ -83,10 +83,23 @@ func TestASlopeWithOutliers(t *testing.T) {
 }
 
 func TestCondense(t *testing.T) {
-	if got := Condense([]float64{9, 1, 2, 4, 3, 5, 6}, 3); !slices.Equal(got, []float64{1.5, 3.5, 20.0 / 3}) {
+	if got := Condense([]float64{9, 1, 2, 4, 3, 5, 6}, 3); !alike(got, []float64{(1 + 2 + 3./3) * 3 / 7, (3*2./3 + 4 + 5*2./3) * 3 / 7, (5./3 + 6 + 9) * 3 / 7}) {
 		t.Errorf("%v", got)
+	}
+	sum := 0.0
+	values := []float64{0.1, 7, 3, 3, 12, 0.5, 2, 8, 100, 5, 6}
+	for _, v := range Condense(values, 4) {
+		sum += v
+	}
+	if mean := 146.6 / 11; math.Abs(sum/4-mean) > 1e-12 {
+		t.Errorf("the mean of four for eleven is %g, want %g", sum/4, mean)
 	}
 	if got := Condense([]float64{2, 1}, 3); !slices.Equal(got, []float64{1, 2}) {
 		t.Errorf("%v", got)
 	}
+}
+
+// alike reports whether values are the same but for rounding.
+func alike(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) < 1e-12 })
 }

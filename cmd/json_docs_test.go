@@ -14,23 +14,6 @@ import (
 
 // The keys that docs/watching.md names for a command are those that it prints.
 func TestDocumentedJSON(t *testing.T) {
-	page, err := os.ReadFile("../docs/watching.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := func(command string) []string {
-		for line := range strings.Lines(string(page)) {
-			if cells := strings.Split(line, "|"); len(cells) > 2 && strings.TrimSpace(cells[1]) == "`"+command+"`" {
-				var keys []string
-				for _, m := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(cells[2], -1) {
-					keys = append(keys, m[1])
-				}
-				return keys
-			}
-		}
-		t.Fatalf("%s has no line", command)
-		return nil
-	}
 	r := &recorder{summary: folder.Summary{Version: "v"}}
 	dir := filepath.Join(t.TempDir(), "run")
 	var said bytes.Buffer
@@ -43,11 +26,30 @@ func TestDocumentedJSON(t *testing.T) {
 		"version":       {"version", "--json"},
 		"verify":        {"verify", dir, "--json"},
 	} {
-		documented := row(command)
+		documented := documentedKeys(t, command)
 		for key := range jsonOf(t, r, args...) {
 			if !slices.Contains(documented, key) {
 				t.Errorf("%s: %s is not documented (%v)", command, key, documented)
 			}
 		}
 	}
+}
+
+// documentedKeys are those that docs/watching.md names for a command.
+func documentedKeys(t *testing.T, command string) (keys []string) {
+	t.Helper()
+	page, err := os.ReadFile("../docs/watching.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 && strings.TrimSpace(cells[1]) == "`"+command+"`" {
+			for _, m := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(cells[2], -1) {
+				keys = append(keys, m[1])
+			}
+			return keys
+		}
+	}
+	t.Fatalf("%s has no line", command)
+	return nil
 }

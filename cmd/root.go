@@ -77,7 +77,7 @@ local SGD steps decays by a schedule.`,
   fedpace run --set task=femnist --set schedule.k=error --dry-run
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(),
+	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), fitCommand(),
 		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"),
 		manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))

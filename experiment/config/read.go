@@ -173,7 +173,14 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	if o.Single && n.Kind == tree.Scalar {
 		n = &tree.Node{Where: n.Where, Kind: tree.List, Items: []*tree.Node{n}}
 	}
-	if n.Kind != tree.List {
+	var keys []string
+	switch {
+	case o.Keyed && n.Kind == tree.Map:
+		pair := registry.Options(v.Type().Elem()) // of an id and what it has
+		keys, n = n.Keys, n.Pairs(pair[0].Key, pair[1].Key)
+	case o.Keyed && n.Kind != tree.List:
+		return n.Instead(path, "a list or a map")
+	case n.Kind != tree.List:
 		return n.Instead(path, "a list")
 	}
 	element := *o
@@ -181,6 +188,9 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
 		at := fmt.Sprintf("%s[%d]", path, i)
+		if keys != nil {
+			at = join(path, keys[i])
+		}
 		if v.Index(i).Kind() == reflect.Struct {
 			r.begin(v.Index(i), item.Where, at, "")
 		}

@@ -245,3 +245,25 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 	}
 	return entries, nil
 }
+
+// ModelParams is how many parameters a safetensors file of float32 holds, by its length.
+func ModelParams(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)
+	}
+	length := binary.LittleEndian.Uint64(head[:])
+	if length > uint64(info.Size()-8) || (info.Size()-8-int64(length))%4 != 0 {
+		return 0, fmt.Errorf("%s: it is not a model of float32: a header of %d bytes in %d", path, length, info.Size())
+	}
+	return int((info.Size() - 8 - int64(length)) / 4), nil
+}

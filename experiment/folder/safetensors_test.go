@@ -222,3 +222,31 @@ func FuzzModel(f *testing.F) {
 		}
 	})
 }
+
+// The length of a file says how many parameters it holds.
+func TestModelParams(t *testing.T) {
+	tensors, params := smallModel()
+	whole := encoded(t, tensors, params, nil)
+	for name, of := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"whole":     {whole, ""},
+		"torn":      {whole[:7], "it is not a model: unexpected EOF"},
+		"in a word": {whole[:len(whole)-1], "it is not a model of float32"},
+		"longer":    {file(strings.Repeat(" ", 40), 8)[:30], "a header of 40 bytes in 30"},
+		"huge":      {bytes.Repeat([]byte{255}, 64), "it is not a model of float32"},
+	} {
+		path := filepath.Join(t.TempDir(), "model.safetensors")
+		if err := os.WriteFile(path, of.file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		n, err := ModelParams(path)
+		if of.want == "" && (n != len(params) || err != nil) || of.want != "" && (err == nil || !strings.Contains(err.Error(), of.want)) {
+			t.Errorf("%s: %d parameters, %v", name, n, err)
+		}
+	}
+	if _, err := ModelParams(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -17,6 +17,7 @@ internal/tasks:
 internal/registry:
 internal/bitset:
 internal/human: time
+internal/robust:
 internal/statistics: gonum.org/v1/gonum/...
 internal/vector:
 internal/atomicfile: os
@@ -104,6 +105,8 @@ experiment/problem: internal/human internal/registry actors actors/data actors/d
 	google.golang.org/protobuf/proto
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
+experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/robust internal/statistics
+	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
 experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile

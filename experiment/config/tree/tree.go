@@ -223,6 +223,20 @@ func PlaceOf(places map[string]string, path string) string {
 	return ""
 }
 
+// Pairs is a map as the list of structs that it stands for: in each the key is the value
+// of one option, and its value that of another.
+func (n *Node) Pairs(key, value string) *Node {
+	out := &Node{Where: n.Where, Kind: List}
+	for _, k := range n.Keys {
+		v := n.Fields[k]
+		item := &Node{Where: v.Where, Kind: Map}
+		item.Set(key, &Node{Where: v.Where, Kind: Scalar, Text: k, IsText: true})
+		item.Set(value, v)
+		out.Items = append(out.Items, item)
+	}
+	return out
+}
+
 // Scalar is the text of a node that must hold one value.
 func (n *Node) Scalar(want string) (string, error) {
 	switch n.Kind {

@@ -1,0 +1,64 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/fit"
+	"fedpace/internal/atomicfile"
+)
+
+func fitCommand() *cobra.Command {
+	var options fit.Options
+	var out string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "fit DIR",
+		Short: "Turn a run's real devices into classes of devices",
+		Long: `Turn the real devices of a run into classes of devices, with which simulated clients
+take as long as the devices did. The run may be complete or interrupted.
+
+Without --out the classes are printed as a configuration file: fleet and devices.names.
+Give the file behind the run's own configuration. Each device gets a class of its own,
+or with --pool the devices that have one class in devices.names get one together.
+
+The file says how sure each number is, which tasks were left out, and how long the run's
+own tasks and rounds take with these classes.`,
+		Example: `  fedpace fit runs/exp --out fleet.yaml
+  fedpace run --config exp.yaml --config fleet.yaml --dry-run
+  fedpace fit runs/exp --pool --json | jq .check`,
+		Args:              runFolder,
+		ValidArgsFunction: cli.OneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := fit.Of(args[0], options)
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error {
+				_, err := w.Write(f.YAML())
+				return err
+			}
+			if out != "" {
+				if err := atomicfile.Write(out, write); err != nil {
+					return fmt.Errorf("--out: %w", err)
+				}
+				write = func(w io.Writer) error {
+					if err := f.Write(w); err != nil {
+						return err
+					}
+					_, err := fmt.Fprintf(w, "\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n", out, out)
+					return err
+				}
+			}
+			return cli.Print(c, asJSON, f, write)
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "`FILE` to write the classes to")
+	c.Flags().BoolVar(&options.Pool, "pool", false, "one class for all devices of a class in devices.names")
+	cli.JSONFlag(c, &asJSON, "what was found of each device, and how well it fits")
+	cli.Complete(c, "out", cli.FilesOf("yaml", "yml"))
+	return c
+}

@@ -1,0 +1,130 @@
+package fit
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"fedpace/actors/device"
+	"fedpace/coordinator/closing"
+)
+
+// Check says how long the run's own tasks take simulated clients of the classes, over draws
+// of the fleet's seed.
+type Check struct {
+	Draws int `json:"draws"`
+
+	// All tasks that the classes were fitted to.
+	TaskSeconds       float64 `json:"task_seconds"`        // as they were measured
+	FittedTaskSeconds float64 `json:"fitted_task_seconds"` // mean over the draws
+
+	// Rounds in which all devices' tasks count, where a round closes with its last task. 0
+	// rounds: there are none.
+	Rounds             int     `json:"rounds"`
+	RoundSeconds       float64 `json:"round_seconds"`
+	FittedRoundSeconds float64 `json:"fitted_round_seconds"`
+	Within             int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+}
+
+// What a check costs at most: as many draws as make so many durations, within limits.
+const (
+	mostDurations = 500_000
+	leastDraws    = 50
+	mostDraws     = 1000
+	eachSeed      = 25 // draws of what varies by task, for one of what is each client's own
+)
+
+// check plays the tasks of the run with the classes.
+func (f *Fit) check(r *record) (*Check, error) {
+	rounds := f.comparable(r)
+	tasks := 0
+	for i := range r.devices {
+		tasks += len(r.devices[i].tasks.Kept)
+	}
+	for i := range rounds {
+		tasks += len(rounds[i].tasks)
+	}
+	draws := min(max(mostDurations/tasks, leastDraws), mostDraws)
+	c := &Check{Draws: draws, Rounds: len(rounds)}
+	for i := range r.devices {
+		for _, x := range r.devices[i].tasks.Kept {
+			c.TaskSeconds += x.seconds()
+		}
+	}
+	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
+	var fleet *device.Fleet
+	for draw := range draws {
+		if draw%eachSeed == 0 {
+			of := f.config
+			of.Seed = uint64(draw)
+			var err error
+			if fleet, err = of.NewFleet(); err != nil {
+				return nil, err
+			}
+			fleet.SetDevices(r.first)
+		}
+		takes, err := f.play(fleet, r, rounds, uint64(draw), drawn)
+		if err != nil {
+			return nil, err
+		}
+		c.FittedTaskSeconds += takes / float64(draws)
+	}
+	for i, list := range drawn {
+		c.RoundSeconds += rounds[i].took
+		c.FittedRoundSeconds += stat.Mean(list, nil)
+		slices.Sort(list)
+		low, high := stat.Quantile((1-confidence)/2, stat.Empirical, list, nil), stat.Quantile((1+confidence)/2, stat.Empirical, list, nil)
+		if low <= rounds[i].took && rounds[i].took <= high {
+			c.Within++
+		}
+	}
+	return c, nil
+}
+
+// play is one draw: the seconds of all tasks, and in drawn those of each round.
+func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all float64, err error) {
+	takes := func(x *task) (float64, error) {
+		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, 0)
+		if !f.LinksMeasured { // transfers take what they took
+			return x.download + float64(d.Compute)/1e9 + x.upload, err
+		}
+		return float64(d.Total()) / 1e9, err
+	}
+	for i := range r.devices {
+		for _, x := range r.devices[i].tasks.Kept {
+			seconds, err := takes(&x)
+			if err != nil {
+				return 0, err
+			}
+			all += seconds
+		}
+	}
+	for i := range rounds {
+		longest := rounds[i].others
+		for _, x := range rounds[i].tasks {
+			seconds, err := takes(&x)
+			if err != nil {
+				return 0, err
+			}
+			longest = max(longest, seconds)
+		}
+		drawn[i] = append(drawn[i], longest)
+	}
+	return all, nil
+}
+
+// comparable lists the rounds that can be compared.
+func (f *Fit) comparable(r *record) (list []span) {
+	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
+		return nil
+	}
+	for _, s := range r.kept.Kept {
+		if s.whole && len(s.tasks) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// seconds is how long the task took.
+func (x *task) seconds() float64 { return x.download + x.compute + x.upload }

@@ -1,0 +1,242 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"fedpace/actors/device"
+	"fedpace/experiment/config"
+	"fedpace/internal/human"
+	"fedpace/internal/robust"
+)
+
+// Options say how classes are made.
+type Options struct {
+	// Pool makes one class of the devices that have one class in the run. Otherwise every
+	// device gets a class of its own.
+	Pool bool
+}
+
+// Fit is a run's real devices as classes.
+type Fit struct {
+	Run            string   `json:"run"` // its folder
+	Rounds         int      `json:"rounds"`
+	ModelMegabits  float64  `json:"model_megabits"`
+	UpdateMegabits float64  `json:"update_megabits"`
+	LinksMeasured  bool     `json:"links_measured"` // false: devices.link is modelled, so the run says nothing of them
+	Devices        []Device `json:"devices"`
+	Check          *Check   `json:"check"`           // nil: no device was fitted
+	SimulatedClass string   `json:"simulated_class"` // that stands for simulated clients which had none; empty: none is needed
+
+	config config.Config // of the run, with the classes
+}
+
+// Device is what was found of one device. Of a device without tasks that say how fast it
+// is there is nothing but what was left out; it keeps the class that it has.
+type Device struct {
+	ID    string  `json:"id"`
+	Class string  `json:"class"` // in the result; empty: none
+	Tasks int     `json:"tasks"` // that its times are from
+	Of    int     `json:"of"`    // so many that were measured
+	Left  LeftOut `json:"left_out"`
+
+	DownloadMbps    robust.Estimate `json:"download_mbps"` // 0: not measured
+	UploadMbps      robust.Estimate `json:"upload_mbps"`
+	SecondsPerStep  robust.Estimate `json:"seconds_per_step"`
+	ComputeOverhead robust.Estimate `json:"compute_overhead_seconds"`
+	StepCV          float64         `json:"step_cv"`
+
+	law law
+}
+
+// Of fits classes to the run in a folder.
+func Of(dir string, o Options) (*Fit, error) {
+	r, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fit{
+		Run: dir, Rounds: r.rounds, ModelMegabits: float64(r.bits.Down) / 1e6, UpdateMegabits: float64(r.bits.Up) / 1e6,
+		LinksMeasured: r.config.Devices.Link != config.ModelledLink,
+	}
+	for i := range r.devices {
+		f.Devices = append(f.Devices, f.device(r, &r.devices[i]))
+	}
+	if !slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Tasks > 0 }) {
+		return nil, fmt.Errorf("%s: no device has done two tasks whose times are known, so there is nothing to fit", dir)
+	}
+	f.config = r.config
+	f.fleet(r, o)
+	if err := f.config.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint(o))
+	}
+	if f.Check, err = f.check(r); err != nil {
+		return nil, err
+	}
+	if n := len(f.YAML()); n > config.MaxFile {
+		return nil, fmt.Errorf("%s: the classes are %d bytes, and a configuration has at most %d%s", dir, n, config.MaxFile, f.hint(o))
+	}
+	return f, nil
+}
+
+// hint is what may help where there are too many classes.
+func (f *Fit) hint(o Options) string {
+	if o.Pool {
+		return ""
+	}
+	return " (--pool makes one class of the devices of each class in devices.names)"
+}
+
+// device estimates one device's law.
+func (f *Fit) device(r *record, h *history) Device {
+	tasks := h.tasks.Kept
+	d := Device{ID: h.ID, Class: h.Class, Tasks: len(tasks), Of: h.all, Left: h.left}
+	if d.Tasks == 0 {
+		return d
+	}
+	var known device.Overhead
+	if k := classOf(&r.config, h.Class); k != nil {
+		known = k.Overhead
+	}
+	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
+	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = d.law.download.typical, d.law.up.typical, d.law.compute.typical
+	d.ComputeOverhead, d.StepCV = d.law.atNoSteps, d.law.cv
+	return d
+}
+
+// classOf is a class of a configuration's fleet; nil: it has none of the name.
+func classOf(c *config.Config, name string) *device.Class {
+	if i := slices.IndexFunc(c.Fleet, func(k device.Class) bool { return k.Name == name }); i >= 0 {
+		return &c.Fleet[i]
+	}
+	return nil
+}
+
+// fleet puts the classes into the configuration. Simulated clients keep the classes that
+// they have, by weight; where they had none, a class without anything of its own stands for
+// them.
+func (f *Fit) fleet(r *record, o Options) {
+	before := &r.config
+	weighted := slices.ContainsFunc(before.Fleet, func(k device.Class) bool { return k.Weight > 0 })
+	var fleet []device.Class
+	for _, k := range before.Fleet {
+		if k.Weight > 0 || r.first > 0 && !weighted {
+			k.Weight = cmp.Or(k.Weight, 1)
+			fleet = append(fleet, k)
+		}
+	}
+	if r.first > 0 && len(before.Fleet) == 0 {
+		for f.SimulatedClass = "simulated"; slices.Contains(before.Devices.IDs(), f.SimulatedClass); {
+			f.SimulatedClass += "-clients"
+		}
+		fleet = []device.Class{{Name: f.SimulatedClass, Weight: 1}}
+	}
+	place := func(name string) int {
+		return slices.IndexFunc(fleet, func(k device.Class) bool { return k.Name == name })
+	}
+	for i := range f.Devices {
+		d, former := &f.Devices[i], before.Devices.Names[i].Class
+		pooled := o.Pool && former != ""
+		if d.Tasks == 0 || pooled && slices.ContainsFunc(f.Devices[:i], func(x Device) bool { return x.Tasks > 0 && x.Class == former }) {
+			continue
+		}
+		members := []Device{*d}
+		if pooled {
+			for j := i + 1; j < len(f.Devices); j++ {
+				if x := &f.Devices[j]; x.Tasks > 0 && x.Class == former {
+					members = append(members, *x)
+				}
+			}
+		} else {
+			for d.Class = d.ID; place(d.Class) >= 0 || o.Pool && classOf(before, d.Class) != nil; {
+				d.Class += "-fitted"
+			}
+		}
+		k := f.class(before, former, members)
+		if k.Name = d.Class; place(k.Name) < 0 {
+			fleet = append(fleet, k)
+		} else { // simulated clients have it, too
+			k.Weight = fleet[place(k.Name)].Weight
+			fleet[place(k.Name)] = k
+		}
+	}
+	for _, d := range f.Devices {
+		if place(d.Class) < 0 && d.Class != "" { // nothing is known that is newer
+			fleet = append(fleet, *classOf(before, d.Class))
+		}
+	}
+	names := slices.Clone(before.Devices.Names)
+	for i := range names {
+		names[i].Class = f.Devices[i].Class
+	}
+	f.config.Fleet, f.config.Devices.Names = fleet, names
+}
+
+// class makes the class of some devices, from what the class that they have gives besides
+// their times. Several devices keep their own speeds: a client of the class draws one.
+func (f *Fit) class(before *config.Config, former string, members []Device) device.Class {
+	var k device.Class
+	if old := classOf(before, former); old != nil {
+		k = *old
+	}
+	k.Weight, k.Vary, k.Overhead, k.StepCV = 0, device.Vary{}, device.Overhead{}, 0
+	k.Batch = 0 // the steps were those of the run's batch
+	if k.Slowdown != nil || before.Slowdown != nil {
+		k.Slowdown = device.Spells{} // the factors have it
+	}
+	of := func(of func(*law) float64) []float64 {
+		list := make([]float64, len(members))
+		for i := range members {
+			list[i] = of(&members[i].law)
+		}
+		return list
+	}
+	pool := func(of func(*law) *phase) (own device.Distribution, factors []float64) {
+		var values []float64
+		for i := range members {
+			p := of(&members[i].law)
+			values, factors = append(values, short(p.typical.Value)), append(factors, p.factors...)
+		}
+		if slices.Sort(values); len(values) > 1 {
+			return device.Empirical{Values: values}, factors
+		}
+		return device.Constant{Value: values[0]}, factors
+	}
+	middle := func(values []float64) float64 { return short(robust.Median(values)) }
+	var factors []float64
+	k.SecondsPerStep, factors = pool(func(l *law) *phase { return &l.compute })
+	k.Vary.Compute = vary(factors, false)
+	k.StepCV = middle(of(func(l *law) float64 { return l.cv }))
+	k.Overhead.Compute = middle(of(func(l *law) float64 { return l.overhead.Compute }))
+	if f.LinksMeasured {
+		k.Links = device.Links{}
+		k.DownloadMbps, factors = pool(func(l *law) *phase { return &l.download })
+		k.Vary.Download = vary(factors, true)
+		k.UploadMbps, factors = pool(func(l *law) *phase { return &l.up })
+		k.Vary.Upload = vary(factors, true)
+		k.Overhead.Download = middle(of(func(l *law) float64 { return l.overhead.Download }))
+		k.Overhead.Upload = middle(of(func(l *law) float64 { return l.overhead.Upload }))
+	}
+	return k
+}
+
+// Config is the run's configuration with the classes in its fleet.
+func (f *Fit) Config() config.Config { return f.config }
+
+// short is a number with five digits, as it is written.
+func short(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return x
+	}
+	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	if err != nil {
+		panic("fit: a number is not one: " + err.Error())
+	}
+	return v
+}
+
+// counted is a number of things.
+func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, what)) }

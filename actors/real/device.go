@@ -352,3 +352,26 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	w.done++
 	return nil
 }
+
+// Samples is how many samples the device has; false: only a run says.
+func (w *Device) Samples() (int, bool) {
+	if w.set == nil {
+		return 0, false
+	}
+	return w.set.Samples(w.client), true
+}
+
+// ErrNoSamplesYet says that a trainer cannot be tried before a run says what the
+// device's samples are.
+var ErrNoSamplesYet = errors.New("only a run says what the samples are")
+
+// TryTrainer starts the device's trainer and returns its model's name.
+func (w *Device) TryTrainer(ctx context.Context) (string, error) {
+	if w.set == nil && w.config.Data != TrainerData {
+		return "", ErrNoSamplesYet
+	}
+	if err := w.start(ctx); err != nil {
+		return "", err
+	}
+	return w.program.Model().String(), nil
+}

@@ -71,6 +71,7 @@ bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.c
 actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
 actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate time
+actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/measure coordinator/round simclock time
 
@@ -111,7 +112,7 @@ experiment/study/...: internal/tasks actors/device actors/data/federated actors/
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/learn actors/real bus bus/natsconn experiment/calibrate internal/tasks internal/names os/... syscall time
+cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names

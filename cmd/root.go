@@ -78,7 +78,7 @@ local SGD steps decays by a schedule.`,
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
 	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(),
-		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"),
+		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), calibrateCommand(),
 		manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))
 	return root

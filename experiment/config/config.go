@@ -268,12 +268,27 @@ func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUplo
 
 // Devices says how real devices take part in a run.
 type Devices struct {
-	Names           []string `key:"names" is:"null" help:"real devices that take part, by the ids of fedpace actor; []: none"`
+	Names           []Device `key:"names" is:"null,keyed" help:"real devices that take part, by the ids of fedpace actor, or each of them with its class, {pi1: pi4, ...}; []: none"`
 	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others"`
 	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
 	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
-	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by network.download_mbps and upload_mbps"`
+	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
+}
+
+// Device is a real device of a run.
+type Device struct {
+	ID    string `key:"id" is:"short" help:"its id"`
+	Class string `key:"class" is:"null" help:"the class in fleet by which its times are foretold; null: none is known"`
+}
+
+// IDs are the ids of the devices, in their order.
+func (d *Devices) IDs() []string {
+	list := make([]string, len(d.Names))
+	for i := range list {
+		list[i] = d.Names[i].ID
+	}
+	return list
 }
 
 // Words of Devices.
@@ -414,9 +429,13 @@ func (c *Config) HasOwnBatches() bool {
 
 // devices are the clients' devices as package device takes them.
 func (c *Config) devices() device.Config {
-	return device.Config{
+	d := device.Config{
 		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation,
 	}
+	for _, of := range c.Devices.Names {
+		d.Devices = append(d.Devices, of.Class)
+	}
+	return d
 }
 
 // NewFleet makes the clients' devices and reads the files that the configuration

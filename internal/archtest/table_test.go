@@ -129,6 +129,7 @@ examples/regression: os
 # Tests alone.
 actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
 internal/testport: net syscall
+internal/throttle: net time
 internal/testseed: os pgregory.net/rapid
 `
 

@@ -135,7 +135,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if len(f.devices) == 0 {
-		f.devices = loaded.Devices.Names
+		f.devices = loaded.Devices.IDs()
 	}
 	if f.listen == "" && f.server.URL == "" {
 		if f.listen = loaded.NATS.Listen; loaded.NATS.URL != config.Embedded && loaded.NATS.URL != config.None {
@@ -194,7 +194,7 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibrate.Measured
 
 // writeMeasured writes a table of the devices' links.
 func writeMeasured(w io.Writer, all []calibrate.Measured) error {
-	const row = "%-16s %14s  %-26s  %-26s\n"
+	const row = "%-16s %14s  %-26s  %s\n"
 	var b strings.Builder
 	fmt.Fprintf(&b, row, "device", "round trip", "download", "upload")
 	link := func(l *calibrate.Link) string {

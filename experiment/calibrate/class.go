@@ -143,11 +143,16 @@ func (r *Result) remarks(w io.Writer) {
 }
 
 func (l *Link) remark(say func(string, ...any), name string) {
-	noisy := ""
-	if l.Noisy {
-		noisy = "; noisy: another measurement may come out otherwise"
+	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, l.Mbps.text("Mbit/s"), l.Overhead.times(1e3).text("ms"), 100*l.Scatter,
+		noisy(l.Noisy, "; noisy: another measurement may come out otherwise"))
+}
+
+// noisy is a remark on what is noisy, "" on what is not.
+func noisy(is bool, remark string) string {
+	if is {
+		return remark
 	}
-	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, l.Mbps.text("Mbit/s"), l.Overhead.times(1e3).text("ms"), 100*l.Scatter, noisy)
+	return ""
 }
 
 // subject is what was trained, for people.
@@ -190,7 +195,7 @@ func (r *Result) Write(w io.Writer) error {
 			if c.PaperSeconds > 0 {
 				paper, std = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds), fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
 			}
-			line := fmt.Sprintf(row, c.subject(), c.Batch, c.SecondsPerStep.times(1e3).text("ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std)
+			line := fmt.Sprintf(row, c.subject(), c.Batch, c.SecondsPerStep.times(1e3).text("ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std+noisy(c.Noisy, " noisy"))
 			b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}
 	}
@@ -200,7 +205,7 @@ func (r *Result) Write(w io.Writer) error {
 			name string
 			*Link
 		}{{"download", &n.Download}, {"upload", &n.Upload}} {
-			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%\n", l.name, l.Mbps.text("Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter)
+			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n", l.name, l.Mbps.text("Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter, noisy(l.Noisy, "; noisy"))
 		}
 	}
 	m := &r.Machine

@@ -38,7 +38,8 @@ type Compute struct {
 }
 
 const (
-	// longTask is how long the tasks of many steps are to take, and how many they may have.
+	// longTask is how long the tasks of many steps are to take, or a tenth of the time
+	// there is, and how many they may have.
 	longTask  = 0.2 // s
 	leastLong = 4
 	mostLong  = 4096
@@ -76,6 +77,9 @@ func MeasureCompute(ctx context.Context, of *Subject, seconds float64, say func(
 		if err != nil {
 			return 0, err
 		}
+		if task.Task == 1 && u.Samples < uint64(of.Batch()) {
+			say(fmt.Sprintf("%s: the device has %d samples, and a minibatch is all of them.", of.Name, u.Samples))
+		}
 		if math.IsNaN(u.FirstStepLoss) {
 			return 0, fmt.Errorf("calibrate: %s: its steps do not stay finite", of.Name)
 		}
@@ -92,7 +96,8 @@ func MeasureCompute(ctx context.Context, of *Subject, seconds float64, say func(
 // measureSteps measures tasks of one step and of many in turns. run does a task of so many
 // steps and returns how long that took.
 func measureSteps(seconds float64, say func(string), what string, run func(steps int) (float64, error)) (c Compute, err error) {
-	if c.Steps, err = chooseSteps(run); err != nil {
+	length := min(longTask, seconds/10)
+	if c.Steps, err = chooseSteps(length, run); err != nil {
 		return c, err
 	}
 	one, long := Group{Size: 1}, Group{Size: float64(c.Steps)}
@@ -106,7 +111,7 @@ func measureSteps(seconds float64, say func(string), what string, run func(steps
 		c.Seconds += a + b
 		return err
 	}
-	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(seconds, 1) {
+	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(seconds, 5*length) {
 		if err := round(); err != nil {
 			return c, err
 		}
@@ -128,9 +133,9 @@ func measureSteps(seconds float64, say func(string), what string, run func(steps
 	return c, nil
 }
 
-// chooseSteps finds how many steps a long task is to have. The shortest of three times
+// chooseSteps finds how many steps a task of such a length has. The shortest of three times
 // counts: whatever else runs makes them longer.
-func chooseSteps(run func(steps int) (float64, error)) (int, error) {
+func chooseSteps(length float64, run func(steps int) (float64, error)) (int, error) {
 	for steps := 1; ; steps *= 2 {
 		took := math.Inf(1)
 		for range 3 {
@@ -138,12 +143,12 @@ func chooseSteps(run func(steps int) (float64, error)) (int, error) {
 			if err != nil {
 				return 0, err
 			}
-			if took = min(took, t); took < longTask/4 {
+			if took = min(took, t); took < length/4 {
 				break
 			}
 		}
-		if took >= longTask/4 || steps >= mostLong {
-			return min(max(int(math.Ceil(longTask/took*float64(steps))), leastLong), mostLong), nil
+		if took >= length/4 || steps >= mostLong {
+			return min(max(int(math.Ceil(length/took*float64(steps))), leastLong), mostLong), nil
 		}
 	}
 }

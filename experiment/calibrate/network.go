@@ -13,7 +13,7 @@ import (
 // NetworkConfig is a device that measures its link.
 type NetworkConfig struct {
 	ID     string
-	Run    string // under which its coordinator calibrates
+	Run    string // under which its coordinator calibrates; empty: that calls
 	Notice func(string)
 	Begin  func(bus.Phase) // is told what is measured; may be nil
 }

@@ -9,10 +9,8 @@ import (
 	"fedpace/internal/keyed"
 )
 
-const (
-	randomSamples = 512 // of the one client
-	sparseWords   = 12  // of a bag of words
-)
+// sparseWords is how many words a bag of words has.
+const sparseWords = 12
 
 // randomSet is a set of one client with random samples, made once: a step copies them as
 // it would copy those of a data set.
@@ -21,8 +19,9 @@ type randomSet struct {
 	samples []learn.Batch // of one sample each
 }
 
-func newRandomSet(of learn.Samples) *randomSet {
-	s := &randomSet{info: federated.Info{Name: "random samples", Synthetic: true, Digest: "random", Samples: of}, samples: make([]learn.Batch, randomSamples)}
+// newRandomSet makes so many samples.
+func newRandomSet(of learn.Samples, n int) *randomSet {
+	s := &randomSet{info: federated.Info{Name: "random samples", Synthetic: true, Digest: "random", Samples: of}, samples: make([]learn.Batch, n)}
 	r := keyed.New(1, keyed.Weights)
 	for i := range s.samples {
 		fill(&s.samples[i], of, r)

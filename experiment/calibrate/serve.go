@@ -277,7 +277,7 @@ func (d *station) once(ctx context.Context, model int) (x Transfer, err error) {
 		if err := d.gateway.SendTask(0, d.task); err != nil {
 			return x, err
 		}
-		waiting, stop := context.WithTimeout(ctx, resend)
+		waiting, stop := context.WithTimeout(ctx, min(resend, d.config.Silence))
 		u, err := d.answer(waiting)
 		stop()
 		switch {

@@ -31,12 +31,16 @@ type Subject struct {
 // samples are made.
 type Own = real.Config
 
+// leastSamples is how many random samples a device has: as many as those of a client, and
+// never fewer than a minibatch.
+const leastSamples = 256
+
 // device is the device that does the subject's tasks.
 func (s *Subject) device(notice func(string)) real.Config {
 	c := s.own
 	c.Notice = notice
 	if s.random != nil {
-		c.Set = newRandomSet(*s.random)
+		c.Set = newRandomSet(*s.random, max(leastSamples, s.Batch()))
 	}
 	return c
 }

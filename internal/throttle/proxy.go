@@ -119,14 +119,16 @@ type parcel struct {
 	at    time.Time
 }
 
-// carry copies from one end to the other until one of them closes or ctx ends.
+// carry copies from one end to the other until one of them closes or ctx ends. When a
+// segment arrives follows from when it was read and from what was sent before, so a busy
+// machine makes the link no slower.
 func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Duration) {
 	parcels := make(chan parcel, queued)
 	var arriving sync.WaitGroup
 	arriving.Go(func() {
 		for x := range parcels {
 			if !until(ctx, x.at) {
-				continue // ctx has ended: the rest is dropped
+				continue // the rest is dropped
 			}
 			if _, err := to.Write(x.bytes); err != nil {
 				_ = from.Close() // which ends the reading
@@ -137,13 +139,9 @@ func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Durati
 		b := make([]byte, segment)
 		n, err := from.Read(b)
 		if n > 0 {
-			at := l.send(n)
 			select {
-			case parcels <- parcel{b[:n], at.Add(latency)}:
+			case parcels <- parcel{b[:n], l.send(n).Add(latency)}:
 			case <-ctx.Done():
-			}
-			if !until(ctx, at) { // a link takes no more than it carries
-				break
 			}
 		}
 		if err != nil {

@@ -37,6 +37,7 @@ type calibrationServer struct {
 	keys    string
 	server  cli.Connection
 	serve   calibrate.ServeConfig
+	pause   float64
 	json    bool
 	quiet   bool
 }
@@ -69,20 +70,18 @@ steps without being told more. Else --devices names the devices, and a model of
 	f.server.Add(c)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
+	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
+	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which a device rests before a transfer, as it does in a run while it computes: a connection that was idle starts slowly again")
 	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
-	cli.JSONFlag(c, &f.json, "what each device's transfers came to")
+	cli.JSONFlag(c, &f.json, "measured, a list of what each device's transfers came to")
 	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	return c
 }
 
-// calibrationPause is the rest before a transfer, in which a connection's windows shrink
-// as in a run: more than the 0.2 s after which Linux counts one as idle on a short link.
-const calibrationPause = 500 * time.Millisecond
-
 func (f *calibrationServer) do(c *cobra.Command) error {
 	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 	defer show.Close()
-	f.serve.Notice, f.serve.Pause = show.Notice, calibrationPause
+	f.serve.Notice, f.serve.Pause = show.Notice, time.Duration(f.pause*float64(time.Second))
 	if err := f.prepare(c.Context()); err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	if err != nil && len(measured) == 0 {
 		return err
 	}
-	return errors.Join(err, cli.Print(c, f.json, measured, func(w io.Writer) error { return writeMeasured(w, measured) }))
+	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
 }
 
 func (f *calibrationServer) check(c *cobra.Command) error {
@@ -106,6 +105,8 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 		return errors.New("--nats and --listen: want one of them")
 	case f.server.URL == "" && f.listen == "":
 		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
+	case !(f.pause >= 0 && f.pause <= 3600):
+		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
 	case !(f.serve.Seconds >= 0.01 && f.serve.Seconds <= 86400):
 		return fmt.Errorf("--seconds %g: want 0.01 to 86400", f.serve.Seconds)
 	}

@@ -94,7 +94,8 @@ metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web gi
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
-experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/keyed internal/names internal/tasks time
+experiment/calibrate: internal/human internal/keyed internal/names internal/tasks actors actors/data/federated actors/external actors/learn actors/real
+	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
@@ -112,7 +113,7 @@ experiment/study/...: internal/tasks actors/device actors/data/federated actors/
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate internal/tasks internal/names os/... syscall time
+cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
@@ -129,6 +130,7 @@ examples/regression: os
 # Tests alone.
 actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
 internal/testport: net syscall
+internal/throttle: net time
 internal/testseed: os pgregory.net/rapid
 `
 

@@ -120,7 +120,7 @@ cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 bench/internal/process: os/... syscall
-bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
+bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

@@ -119,6 +119,7 @@ cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
+internal/throttle: net time
 bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
@@ -130,7 +131,6 @@ examples/regression: os
 # Tests alone.
 actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
 internal/testport: net syscall
-internal/throttle: net time
 internal/testseed: os pgregory.net/rapid
 `
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
@@ -31,7 +30,7 @@ func calibrateCommand() *cobra.Command {
 
 // calibrationServer is what a command line asks of the coordinator's end.
 type calibrationServer struct {
-	config  string
+	config  []string
 	devices []string
 	listen  string
 	keys    string
@@ -63,7 +62,7 @@ steps without being told more. Else --devices names the devices, and a model of
 		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
 	}
 	s := c.Flags()
-	s.StringVar(&f.config, "config", "", "the run for which the devices are measured, a YAML `FILE`")
+	s.StringArrayVar(&f.config, "config", nil, "the run for which the devices are measured: a YAML `FILE`, later ones over earlier ones")
 	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
 	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
@@ -128,10 +127,10 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 
 // prepare takes what the flags do not say from the run's configuration, and its model.
 func (f *calibrationServer) prepare(ctx context.Context) (err error) {
-	if f.config == "" {
+	if len(f.config) == 0 {
 		return nil
 	}
-	loaded, err := config.Load(f.config, nil)
+	loaded, err := config.LoadFiles(f.config, nil)
 	if err != nil {
 		return err
 	}
@@ -155,8 +154,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.Params, w.Spec = uint32(p.Model.Params()), p.Learning().Spec()
-	f.serve.Welcome = proto.CloneOf(w)
+	f.serve.Welcome = calibrate.Announce(w, p.Learning().Spec(), p.Model.Params())
 	return nil
 }
 

@@ -30,15 +30,16 @@ func CheckName(name string) error {
 }
 
 // WriteClass writes the result as a configuration whose clients are all of this class: a
-// file for fedpace run --config, or a class to be copied into another's fleet. Where
-// several sizes of minibatches were measured, each has a class of its own.
+// file for fedpace run --config, alone or behind others, or a class to be copied into
+// another's fleet. Where several sizes of minibatches were measured, each has a class of
+// its own.
 func (r *Result) WriteClass(w io.Writer) error {
 	if err := CheckName(r.Name); err != nil {
 		return err
 	}
 	var b strings.Builder
 	r.remarks(&b)
-	if len(r.Compute) > 0 {
+	if len(r.Compute) > 0 && r.Compute[0].Task != tasks.Custom {
 		fmt.Fprintf(&b, "task: %s\n", r.Compute[0].Task)
 	}
 	b.WriteString("fleet:\n")

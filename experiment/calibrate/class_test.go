@@ -120,6 +120,11 @@ func TestPartsOfACalibration(t *testing.T) {
 	if c, text := load(t, r); c.Fleet[0].SecondsPerStep != nil || c.Fleet[0].Overhead.Compute != 0 || c.Fleet[0].DownloadMbps == nil {
 		t.Errorf("%+v of\n%s", c.Fleet, text)
 	}
+	r = sample()
+	r.Compute[0].Task = tasks.Custom // whatever is run with it: the demonstration's here
+	if c, text := load(t, r); c.Task != config.TaskFEMNIST || c.Fleet[0].Batch != 32 || strings.Contains(text, "task:") || !strings.Contains(text, "Compute: mlp:784,200,200,62,") {
+		t.Errorf("%+v of\n%s", c.Fleet, text)
+	}
 	r.Name = "a b"
 	if err := r.WriteClass(os.Stderr); err == nil {
 		t.Error("a name with a space is taken")

@@ -20,10 +20,11 @@ import (
 
 // calibration is what a command line asks to be measured.
 type calibration struct {
-	task, model, config string
-	batches             []int
-	own                 calibrate.Own
-	seconds             float64
+	task, model string
+	config      []string
+	batches     []int
+	own         calibrate.Own
+	seconds     float64
 
 	connection Connection
 	id, run    string
@@ -51,8 +52,8 @@ runs "fedpace calibrate serve": it says which model its runs have, so that this
 command needs no other word about it.
 
 With --out the device is written as a class that the simulator reads: run --config
-FILE gives every client this speed, or copy the class into another configuration's
-fleet. --seconds 600 shows what heat does to it.`,
+FILE, behind the run's own file if it has one, gives every client this speed, or
+copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
@@ -69,7 +70,8 @@ fleet. --seconds 600 shows what heat does to it.`,
 	s := c.Flags()
 	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
 	s.StringVar(&f.model, "model", "", "measure this model, in the words that the dry run (fedpace run --dry-run) prints, such as mlp:4,16,3")
-	s.StringVar(&f.config, "config", "", "measure what the devices of a run with this configuration, a YAML `FILE`, would do")
+	s.StringArrayVar(&f.config, "config", nil, "measure what the devices of a run with this configuration would do: a YAML `FILE`, later ones over earlier ones")
+	Complete(c, "config", FilesOf("yaml", "yml"))
 	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch; several, with commas between them, are measured one after the other (default as the run has, 32 for --model)")
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
 	addOwn(c, &f.own)
@@ -100,8 +102,8 @@ const (
 
 func (f *calibration) check(c *cobra.Command) error {
 	named := 0
-	for _, word := range []string{f.task, f.model, f.config} {
-		if word != "" {
+	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
+		if given {
 			named++
 		}
 	}
@@ -211,9 +213,9 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 		s, err = calibrate.OfTask(tasks.Task(f.task), f.own)
 	case f.model != "":
 		s, err = calibrate.OfModel(f.model, modelBatch, f.own)
-	case f.config != "":
+	case len(f.config) > 0:
 		var c config.Config
-		if c, err = config.Load(f.config, nil); err == nil {
+		if c, err = config.LoadFiles(f.config, nil); err == nil {
 			s, err = calibrate.OfConfig(&c, f.own)
 		}
 	case welcome.GetSpec().GetModel() != "":

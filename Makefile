@@ -1,6 +1,8 @@
 # What a release is made of. Everything else is the go command's.
 
 PLATFORMS = linux-amd64 linux-arm64 linux-armv7 darwin-arm64 windows-amd64
+BOARDS = $(filter linux-%,$(PLATFORMS))
+VERSION := $(shell git describe --always --tags --dirty 2>/dev/null || echo development)
 
 .PHONY: build dist examples check clean
 
@@ -10,8 +12,9 @@ build:
 
 # Static binaries of all platforms in dist/, with their checksums, manual pages and
 # completion scripts. fedpace-device is for real devices: arm64 for a Raspberry Pi
-# with a 64-bit system, armv7 for one with a 32-bit system.
-dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%)
+# with a 64-bit system, armv7 for one with a 32-bit system. The archives have what
+# installs it as a service.
+dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARDS:%=dist/fedpace-device-$(VERSION)-%.tar.gz)
 	go run ./cmd/fedpace man dist/man
 	mkdir -p dist/completion
 	for shell in bash zsh fish powershell; do go run ./cmd/fedpace completion $$shell > dist/completion/fedpace.$$shell || exit 1; done
@@ -26,6 +29,15 @@ endef
 
 dist/fedpace-device-%:
 	$(call binary,fedpace-device,$*)
+
+# The archive unpacks into a folder of its own, whoever makes it.
+dist/fedpace-device-$(VERSION)-%.tar.gz: dist/fedpace-device-%
+	rm -rf dist/board-$* && mkdir -p dist/board-$*/fedpace-device
+	cp deploy/device/install.sh deploy/device/README.txt deploy/device/fedpace-actor@.service LICENSE dist/board-$*/fedpace-device
+	cp $< dist/board-$*/fedpace-device/fedpace-device
+	chmod -R u=rwX,go=rX dist/board-$*
+	tar -C dist/board-$* --owner=0 --group=0 --numeric-owner --sort=name -czf $@ fedpace-device
+	rm -r dist/board-$*
 
 dist/fedpace-%:
 	$(call binary,fedpace,$*)

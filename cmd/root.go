@@ -78,8 +78,8 @@ local SGD steps decays by a schedule.`,
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
 	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), fitCommand(),
-		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"),
-		manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
+		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
+		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }

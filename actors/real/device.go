@@ -22,9 +22,11 @@ import (
 
 // Config is a real device.
 type Config struct {
-	ID    string
-	Run   string // to join; empty: any that calls
-	Data  string // path, or "synthetic"
+	ID   string
+	Run  string // to join; empty: any that calls
+	Data string // path, or "synthetic"
+	// Set is the device's samples in the place of Data, which Close closes; nil: Data says.
+	Set   federated.Set
 	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
 	Once  bool   // end with the first run
 	// Trainer is the command of the program that takes the local steps of runs that have
@@ -48,7 +50,14 @@ func Open(c Config) (*Device, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
-	w := &Device{config: c}
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		return nil, err
+	}
+	w := &Device{config: c, kernel: kernel, set: c.Set}
+	if c.Set != nil {
+		return w, nil
+	}
 	if c.Data == TrainerData && c.Trainer == "" {
 		return nil, errors.New("data: trainer is for samples that a trainer brings, and there is none")
 	}
@@ -64,9 +73,6 @@ func Open(c Config) (*Device, error) {
 // over.
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
-	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
-		return err
-	}
 	samples := 0
 	if w.set != nil {
 		samples = w.set.Samples(w.client)
@@ -124,6 +130,7 @@ type Device struct {
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
+	model   learn.ModelInfo   // that the trainer is for
 	program *external.Program // that takes the steps; nil: it is not started
 	problem string            // what the trainer was made for
 	done    int
@@ -224,14 +231,14 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 	return federated.Adopt(w.set, schema)
 }
 
-// prepare makes the trainer for a run: its model, and synthetic data like its
-// simulated clients'.
-func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
-	welcome := t.Welcome
+// Prepare makes the trainer for a run: its model, and synthetic data like its
+// simulated clients'. A welcome without a model is for that of the device's external
+// trainer, whatever it is.
+func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) (err error) {
 	spec := welcome.Spec
-	switch w.config.Data {
-	case TrainerData: // whose set comes with the program
-	case SyntheticData:
+	switch {
+	case w.config.Set != nil, w.config.Data == TrainerData: // whose set comes with the program
+	case w.config.Data == SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
 		if w.made != wanted {
 			if err := w.Close(); err != nil {
@@ -251,27 +258,27 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
-	model, err := w.model(t)
+	model, err := w.modelOf(ctx, spec.Model)
 	if err != nil {
-		return fmt.Errorf("run %s: %w", t.Run, err)
+		return fmt.Errorf("run %s: %w", run, err)
 	}
-	if model.Params() != int(welcome.Params) {
-		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", t.Run, model, model.Params(), welcome.Params)
+	if spec.Model != "" && model.Params() != int(welcome.Params) {
+		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", run, model, model.Params(), welcome.Params)
 	}
 	algorithm, err := aggregate.Algorithms.Decode(spec.Algorithm)
 	if err != nil {
-		return fmt.Errorf("run %s: %w", t.Run, err)
+		return fmt.Errorf("run %s: %w", run, err)
 	}
 	var optimizer learn.Optimizer
 	if spec.Local != "" {
 		if optimizer, err = learn.Optimizers.Decode(spec.Local); err != nil {
-			return fmt.Errorf("run %s: %w", t.Run, err)
+			return fmt.Errorf("run %s: %w", run, err)
 		}
 	}
 	if err := w.closeTrainer(false); err != nil {
 		return err
 	}
-	w.problem = wanted
+	w.problem, w.model = wanted, model
 	w.trainer, err = actors.NewTrainer(actors.Problem{
 		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm, Optimizer: optimizer, Kernel: w.kernel,
 		Trainer: w.program,
@@ -279,10 +286,10 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	return err
 }
 
-// model is the run's: of this program, or of the trainer, which is started for it.
-func (w *Device) model(t *gateway.DeviceTask) (learn.ModelInfo, error) {
-	name := t.Welcome.Spec.Model
-	if !external.Is(name) {
+// modelOf is the model of this name: of this program, or of the trainer, which is
+// started for it.
+func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, error) {
+	if name != "" && !external.Is(name) {
 		if w.config.Data == TrainerData {
 			return nil, fmt.Errorf("it learns %s without a trainer, which alone has this device's samples", name)
 		}
@@ -294,11 +301,14 @@ func (w *Device) model(t *gateway.DeviceTask) (learn.ModelInfo, error) {
 	for {
 		old := w.program != nil
 		if !old {
-			if err := w.start(t.Context); err != nil {
+			if err := w.start(ctx); err != nil {
 				return nil, err
 			}
 		}
 		model := w.program.Model()
+		if name == "" {
+			return model, nil
+		}
 		err := external.Differ(name, model.String())
 		if err == nil || !old {
 			return model, err
@@ -336,28 +346,84 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
-	if err := w.prepare(t); err != nil { // once a run, and no part of its steps
+	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
 		return err
 	}
-	started := time.Now()
-	model, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
-		Task: t.Task.Task, Client: w.client, LocalSteps: int(t.Task.LocalSteps), StepsDone: int64(t.Task.StepsDone), Rate: t.Task.LearningRate,
-	})
-	var diverged *actors.Diverged
-	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
-		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task.Task, diverged.Cause))
-		model, loss, err = []float32{float32(math.NaN())}, math.NaN(), nil
-	}
+	update, err := w.Compute(ctx, params, t.Task)
 	if err != nil {
 		return err
 	}
-	update := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
-		Task: t.Task.Task, TaskDigest: t.Task.Digest, DownloadNs: download.Nanoseconds(), ComputeNs: time.Since(started).Nanoseconds(),
-		FirstStepLoss: loss, Samples: uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples)),
-	}}
+	update.DownloadNs = download.Nanoseconds()
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
 	w.done++
 	return nil
+}
+
+// Samples is how many samples the device has; false: only a run says.
+func (w *Device) Samples() (int, bool) {
+	if w.set == nil {
+		return 0, false
+	}
+	return w.set.Samples(w.client), true
+}
+
+// ErrNoSamplesYet says that a trainer cannot be tried before a run says what the
+// device's samples are.
+var ErrNoSamplesYet = errors.New("only a run says what the samples are")
+
+// TryTrainer starts the device's trainer and returns its model's name.
+func (w *Device) TryTrainer(ctx context.Context) (string, error) {
+	if w.set == nil && w.config.Data != TrainerData {
+		return "", ErrNoSamplesYet
+	}
+	if err := w.start(ctx); err != nil {
+		return "", err
+	}
+	return w.program.Model().String(), nil
+}
+
+// Compute takes a task's local steps from a model and measures how long that takes. The
+// update's loss is NaN where they do not stay finite.
+func (w *Device) Compute(ctx context.Context, params []float32, t *bus.Task) (*bus.DeviceUpdate, error) {
+	started := time.Now()
+	model, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
+		Task: t.Task, Client: w.client, LocalSteps: int(t.LocalSteps), StepsDone: int64(t.StepsDone), Rate: t.LearningRate,
+	})
+	var diverged *actors.Diverged
+	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
+		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
+		model, loss, err = []float32{float32(math.NaN())}, math.NaN(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
+		Task: t.Task, TaskDigest: t.Digest, ComputeNs: time.Since(started).Nanoseconds(),
+		FirstStepLoss: loss, Samples: uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples)),
+	}}, nil
+}
+
+// Model is the model of the run that the device is prepared for.
+func (w *Device) Model() learn.ModelInfo { return w.model }
+
+// Arithmetic names what takes the local steps of that run: the instructions of this
+// program's kernel, or the class of the external trainer.
+func (w *Device) Arithmetic() string {
+	if external.Is(w.model.String()) {
+		return w.program.Class
+	}
+	return w.kernel.Instructions()
+}
+
+// Initial makes a model of that run to begin with.
+func (w *Device) Initial(ctx context.Context, seed uint64) ([]float32, error) {
+	if external.Is(w.model.String()) {
+		model, err := w.program.Initial(ctx, seed)
+		return model, errors.Join(err, w.program.Rest()) // the process of which the trainer has no need
+	}
+	params := make([]float32, w.model.Params())
+	w.model.(learn.Model).Init(params, seed)
+	return params, nil
 }

@@ -23,25 +23,46 @@ func InboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
 
-// InboxOf is the prefix that credentials allow; "" if they do not limit it.
-func InboxOf(creds []byte) (string, error) {
+// Holder is whom credentials are of.
+type Holder struct {
+	Role    Role
+	ID      string
+	Expires time.Time // zero: never
+	inbox   string
+}
+
+// ReadHolder reads of credentials whom they are of. It checks neither who signed them
+// nor whether they are revoked, which a server does.
+func ReadHolder(creds []byte) (Holder, error) {
 	token, err := jwt.ParseDecoratedJWT(creds)
 	if err != nil {
-		return "", err
+		return Holder{}, err
 	}
 	c, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return "", err
+		return Holder{}, err
 	}
-	if exp := c.Expires; exp != 0 && exp < time.Now().Unix() {
-		return "", errors.New("they have expired")
+	role, id, _ := strings.Cut(c.Name, " ")
+	h := Holder{Role: Role(role), ID: id}
+	if c.Expires != 0 {
+		h.Expires = time.Unix(c.Expires, 0)
 	}
 	for _, s := range c.Sub.Allow {
 		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
-			return prefix, nil
+			h.inbox = prefix
+			break
 		}
 	}
-	return "", nil
+	return h, nil
+}
+
+// InboxOf is the prefix that credentials allow; "" if they do not limit it.
+func InboxOf(creds []byte) (string, error) {
+	h, err := ReadHolder(creds)
+	if err == nil && !h.Expires.IsZero() && h.Expires.Before(time.Now()) {
+		err = errors.New("they have expired")
+	}
+	return h.inbox, err
 }
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"

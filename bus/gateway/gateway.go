@@ -24,6 +24,8 @@ type Config struct {
 	// Check says why a whole update of the right task and shape cannot count;
 	// nil: it can. It is called on one goroutine for each device.
 	Check func(*bus.DeviceUpdate) error
+	// Params is how many values a task's update has; nil: as many as the welcome's model.
+	Params func(*bus.Task) int
 	// Protocol is the least version of the protocol that devices must speak.
 	Protocol uint32
 	// Calls is the pause between two calls to devices that have not joined; 0 is
@@ -168,8 +170,11 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Seal(); err != nil {
 		return err
 	}
-	x := g.devices[device]
-	x.expect(t)
+	x, params := g.devices[device], int(g.config.Welcome.Params)
+	if g.config.Params != nil {
+		params = g.config.Params(t)
+	}
+	x.expect(t, params)
 	if err := g.publish(x, t); err != nil {
 		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
 	}

@@ -53,6 +53,7 @@ type peer struct {
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
 	digest []byte // of the task
+	params int    // values of its update
 	done   bool   // accepted or refused
 	reason string // of its refusal
 	chunks uint32
@@ -92,10 +93,11 @@ func (x *peer) unsubscribe() {
 }
 
 // expect opens a task; one that is open stays as it is.
-func (x *peer) expect(t *bus.Task) {
+func (x *peer) expect(t *bus.Task, params int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.task != t.Task {
+		x.params = params
 		x.task, x.digest, x.done, x.reason, x.next, x.values = t.Task, t.Digest, false, "", 0, nil
 	}
 }
@@ -251,7 +253,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		return refuse(ReasonInvalid, fault.Error())
 	}
 	x.heard = time.Now()
-	params := int(x.welcome.Params)
+	params := x.params
 	switch {
 	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)

@@ -13,9 +13,10 @@ func rootCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   name,
 		Short: "A real device of federated learning",
-		Long: `fedpace-device takes part in the runs of fedpace as a real device, and measures
-how long the device takes for a minibatch.`,
+		Long: `fedpace-device takes part in the runs of fedpace as a real device, checks whether
+this machine can be one, and measures how long it takes for a minibatch.`,
 		Example: `  fedpace-device actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
+  fedpace-device doctor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   fedpace-device calibrate --task femnist`,
-	}, cli.ActorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
+	}, cli.ActorCommand(name), cli.DoctorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
 }

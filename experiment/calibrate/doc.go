@@ -1,5 +1,15 @@
-// Package calibrate measures how long one minibatch of a task takes this machine,
-// as Table 2 of the paper does on a Raspberry Pi.
+// Package calibrate measures a device so that a class of simulated clients predicts it:
+// how long a local step takes and what a task takes besides, how fast models come and
+// updates go, how much all of that scatters, and the memory and the power that it takes.
 //
-// It needs neither a server nor a run, so that a small device can measure itself.
+// Both parts are measured with the code that a run uses. Local steps are those of a
+// [real.Device] on the model and the samples of a [Subject]. Transfers are tasks of a run
+// that does nothing else: [Serve] is the coordinator's end, [Network] the device's. The
+// messages are those of any run, and a device needs no further right.
+//
+// One time says little. A [Line] is fitted to the times of tasks of two sizes, such as
+// those of one step and of many, or of two models: its slope is the time of a step or of a
+// bit, and where it begins is what every task takes besides. Medians stand for times, with
+// 95 % intervals; an effort goes on until these are narrow enough, or says that they are
+// not. [Result.WriteClass] writes what comes of it.
 package calibrate

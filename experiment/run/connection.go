@@ -51,6 +51,27 @@ func (c *Connection) Reach(ctx context.Context, notice func(string)) error {
 	return nil
 }
 
+// Embedded starts a server in this process. It listens on an address, where it asks for
+// credentials, unless that is empty.
+func (c *Connection) Embedded(ctx context.Context, listen string) (_ *embedded.Server, err error) {
+	s := embedded.Config{Listen: listen}
+	if listen != "" {
+		keys := c.Keys
+		if keys == "" {
+			if keys, err = KeysFolder(); err != nil {
+				return nil, err
+			}
+		}
+		if s.Authority, err = auth.New(keys); err != nil {
+			return nil, err
+		}
+		if s.TLS, err = c.TLS.Server(); err != nil {
+			return nil, err
+		}
+	}
+	return embedded.Start(ctx, s)
+}
+
 // startLocal starts an engine for a run of the same process that only finds out how
 // long something takes: on a server of its own, if the run has one, with a host of its
 // own.
@@ -103,26 +124,10 @@ func (e *engine) open(ctx context.Context) (err error) {
 		e.to = natsconn.Config{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Await: true}
 		return nil
 	}
-	c := embedded.Config{Listen: settings.Listen}
-	if e.external = settings.Listen != ""; !e.external {
-		if o.RemoteHosts {
-			return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
-		}
-	} else {
-		keys := o.NATS.Keys
-		if keys == "" {
-			if keys, err = KeysFolder(); err != nil {
-				return err
-			}
-		}
-		if c.Authority, err = auth.New(keys); err != nil {
-			return err
-		}
-		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
-			return err
-		}
+	if e.external = settings.Listen != ""; !e.external && o.RemoteHosts {
+		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
-	if e.embedded, err = embedded.Start(ctx, c); err != nil {
+	if e.embedded, err = o.NATS.Embedded(ctx, settings.Listen); err != nil {
 		return err
 	}
 	if at := e.embedded.URL(); at != "" {

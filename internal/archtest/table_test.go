@@ -73,6 +73,7 @@ bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.c
 actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn coordinator/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
 actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate time
+actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/measure coordinator/round simclock time
 
@@ -96,7 +97,8 @@ experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.o
 experiment/config/tree: github.com/goccy/go-yaml/...
 experiment/config: experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
-experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/keyed internal/names internal/tasks time
+experiment/calibrate: internal/human internal/keyed internal/names internal/tasks actors actors/data/federated actors/external actors/learn actors/real
+	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
@@ -116,14 +118,15 @@ experiment/study/...: internal/tasks actors/device actors/data/federated actors/
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/learn actors/real bus bus/natsconn experiment/calibrate internal/tasks internal/names os/... syscall time
+cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
+internal/throttle: net time
 bench/internal/process: os/... syscall
-bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
+bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

@@ -67,15 +67,18 @@ with Ctrl-C or SIGTERM at any time.`,
 	}
 	s := c.Flags()
 	connection.Add(c)
-	s.StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
-	s.StringVar(&device.Data, "data", real.SyntheticData, "path of this device's data, synthetic, or trainer: the trainer's own")
-	s.StringVar(&device.Trainer, "trainer", "", "`COMMAND` of a program that takes the local steps of runs that have one, such as 'python3 my_model.py'")
-	s.StringArrayVar(&device.Map, "map", nil, MapHelp+"; what it does not say is as in the run")
-	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
 	s.BoolVar(&quiet, "quiet", false, "say nothing")
 	return c
+}
+
+// addDevice gives a command the flags that say which device this is, and of what.
+func addDevice(c *cobra.Command, device *real.Config) {
+	c.Flags().StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	device.Data = real.SyntheticData
+	addOwn(c, device)
 }
 
 // actor works until it is stopped, which is its ordinary end. A server that is

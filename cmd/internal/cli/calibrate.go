@@ -1,112 +1,263 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/real"
+	"fedpace/bus"
+	"fedpace/bus/natsconn"
 	"fedpace/experiment/calibrate"
+	"fedpace/experiment/config"
+	"fedpace/internal/names"
 	"fedpace/internal/tasks"
 )
+
+// calibration is what a command line asks to be measured.
+type calibration struct {
+	task, model string
+	config      []string
+	batches     []int
+	own         calibrate.Own
+	seconds     float64
+
+	connection Connection
+	id, run    string
+
+	name, out   string
+	json, quiet bool
+}
 
 // CalibrateCommand is the command that measures a device, of the program of this
 // name.
 func CalibrateCommand(program string) *cobra.Command {
-	var task, model, name, out string
-	var steps, batch int
+	var f calibration
 	c := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure how long this device takes for a minibatch",
-		Long: `Measure how long this device takes for a minibatch of each task, as the paper's
-Table 2 does on a Raspberry Pi: mean and standard deviation of 100 steps of SGD,
-beside the paper's. --model measures a model of your own on random samples; a dry
-run (fedpace run --dry-run) prints it in this form. With --out the measured task is written as a class of devices
-that the simulator reads: run --config FILE gives every client this speed, or copy
-the class into another configuration's fleet.`,
+		Short: "Measure how fast this device computes, and its link",
+		Long: `Measure how long this device takes for its part in a run: a local step and what a
+task takes besides, and with --nats how fast models come and updates go. Both are
+done by the code that a run uses, again and again, until medians have narrow 95 %
+intervals. It also says how much memory that takes and, where the board tells,
+how much power.
+
+Without --nats the paper's four tasks are measured, beside its Table 2, or what
+--task, --model, --config or --trainer names. With --nats the coordinator's machine
+runs "fedpace calibrate serve": it says which model its runs have, so that this
+command needs no other word about it.
+
+With --out the device is written as a class that the simulator reads: run --config
+FILE, behind the run's own file if it has one, gives every client this speed, or
+copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
-  ` + program + ` calibrate --model mlp:4,16,3 --batch 8
+  ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
+  ` + program + ` calibrate --model mlp:4,16,3 --batch 8,32,128
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch {
-			case out != "" && task == "" && model == "":
-				return Usage(c, errors.New("--out needs --task or --model: a class of devices is of one"))
-			case task != "" && model != "":
-				return Usage(c, errors.New("--task and --model: want one of them"))
-			case batch < 1 || batch > maxBatch:
-				return Usage(c, fmt.Errorf("--batch %d: want 1 to %d", batch, maxBatch))
+			if err := f.check(c); err != nil {
+				return Usage(c, err)
 			}
-			if steps < 2 || steps > calibrate.MaxCalibration {
-				return Usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, calibrate.MaxCalibration))
-			}
-			if err := new(calibrate.Calibration).WriteClass(io.Discard, name); err != nil {
-				return Usage(c, fmt.Errorf("--name: %w", err))
-			}
-			if model != "" {
-				return calibrateModel(c, model, batch, steps, name, out)
-			}
-			var measured []tasks.Task
-			known := ""
-			for _, p := range tasks.Paper() {
-				known += " " + string(p.Task)
-				if task == "" || task == string(p.Task) {
-					measured = append(measured, p.Task)
-				}
-			}
-			if len(measured) == 0 {
-				return Usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
-			}
-			return calibrateTasks(c, measured, steps, name, out)
+			return f.do(c)
 		},
 	}
 	s := c.Flags()
-	s.StringVar(&task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
-	s.StringVar(&model, "model", "", "measure this model in the place of the tasks', such as mlp:4,16,3")
-	s.IntVar(&batch, "batch", 32, "samples of a minibatch of --model")
-	s.IntVar(&steps, "steps", 100, "minibatches to measure")
-	s.StringVar(&name, "name", "device", "name of the class")
-	s.StringVar(&out, "out", "", "`FILE` to write the class to")
+	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
+	s.StringVar(&f.model, "model", "", "measure this model, in the words that the dry run (fedpace run --dry-run) prints, such as mlp:4,16,3")
+	s.StringArrayVar(&f.config, "config", nil, "measure what the devices of a run with this configuration would do: a YAML `FILE`, later ones over earlier ones")
+	Complete(c, "config", FilesOf("yaml", "yml"))
+	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch; several, with commas between them, are measured one after the other (default as the run has, 32 for --model)")
+	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
+	addOwn(c, &f.own)
+	f.connection.Add(c)
+	s.StringVar(&f.id, "client", "", "id of this device, with --nats")
+	s.StringVar(&f.run, "run", calibrate.Run, "name under which the coordinator calibrates, with --nats")
+	s.StringVar(&f.name, "name", "device", "name of the class")
+	s.StringVar(&f.out, "out", "", "`FILE` to write the class to")
+	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
+	JSONFlag(c, &f.json, "all that was measured")
 	return c
 }
 
-// maxBatch bounds --batch.
-const maxBatch = 100_000
+// addOwn gives a command the flags of what a device brings itself.
+func addOwn(c *cobra.Command, own *real.Config) {
+	s := c.Flags()
+	s.StringVar(&own.Trainer, "trainer", "", "`COMMAND` of a program that takes the local steps of runs that have one, such as 'python3 my_model.py'")
+	s.StringArrayVar(&own.Map, "map", nil, MapHelp+"; what it does not say is as in the run")
+	s.StringVar(&own.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
+	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer: the trainer's own")
+}
 
-func calibrateModel(c *cobra.Command, model string, batch, steps int, name, out string) error {
-	measured, err := calibrate.Model(c.Context(), model, batch, steps)
+// Bounds of the flags.
+const (
+	maxBatch   = 100_000
+	maxSeconds = 86400
+)
+
+func (f *calibration) check(c *cobra.Command) error {
+	named := 0
+	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
+		if given {
+			named++
+		}
+	}
+	for _, batch := range f.batches {
+		if batch < 1 || batch > maxBatch {
+			return fmt.Errorf("--batch %d: want 1 to %d", batch, maxBatch)
+		}
+	}
+	switch {
+	case named > 1:
+		return errors.New("--task, --model and --config: want one of them")
+	case f.out != "" && named == 0 && f.own.Trainer == "" && f.connection.URL == "":
+		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
+	case !(f.seconds >= 0.01 && f.seconds <= maxSeconds):
+		return fmt.Errorf("--seconds %g: want 0.01 to %d", f.seconds, maxSeconds)
+	case f.connection.URL != "" && f.id == "":
+		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
+	}
+	if f.task != "" {
+		known := ""
+		for _, p := range tasks.Paper() {
+			known += " " + string(p.Task)
+		}
+		if _, ok := tasks.Task(f.task).Paper(); !ok {
+			return fmt.Errorf("--task %q: want one of%s", f.task, known)
+		}
+	}
+	if f.connection.URL != "" {
+		if err := names.CheckDevice(f.id); err != nil {
+			return fmt.Errorf("--client: %w", err)
+		}
+		if err := names.CheckToken("run", f.run); err != nil {
+			return fmt.Errorf("--run: %w", err)
+		}
+	}
+	if err := calibrate.CheckName(f.name); err != nil {
+		return fmt.Errorf("--name: %w", err)
+	}
+	return f.connection.Check(c)
+}
+
+// do measures, prints and writes.
+func (f *calibration) do(c *cobra.Command) error {
+	show := NewDisplay(c.ErrOrStderr(), f.quiet)
+	defer show.Close()
+	board := calibrate.ThisBoard()
+	meter := board.Meter()
+	r := calibrate.Result{Name: f.name, Date: time.Now().UTC(), Version: Version()}
+	var welcome *bus.Welcome
+	err := func() (err error) {
+		if f.connection.URL != "" {
+			if welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r); err != nil {
+				return err
+			}
+		}
+		subjects, err := f.subjects(welcome)
+		if err != nil {
+			return err
+		}
+		meter.Phase(bus.Compute)
+		for _, s := range subjects {
+			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))
+			measured, err := calibrate.MeasureCompute(c.Context(), s, f.seconds, show.Notice)
+			if err != nil {
+				return err
+			}
+			r.Compute = append(r.Compute, measured)
+		}
+		return nil
+	}()
+	source, watts := meter.Stop()
+	show.Close()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s, minibatches of %d: mean %.4g ms, deviation %.4g ms\ncompute.seconds_per_step: %.4g\n", model, batch, 1e3*measured.Mean, 1e3*measured.Std, measured.Mean)
-	return writeClass(&measured, name, out)
-}
-
-func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, out string) (err error) {
-	const row = "%-12s %12s %12s %12s %12s\n"
-	w := c.OutOrStdout()
-	fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation")
-	var last calibrate.Calibration
-	for _, task := range measured {
-		if last, err = calibrate.Calibrate(c.Context(), task, steps); err != nil {
-			return err
-		}
-		ms := func(seconds float64) string { return fmt.Sprintf("%.4g ms", 1e3*seconds) }
-		fmt.Fprintf(w, row, task, ms(last.Mean), ms(last.Std), ms(last.PaperMean), ms(last.PaperStd))
+	r.Machine = board.Machine()
+	r.Machine.PowerSource, r.Machine.Watts = source, watts
+	if err := f.write(&r); err != nil {
+		return err
 	}
-	return writeClass(&last, name, out)
+	return Print(c, f.json, &r, r.Write)
 }
 
-func writeClass(measured *calibrate.Calibration, name, out string) error {
-	if out == "" {
+// network measures the link, and returns what the coordinator says of its runs.
+func (f *calibration) network(ctx context.Context, notice func(string), phase func(bus.Phase), r *calibrate.Result) (*bus.Welcome, error) {
+	conn, err := natsconn.Connect(ctx, natsconn.Config{
+		URL: f.connection.URL, Creds: f.connection.Creds, TLS: f.connection.TLS,
+		Name: "device " + f.id, Notice: func(n bus.Notice) { notice(n.Text) }, Patience: -1, Await: true, // as a device in a run
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	n, welcome, err := calibrate.MeasureNetwork(ctx, conn, calibrate.NetworkConfig{ID: f.id, Run: f.run, Notice: notice, Begin: phase})
+	n.Server = conn.At()
+	r.Network = &n
+	return welcome, err
+}
+
+// subjects are what is to be computed: what the flags name, or else the model of the
+// coordinator's runs, or else, with no coordinator, the paper's tasks.
+func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject, err error) {
+	const modelBatch = 32 // unless --batch says otherwise
+	var s *calibrate.Subject
+	switch {
+	case f.task != "":
+		s, err = calibrate.OfTask(tasks.Task(f.task), f.own)
+	case f.model != "":
+		s, err = calibrate.OfModel(f.model, modelBatch, f.own)
+	case len(f.config) > 0:
+		var c config.Config
+		if c, err = config.LoadFiles(f.config, nil); err == nil {
+			s, err = calibrate.OfConfig(&c, f.own)
+		}
+	case welcome.GetSpec().GetModel() != "":
+		s, err = calibrate.OfRun(welcome, f.own)
+	case f.own.Trainer != "":
+		s, err = calibrate.OfTrainer(modelBatch, f.own)
+	case welcome != nil: // of a coordinator that named no model
+		return nil, nil
+	default:
+		for _, p := range tasks.Paper() {
+			one, err := calibrate.OfTask(p.Task, f.own)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, one)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		list = append(list, s)
+	}
+	if f.batches == nil {
+		return list, nil
+	}
+	var each []*calibrate.Subject
+	for _, s := range list {
+		for _, batch := range f.batches {
+			each = append(each, s.WithBatch(batch))
+		}
+	}
+	return each, nil
+}
+
+func (f *calibration) write(r *calibrate.Result) error {
+	if f.out == "" {
 		return nil
 	}
-	f, err := os.Create(out)
+	to, err := os.Create(f.out)
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return errors.Join(measured.WriteClass(f, name), f.Close())
+	return errors.Join(r.WriteClass(to), to.Close())
 }

@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsconn"
+)
+
+// How long a server may take to answer, and how many round trips are measured.
+const (
+	serverPatience = 10 * time.Second
+	roundTrips     = 5
+)
+
+// soon is how long before its end a certificate is worth a warning.
+const soon = 14 * 24 * time.Hour
+
+// credentials checks the file by which the device is let in.
+func credentials(_ context.Context, c *Config) []Finding {
+	path := c.Conn.Creds
+	if path == "" {
+		return nil
+	}
+	const enroll = "copy the file that fedpace enroll made for this device here"
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []Finding{failure("credentials", path+" does not exist", enroll)}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return []Finding{failure("credentials", err.Error(), "let the user that the device runs as read it")}
+	}
+	holder, err := auth.ReadHolder(b)
+	if err != nil {
+		return []Finding{failure("credentials", fmt.Sprintf("%s: %v", path, err), enroll)}
+	}
+	text := fmt.Sprintf("%s is of %s %s", path, holder.Role, holder.ID)
+	switch left := time.Until(holder.Expires); {
+	case holder.Role != auth.RoleDevice:
+		return []Finding{failure("credentials", text, "a device needs its own: fedpace enroll "+orName(c.Device.ID))}
+	case c.Device.ID != "" && holder.ID != c.Device.ID:
+		return []Finding{failure("credentials", text+", and this is "+c.Device.ID, "use --client "+holder.ID+", or the file of "+c.Device.ID)}
+	case !holder.Expires.IsZero() && left <= 0:
+		return []Finding{failure("credentials", text+", and has expired", "renew it: fedpace enroll --renew "+holder.ID)}
+	case !holder.Expires.IsZero() && left < soon:
+		return []Finding{warning("credentials", fmt.Sprintf("%s, until %s", text, holder.Expires.Format(time.DateOnly)), "renew it: fedpace enroll --renew "+holder.ID)}
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return []Finding{warning("credentials", fmt.Sprintf("%s; others on this machine can read it (mode %#o)", text, info.Mode().Perm()), "chmod 600 "+path)}
+	}
+	return []Finding{ok("credentials", text)}
+}
+
+func orName(id string) string {
+	if id == "" {
+		return "NAME"
+	}
+	return id
+}
+
+// server checks the way to the server, what it lets the device do, and who calls.
+func server(ctx context.Context, c *Config) (findings []Finding) {
+	if c.Conn.URL == "" {
+		return []Finding{warning("server", "not tried: no URL is given", "give --nats URL")}
+	}
+	if _, err := os.ReadFile(c.Conn.Creds); c.Conn.Creds != "" && err != nil {
+		return []Finding{warning("server", "not tried without credentials", "mend these first")}
+	}
+	connecting, stop := context.WithTimeout(ctx, serverPatience)
+	defer stop()
+	conn, err := natsconn.Connect(connecting, c.Conn)
+	if err != nil {
+		return []Finding{failure("server", err.Error(), "check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT")}
+	}
+	defer conn.Close()
+	n := conn.NATS()
+	trips := make([]time.Duration, roundTrips)
+	for i := range trips {
+		if trips[i], err = n.RTT(); err != nil {
+			return []Finding{failure("server", fmt.Sprintf("%s answers no ping: %v", conn.At(), err), "try again; look for a connection that breaks")}
+		}
+	}
+	slices.Sort(trips)
+	text := fmt.Sprintf("%s, NATS %s, round trip %v", conn.At(), n.ConnectedServerVersion(), trips[roundTrips/2].Round(10*time.Microsecond))
+	if most := n.MaxPayload(); most < bus.ChunkBytes {
+		findings = append(findings, warning("server", fmt.Sprintf("%s, takes messages of %d bytes", text, most), fmt.Sprintf("raise its max_payload to %d or more: an update travels in pieces of that size", 2*bus.ChunkBytes)))
+	} else {
+		findings = append(findings, ok("server", text))
+	}
+	findings = append(findings, certificate(conn))
+	if c.Device.ID == "" {
+		return append(findings, warning("permissions", "not tried: the device has no name", "give --client NAME"))
+	}
+	return append(findings, calls(ctx, c, conn)...)
+}
+
+// certificate checks how the connection is encrypted.
+func certificate(conn *natsconn.Conn) Finding {
+	state, err := conn.NATS().TLSConnectionState()
+	if err != nil || len(state.PeerCertificates) == 0 {
+		return warning("encryption", "none: who can read the network reads models and updates", "give the server a certificate and use a tls:// URL, unless the network is trusted")
+	}
+	leaf := state.PeerCertificates[0]
+	text := fmt.Sprintf("the server's certificate is valid until %s", leaf.NotAfter.Format(time.DateOnly))
+	if time.Until(leaf.NotAfter) < soon {
+		return warning("encryption", text, "renew it in time: devices cannot connect after that")
+	}
+	return ok("encryption", text)
+}
+
+// calls subscribes as the device does, and listens for runs that look for it.
+func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
+	listen := c.Listen
+	if listen == 0 {
+		listen = defaultListen
+	}
+	listening, stop := context.WithTimeout(ctx, listen)
+	defer stop()
+	var mu sync.Mutex // a last call may come as the listening ends
+	var runs []string
+	err := gateway.Calls(listening, conn, c.Device.ID, func(run string) {
+		mu.Lock()
+		defer mu.Unlock()
+		runs = append(runs, run)
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(runs)
+	switch {
+	case err != nil:
+		return []Finding{failure("permissions", err.Error(), "use credentials of this device: fedpace enroll "+c.Device.ID)}
+	case len(runs) == 0:
+		return []Finding{
+			ok("permissions", c.Device.ID+" may hear its tasks"),
+			ok("runs", fmt.Sprintf("none calls %s within %v: none names it in devices.names, or it takes part already", c.Device.ID, listen)),
+		}
+	}
+	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), ok("runs", "called by "+strings.Join(runs, ", "))}
+}

@@ -1,0 +1,208 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/bus"
+	"fedpace/bus/natsbus"
+	"fedpace/bus/natsconn"
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/calibrate"
+	"fedpace/experiment/config"
+	"fedpace/experiment/problem"
+	"fedpace/experiment/run"
+	"fedpace/internal/names"
+)
+
+// calibrateCommand is a device's command with the coordinator's end below it.
+func calibrateCommand() *cobra.Command {
+	c := cli.CalibrateCommand("fedpace")
+	c.AddCommand(calibrateServeCommand())
+	return c
+}
+
+// calibrationServer is what a command line asks of the coordinator's end.
+type calibrationServer struct {
+	config  []string
+	devices []string
+	listen  string
+	keys    string
+	server  cli.Connection
+	serve   calibrate.ServeConfig
+	pause   float64
+	json    bool
+	quiet   bool
+}
+
+func calibrateServeCommand() *cobra.Command {
+	var f calibrationServer
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Measure the links of devices that calibrate",
+		Long: `Measure the links of devices, from the machine on which their runs' coordinator
+will be and over the server that they will use: each device that starts "fedpace
+calibrate --nats" (or "fedpace-device calibrate") gets models and sends them back,
+as in a run, one device after the other. It ends when all of them are measured.
+
+With --config the devices, the server and the model are those of that run: its
+model's own size is among those that travel, and the devices measure its local
+steps without being told more. Else --devices names the devices, and a model of
+1 MB travels.`,
+		Example: `  fedpace calibrate serve --config exp.yaml
+  fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
+  fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
+	}
+	s := c.Flags()
+	s.StringArrayVar(&f.config, "config", nil, "the run for which the devices are measured: a YAML `FILE`, later ones over earlier ones")
+	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
+	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
+	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
+	f.server.Add(c)
+	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
+	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
+	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
+	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which a device rests before a transfer, as it does in a run while it computes: a connection that was idle starts slowly again")
+	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
+	cli.JSONFlag(c, &f.json, "measured, a list of what each device's transfers came to")
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	return c
+}
+
+func (f *calibrationServer) do(c *cobra.Command) error {
+	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	defer show.Close()
+	f.serve.Notice, f.serve.Pause = show.Notice, time.Duration(f.pause*float64(time.Second))
+	if err := f.prepare(c.Context()); err != nil {
+		return err
+	}
+	if err := f.check(c); err != nil {
+		return cli.Usage(c, err)
+	}
+	f.serve.Devices = f.devices
+	measured, err := f.measure(c.Context())
+	show.Close()
+	if err != nil && len(measured) == 0 {
+		return err
+	}
+	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
+}
+
+func (f *calibrationServer) check(c *cobra.Command) error {
+	switch {
+	case len(f.devices) == 0:
+		return errors.New("--devices is missing: the ids of the devices that calibrate (or --config with devices.names)")
+	case f.server.URL != "" && c.Flags().Changed("listen"):
+		return errors.New("--nats and --listen: want one of them")
+	case f.server.URL == "" && f.listen == "":
+		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
+	case !(f.pause >= 0 && f.pause <= 3600):
+		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
+	case !(f.serve.Seconds >= 0.01 && f.serve.Seconds <= 86400):
+		return fmt.Errorf("--seconds %g: want 0.01 to 86400", f.serve.Seconds)
+	}
+	seen := map[string]bool{}
+	for _, id := range f.devices {
+		if err := names.CheckDevice(id); err != nil {
+			return fmt.Errorf("--devices: %w", err)
+		}
+		if seen[id] {
+			return fmt.Errorf("--devices: %q is named twice", id)
+		}
+		seen[id] = true
+	}
+	if err := names.CheckToken("run", f.serve.Run); err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	return f.server.Check(c)
+}
+
+// prepare takes what the flags do not say from the run's configuration, and its model.
+func (f *calibrationServer) prepare(ctx context.Context) (err error) {
+	if len(f.config) == 0 {
+		return nil
+	}
+	loaded, err := config.LoadFiles(f.config, nil)
+	if err != nil {
+		return err
+	}
+	if len(f.devices) == 0 {
+		f.devices = loaded.Devices.IDs()
+	}
+	if f.listen == "" && f.server.URL == "" {
+		if f.listen = loaded.NATS.Listen; loaded.NATS.URL != config.Embedded && loaded.NATS.URL != config.None {
+			f.server.URL, f.listen = loaded.NATS.URL, ""
+		}
+	}
+	if !loaded.Train {
+		return nil
+	}
+	p, err := problem.Prepare(ctx, loaded, true, f.serve.Notice)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	w, err := p.Welcome()
+	if err != nil {
+		return err
+	}
+	f.serve.Welcome = calibrate.Announce(w, p.Learning().Spec(), p.Model.Params())
+	return nil
+}
+
+// measure opens the run of the calibration on the server, and serves.
+func (f *calibrationServer) measure(ctx context.Context) (_ []calibrate.Measured, err error) {
+	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys}
+	notice := func(n bus.Notice) { f.serve.Notice(n.Text) }
+	to := natsconn.Config{URL: reach.URL, Creds: reach.Creds, TLS: reach.TLS, Await: true, Name: "calibration", Notice: notice}
+	if reach.URL == "" {
+		server, err := reach.Embedded(ctx, f.listen)
+		if err != nil {
+			return nil, err
+		}
+		defer server.Close()
+		f.serve.Notice(fmt.Sprintf("Devices can join on %s with credentials (fedpace enroll).", server.URL()))
+		to = natsconn.Config{Server: server, Name: to.Name, Notice: notice}
+	}
+	conn, err := natsbus.Connect(ctx, to, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	models, err := conn.OpenCoordinator(ctx, f.serve.Run, bus.CoordinatorConfig{PublishModels: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, models.Close(context.WithoutCancel(ctx))) }()
+	line, err := natsconn.Connect(ctx, to) // for nothing but the devices
+	if err != nil {
+		return nil, err
+	}
+	defer line.Close()
+	f.serve.Notice(fmt.Sprintf("Waiting for %s to calibrate.", strings.Join(f.devices, ", ")))
+	return calibrate.Serve(ctx, line, models, f.serve)
+}
+
+// writeMeasured writes a table of the devices' links.
+func writeMeasured(w io.Writer, all []calibrate.Measured) error {
+	const row = "%-16s %14s  %-26s  %s\n"
+	var b strings.Builder
+	fmt.Fprintf(&b, row, "device", "round trip", "download", "upload")
+	link := func(l *calibrate.Link) string {
+		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)
+	}
+	for i := range all {
+		n := &all[i].Network
+		fmt.Fprintf(&b, row, all[i].Device, fmt.Sprintf("%.3g ms", 1e3*n.RoundTrip.Value), link(&n.Download), link(&n.Upload))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

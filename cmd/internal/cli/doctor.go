@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/doctor"
+	"fedpace/actors/real"
+	"fedpace/bus"
+	"fedpace/bus/natsconn"
+	"fedpace/internal/names"
+)
+
+// DoctorCommand is the command that checks a device, of the program of this name.
+func DoctorCommand(program string) *cobra.Command {
+	var connection Connection
+	var device real.Config
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check whether this machine can take part as a real device",
+		Long: `Check whether this machine can take part in runs as a real device: its clock,
+memory and disk, its credentials, the way to the server and what the server lets it
+do, its data, and its trainer. Give it the flags that you will give to actor. Each
+line that is not ok is followed by what mends it.
+
+It joins no run and changes nothing. The exit status is 1 if the device cannot take
+part.`,
+		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := connection.Check(c); err != nil {
+				return err
+			}
+			if device.ID != "" {
+				if err := names.CheckDevice(device.ID); err != nil {
+					return Usage(c, fmt.Errorf("--client: %w", err))
+				}
+			}
+			return examine(c, asJSON, doctor.Config{
+				Device: device, Version: Version(),
+				Conn: natsconn.Config{
+					URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
+					Name: "doctor of device " + device.ID, Notice: func(bus.Notice) {},
+				},
+			})
+		},
+	}
+	connection.Add(c)
+	addDevice(c, &device)
+	JSONFlag(c, &asJSON, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
+	return c
+}
+
+// examine prints what the checks find, each at once.
+func examine(c *cobra.Command, asJSON bool, config doctor.Config) error {
+	var all []doctor.Finding
+	failures := 0
+	w := c.OutOrStdout()
+	err := doctor.Examine(c.Context(), config, func(f doctor.Finding) {
+		all = append(all, f)
+		if f.State == doctor.Failure {
+			failures++
+		}
+		if !asJSON {
+			writeFinding(w, f)
+		}
+	})
+	if err == nil && asJSON {
+		err = PrintJSON(c, struct {
+			Checks []doctor.Finding `json:"checks"`
+		}{all})
+	}
+	if err == nil && failures > 0 {
+		err = fmt.Errorf("%d of %d checks fail: this machine cannot take part as it is", failures, len(all))
+	}
+	return err
+}
+
+// writeFinding prints a finding and, below it, what mends it.
+func writeFinding(w io.Writer, f doctor.Finding) {
+	fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, f.Text)
+	if f.Mend != "" {
+		fmt.Fprintf(w, "%22s%s\n", "", f.Mend)
+	}
+}

@@ -1,0 +1,261 @@
+package calibrate
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpace/bus"
+)
+
+// Board is what a machine tells of itself in Linux's /proc and /sys. On other systems, and
+// where a board has no sensor, it tells nothing.
+type Board struct{ proc, sys fs.FS }
+
+// ThisBoard is the machine on which this program runs.
+func ThisBoard() *Board { return &Board{os.DirFS("/proc"), os.DirFS("/sys")} }
+
+// Machine is what a class says of where it was measured.
+type Machine struct {
+	System      string  `json:"system"` // such as linux/arm64
+	Model       string  `json:"model"`  // of the board; empty: it does not tell
+	Processors  int     `json:"processors"`
+	PeakBytes   int64   `json:"peak_bytes"`   // of this program's memory while it trained; 0: not known
+	FreeBytes   int64   `json:"free_bytes"`   // that other programs can have; 0: not known
+	Celsius     float64 `json:"celsius"`      // of the hottest sensor, at the end; 0: not known
+	PowerSource string  `json:"power_source"` // empty: the board does not tell its power
+	Watts       *Watts  `json:"watts"`        // nil: not known
+}
+
+// Watts is the mean power in each phase; 0: not measured.
+type Watts struct {
+	Download float64 `json:"download"`
+	Compute  float64 `json:"compute"`
+	Upload   float64 `json:"upload"`
+}
+
+// Machine looks at the board now.
+func (b *Board) Machine() Machine {
+	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
+	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
+	m.FreeBytes = 1024 * b.field("meminfo", "MemAvailable:")
+	if name, err := fs.ReadFile(b.sys, "firmware/devicetree/base/model"); err == nil {
+		m.Model = strings.TrimSpace(strings.Trim(string(name), "\x00\n"))
+	}
+	for _, zone := range b.match("class/thermal/thermal_zone*/temp") {
+		if milli, ok := b.number(zone); ok {
+			m.Celsius = max(m.Celsius, milli/1000)
+		}
+	}
+	return m
+}
+
+// field is the number behind a word at the beginning of a line of a file of /proc; 0 where
+// there is none.
+func (b *Board) field(file, word string) int64 {
+	f, err := b.proc.Open(file)
+	if err != nil {
+		return 0
+	}
+	defer f.Close() // read only
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), word); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// match lists files of /sys in order.
+func (b *Board) match(pattern string) []string {
+	found, _ := fs.Glob(b.sys, pattern) // fails on a bad pattern alone
+	return found
+}
+
+// number reads a file that holds one.
+func (b *Board) number(file string) (float64, bool) {
+	text, err := b.word(file)
+	if err != nil {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil
+}
+
+func (b *Board) word(file string) (string, error) {
+	text, err := fs.ReadFile(b.sys, file)
+	return strings.TrimSpace(string(text)), err
+}
+
+// gauge reads the power of the board.
+type gauge struct {
+	name string
+	// watts is the power now or, of a counter of energy, since it was asked last; false:
+	// it does not tell.
+	watts func(since time.Duration) (float64, bool)
+}
+
+// power finds what tells the most of the board's power: the battery that it drains, then a
+// sensor on its supply (an INA219 and its kin), then the processor's own counter (RAPL).
+func (b *Board) power() *gauge {
+	for _, find := range []func() *gauge{b.battery, b.sensor, b.counter} {
+		if g := find(); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+func (b *Board) battery() *gauge {
+	for _, file := range b.match("class/power_supply/*/type") {
+		folder := path.Dir(file)
+		kind, _ := b.word(file)
+		if state, _ := b.word(folder + "/status"); kind != "Battery" || state != "Discharging" {
+			continue // on the mains it says what it is charged with
+		}
+		read := b.product(1e-6, folder+"/power_now")
+		if _, ok := read(0); !ok {
+			read = b.product(1e-12, folder+"/current_now", folder+"/voltage_now")
+		}
+		if _, ok := read(0); ok {
+			return &gauge{"battery " + path.Base(folder), read}
+		}
+	}
+	return nil
+}
+
+// sensor is the channel of the hardware monitors with the greatest power: that of the
+// supply, where others measure parts of it.
+func (b *Board) sensor() *gauge {
+	var best *gauge
+	most := 0.0
+	for _, folder := range b.match("class/hwmon/hwmon*") {
+		name, _ := b.word(folder + "/name")
+		for n := 1; n <= 8; n++ {
+			read := b.product(1e-6, fmt.Sprintf("%s/power%d_input", folder, n))
+			if _, ok := read(0); !ok {
+				read = b.product(1e-6, fmt.Sprintf("%s/curr%d_input", folder, n), fmt.Sprintf("%s/in%d_input", folder, n))
+			}
+			if watts, ok := read(0); ok && watts > most {
+				best, most = &gauge{"sensor " + cmp.Or(name, path.Base(folder)), read}, watts
+			}
+		}
+	}
+	return best
+}
+
+// counter is the energy of all processor packages, which mostly root alone may read.
+func (b *Board) counter() *gauge {
+	files := b.match("class/powercap/intel-rapl:[0-9]/energy_uj")
+	read := func() (joules float64, ok bool) {
+		for _, file := range files {
+			micro, ok := b.number(file)
+			if !ok {
+				return 0, false
+			}
+			joules += micro * 1e-6
+		}
+		return joules, len(files) > 0
+	}
+	last, ok := read()
+	if !ok {
+		return nil
+	}
+	return &gauge{"processor's counter (RAPL)", func(since time.Duration) (float64, bool) {
+		now, ok := read()
+		used := now - last
+		last = now
+		return used / since.Seconds(), ok && used >= 0 && since > 0 // else it began anew
+	}}
+}
+
+// product reads the product of some files, in a unit.
+func (b *Board) product(unit float64, files ...string) func(time.Duration) (float64, bool) {
+	return func(time.Duration) (float64, bool) {
+		watts := unit
+		for _, file := range files {
+			x, ok := b.number(file)
+			if !ok {
+				return 0, false
+			}
+			watts *= x
+		}
+		return max(watts, -watts), true // drivers differ in the sign of what flows out
+	}
+}
+
+// Meter adds up the power of phases until Stop. A nil one measures nothing.
+type Meter struct {
+	gauge *gauge
+	stop  context.CancelFunc
+	over  sync.WaitGroup
+
+	mu    sync.Mutex
+	phase bus.Phase
+	sum   map[bus.Phase]float64
+	count map[bus.Phase]int
+	last  time.Time
+}
+
+const meterEvery = 250 * time.Millisecond
+
+// Meter begins to measure the board's power; nil where it does not tell.
+func (b *Board) Meter() *Meter {
+	g := b.power()
+	if g == nil {
+		return nil
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m := &Meter{gauge: g, stop: stop, sum: map[bus.Phase]float64{}, count: map[bus.Phase]int{}, last: time.Now()}
+	m.over.Go(func() {
+		for range bus.Ticks(ctx, meterEvery) {
+			m.mu.Lock()
+			m.sample(time.Now())
+			m.mu.Unlock()
+		}
+	})
+	return m
+}
+
+// sample adds the power now to the phase. With the lock held.
+func (m *Meter) sample(now time.Time) {
+	if watts, ok := m.gauge.watts(now.Sub(m.last)); ok && m.phase != bus.NoPhase {
+		m.sum[m.phase] += watts
+		m.count[m.phase]++
+	}
+	m.last = now
+}
+
+// Phase says what the device does from now on.
+func (m *Meter) Phase(p bus.Phase) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase = p
+}
+
+// Stop ends it, and returns what tells the power, and its means.
+func (m *Meter) Stop() (source string, w *Watts) {
+	if m == nil {
+		return "", nil
+	}
+	m.stop()
+	m.over.Wait()
+	mean := func(p bus.Phase) float64 { return m.sum[p] / float64(max(1, m.count[p])) }
+	if w = (&Watts{mean(bus.Download), mean(bus.Compute), mean(bus.Upload)}); *w == (Watts{}) {
+		return "", nil
+	}
+	return m.gauge.name, w
+}

@@ -1,0 +1,219 @@
+package calibrate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"fedpace/internal/human"
+	"fedpace/internal/names"
+	"fedpace/internal/tasks"
+)
+
+// Result is all that was measured of a device. What is nil was not asked for.
+type Result struct {
+	Name    string    `json:"name"` // of the class
+	Date    time.Time `json:"date"`
+	Version string    `json:"version"` // of this program
+	Machine Machine   `json:"machine"`
+	Compute []Compute `json:"compute"`
+	Network *Network  `json:"network"`
+}
+
+// CheckName says what is wrong with the name of a class.
+func CheckName(name string) error {
+	if err := names.CheckName(name); err != nil {
+		return fmt.Errorf("calibrate: name: %w", err)
+	}
+	return nil
+}
+
+// WriteClass writes the result as a configuration whose clients are all of this class: a
+// file for fedpace run --config, alone or behind others, or a class to be copied into
+// another's fleet. Where several sizes of minibatches were measured, each has a class of
+// its own.
+func (r *Result) WriteClass(w io.Writer) error {
+	if err := CheckName(r.Name); err != nil {
+		return err
+	}
+	var b strings.Builder
+	r.remarks(&b)
+	if len(r.Compute) > 0 && r.Compute[0].Task != tasks.Custom {
+		fmt.Fprintf(&b, "task: %s\n", r.Compute[0].Task)
+	}
+	b.WriteString("fleet:\n")
+	for i := range max(1, len(r.Compute)) {
+		name := r.Name
+		var c *Compute
+		if len(r.Compute) > 0 {
+			c = &r.Compute[i]
+		}
+		if len(r.Compute) > 1 {
+			name = fmt.Sprintf("%s-%d", r.Name, c.Batch)
+		}
+		r.class(&b, name, c)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// class writes one class, with the time of steps unless c is nil.
+func (r *Result) class(w io.Writer, name string, c *Compute) {
+	fmt.Fprintf(w, "  - name: %s\n", name)
+	var overhead, factors []string
+	add := func(list *[]string, phase, value string) { *list = append(*list, phase+": "+value) }
+	if n := r.Network; n != nil {
+		fmt.Fprintf(w, "    download_mbps: %.6g\n    upload_mbps: %.6g\n", n.Download.Mbps.Value, n.Upload.Mbps.Value)
+		add(&overhead, "download", number(n.Download.Overhead.Value))
+	}
+	if c != nil {
+		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
+			fmt.Fprintf(w, "    batch: %d\n", c.Batch)
+		}
+		fmt.Fprintf(w, "    seconds_per_step: %.6g\n", c.SecondsPerStep.Value)
+		if c.StepCV > 0 {
+			fmt.Fprintf(w, "    step_cv: %.4g\n", c.StepCV)
+		}
+		add(&overhead, "compute", number(c.Overhead.Value))
+	}
+	if n := r.Network; n != nil {
+		add(&overhead, "upload", number(n.Upload.Overhead.Value))
+		if n.Download.Vary != nil {
+			add(&factors, "download", empirical(n.Download.Vary))
+		}
+		if n.Upload.Vary != nil {
+			add(&factors, "upload", empirical(n.Upload.Vary))
+		}
+	}
+	if c != nil && c.Vary != nil {
+		add(&factors, "compute", empirical(c.Vary))
+	}
+	fmt.Fprintf(w, "    overhead: {%s}\n", strings.Join(overhead, ", "))
+	if factors != nil {
+		fmt.Fprintf(w, "    vary:\n      %s\n", strings.Join(factors, "\n      "))
+	}
+	if p := r.Machine.Watts; p != nil {
+		fmt.Fprintf(w, "    watts: {download: %.4g, compute: %.4g, upload: %.4g}\n", p.Download, p.Compute, p.Upload)
+	}
+}
+
+func number(x float64) string { return fmt.Sprintf("%.4g", x) }
+
+// empirical is factors as a distribution.
+func empirical(values []float64) string {
+	text := make([]string, len(values))
+	for i, x := range values {
+		text[i] = fmt.Sprintf("%.4g", x)
+	}
+	return "{dist: empirical, values: [" + strings.Join(text, ", ") + "]}"
+}
+
+// remarks writes the comments: where and when, how much was measured and how sure it is.
+func (r *Result) remarks(w io.Writer) {
+	say := func(format string, args ...any) { fmt.Fprintf(w, "# "+format+"\n", args...) }
+	m := &r.Machine
+	say("Device class %s, measured by fedpace calibrate (%s) on %s.", r.Name, r.Version, r.Date.UTC().Format("2006-01-02 15:04 UTC"))
+	on := m.System
+	if m.Model != "" {
+		on = m.Model + ", " + on
+	}
+	say("Machine: %s, %s, %s.", on, fmt.Sprintf("%d %s", m.Processors, human.Plural(m.Processors, "processor")), m.memory())
+	say("Intervals hold with 95 %%.")
+	for i := range r.Compute {
+		c := &r.Compute[i]
+		say("Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,", c.subject(), c.Batch, c.Kernel, c.Tasks, c.Steps)
+		say("  after %d to warm up. A step takes %s, a task %s besides;", c.WarmUp, c.SecondsPerStep.times(1e3).text("ms"), c.Overhead.times(1e3).text("ms"))
+		say("  tasks scatter by %.2g %%.", 100*c.Scatter)
+		if c.Settled {
+			say("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
+		}
+		if c.Noisy {
+			say("  Noisy: another measurement may come out otherwise.")
+		}
+	}
+	if n := r.Network; n != nil {
+		say("Network: by way of %s, %d models of %s; a round trip takes %s.", n.Server, n.Download.Transfers, human.Size(4*int64(n.Params)), n.RoundTrip.times(1e3).text("ms"))
+		n.Download.remark(say, "Download")
+		n.Upload.remark(say, "Upload")
+	}
+	if m.Celsius > 0 {
+		say("Temperature at the end: %.0f °C.", m.Celsius)
+	}
+	say("Power: %s.", m.power())
+}
+
+func (l *Link) remark(say func(string, ...any), name string) {
+	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, l.Mbps.text("Mbit/s"), l.Overhead.times(1e3).text("ms"), 100*l.Scatter,
+		noisy(l.Noisy, "; noisy: another measurement may come out otherwise"))
+}
+
+// noisy is a remark on what is noisy, "" on what is not.
+func noisy(is bool, remark string) string {
+	if is {
+		return remark
+	}
+	return ""
+}
+
+// subject is what was trained, for people.
+func (c *Compute) subject() string {
+	if c.Task == tasks.Custom {
+		return c.Model
+	}
+	return string(c.Task)
+}
+
+// memory says what is known of the memory.
+func (m *Machine) memory() string {
+	if m.PeakBytes == 0 {
+		return "which does not tell its memory"
+	}
+	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
+}
+
+// power says what is known of the power.
+func (m *Machine) power() string {
+	if m.Watts == nil {
+		return "the board does not tell it"
+	}
+	text := fmt.Sprintf("%.3g W while it computes", m.Watts.Compute)
+	if m.Watts.Download > 0 || m.Watts.Upload > 0 {
+		text += fmt.Sprintf(", %.3g W in downloads, %.3g W in uploads", m.Watts.Download, m.Watts.Upload)
+	}
+	return text + " (" + m.PowerSource + ")"
+}
+
+// Write writes the result for people.
+func (r *Result) Write(w io.Writer) error {
+	var b strings.Builder
+	if len(r.Compute) > 0 {
+		const row = "%-22s %5v  %-34s %12s %8s %12s %12s\n"
+		fmt.Fprintf(&b, row, "compute", "batch", "a step, 95 % interval", "task besides", "scatter", "paper's step", "deviation")
+		for i := range r.Compute {
+			c := &r.Compute[i]
+			paper, std := "", ""
+			if c.PaperSeconds > 0 {
+				paper, std = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds), fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
+			}
+			line := fmt.Sprintf(row, c.subject(), c.Batch, c.SecondsPerStep.times(1e3).text("ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std+noisy(c.Noisy, " noisy"))
+			b.WriteString(strings.TrimRight(line, " \n") + "\n")
+		}
+	}
+	if n := r.Network; n != nil {
+		fmt.Fprintf(&b, "round trip  %s\n", n.RoundTrip.times(1e3).text("ms"))
+		for _, l := range []struct {
+			name string
+			*Link
+		}{{"download", &n.Download}, {"upload", &n.Upload}} {
+			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n", l.name, l.Mbps.text("Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter, noisy(l.Noisy, "; noisy"))
+		}
+	}
+	m := &r.Machine
+	fmt.Fprintf(&b, "memory      %s\npower       %s\n", m.memory(), m.power())
+	if m.Celsius > 0 {
+		fmt.Fprintf(&b, "temperature %.0f °C\n", m.Celsius)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,180 @@
+package calibrate
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// machine is a device whose times are made.
+type machine struct {
+	overhead, step float64
+	task, cv       float64                // deviations: of a task's factor, of a step
+	slow           func(task int) float64 // factor by task; nil: 1
+	draws          *rand.Rand
+	tasks          int
+	said           []string
+}
+
+func (m *machine) run(steps int) (float64, error) {
+	m.tasks++
+	if m.draws == nil {
+		m.draws = rand.New(rand.NewPCG(1, 2))
+	}
+	n := float64(steps)
+	took := n*m.step*(1+m.task*m.draws.NormFloat64()) + math.Sqrt(n)*m.cv*m.step*m.draws.NormFloat64()
+	if m.slow != nil {
+		took *= m.slow(m.tasks)
+	}
+	return m.overhead + max(0, took), nil
+}
+
+func (m *machine) say(line string) { m.said = append(m.said, line) }
+
+func (m *machine) measure(t *testing.T, seconds float64) Compute {
+	t.Helper()
+	c, err := measureSteps(seconds, m.say, "it", m.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func within(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance*want) {
+		t.Errorf("%s is %g, want %g within %g %%", what, got, want, 100*tolerance)
+	}
+}
+
+// Steps, overhead and scatter come out as they were put in, within what 400 tasks tell:
+// a robust deviation of n values has itself a deviation of about 1.2/sqrt(n).
+func TestStepsAndOverheadAreToldApart(t *testing.T) {
+	m := machine{overhead: 0.004, step: 0.001, task: 0.01, cv: 0.05}
+	c := m.measure(t, 80)
+	within(t, "a step", c.SecondsPerStep.Value, 0.001, 0.005)
+	within(t, "the overhead", c.Overhead.Value, 0.004, 0.03)
+	within(t, "step_cv", c.StepCV, 0.05, 0.25)
+	within(t, "the scatter of long tasks", c.Scatter, math.Hypot(0.01, 0.05/math.Sqrt(float64(c.Steps))), 0.2)
+	if c.Noisy || c.Settled || len(m.said) > 0 || c.SecondsPerStep.Low > 0.001 || c.SecondsPerStep.High < 0.001 || c.Steps < 100 || c.Tasks < 300 {
+		t.Errorf("%+v, said %v", c, m.said)
+	}
+	// The factors have what is left of the scatter.
+	within(t, "the deviation of the factors", deviation(c.Vary), 0.01, 0.3)
+}
+
+// Tasks that take ten times as long now and then move neither the step nor step_cv; they
+// are among the factors, so that a simulated run is as long on average.
+func TestOutliersAreNoScatterOfSteps(t *testing.T) {
+	m := machine{overhead: 0.001, step: 0.002, cv: 0.02, slow: func(task int) float64 {
+		if task%25 == 0 {
+			return 10
+		}
+		return 1
+	}}
+	c := m.measure(t, 40)
+	within(t, "a step", c.SecondsPerStep.Value, 0.002, 0.005)
+	if c.StepCV > 0.04 {
+		t.Errorf("step_cv is %g", c.StepCV)
+	}
+	mean := 0.0
+	for _, f := range c.Vary {
+		mean += f / float64(len(c.Vary))
+	}
+	if most := slices.Max(c.Vary); most < 1.5 || math.Abs(mean-1.36) > 0.25 {
+		t.Errorf("the factors have mean %g up to %g: %v", mean, most, c.Vary)
+	}
+}
+
+// What is slow at first is a warm-up, and does not count.
+func TestAWarmUpIsLeftOut(t *testing.T) {
+	m := machine{step: 0.01, slow: func(task int) float64 { return 1 + 5*math.Exp(-float64(task)/6) }}
+	c := m.measure(t, 5)
+	within(t, "a step", c.SecondsPerStep.Value, 0.01, 0.02)
+	if c.WarmUp < 3 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A device that gets slower says so, and its class is that of the last half.
+func TestAHotDeviceIsItsLastHalf(t *testing.T) {
+	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
+		if task > 100 {
+			return 1.5
+		}
+		return 1
+	}}
+	c := m.measure(t, 40)
+	within(t, "a step", c.SecondsPerStep.Value, 0.0075, 0.01)
+	if !c.Settled || math.Abs(c.Drift-0.5) > 0.05 || !slices.ContainsFunc(m.said, func(s string) bool { return strings.Contains(s, "50 % longer than the first") }) {
+		t.Errorf("%+v, said %v", c, m.said)
+	}
+}
+
+// A noisy device is measured longer, at most twice, and then says that it stays so.
+func TestANoisyDeviceIsMeasuredLonger(t *testing.T) {
+	m := machine{step: 0.02, task: 0.4}
+	c := m.measure(t, 4)
+	again, stays := 0, 0
+	for _, line := range m.said {
+		if strings.Contains(line, "measuring longer") {
+			again++
+		}
+		if strings.Contains(line, "stays noisy") {
+			stays++
+		}
+	}
+	if !c.Noisy || again != 2 || stays != 1 {
+		t.Errorf("%+v, said %v", c, m.said)
+	}
+	if c.Seconds < 12 {
+		t.Errorf("it was measured for %g s, want three times 4", c.Seconds)
+	}
+}
+
+// The effort's measures: least rounds, the time, what is as good as the time, the end.
+func TestAnEffortEnds(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		effort effort
+		rounds int
+		spent  float64
+		width  float64
+		want   bool
+	}{
+		{"too few rounds", effort{seconds: 1}, 6, 3, 0, true},
+		{"too few, and each takes long", effort{seconds: 1}, 3, 6.5, 0, false},
+		{"three at least", effort{seconds: 1}, 2, 100, 0, true},
+		{"the time is not over", effort{seconds: 10}, 100, 9, 0, true},
+		{"it is, and rounds are wanted", effort{seconds: 10}, 10, 11, 0.01, true},
+		{"it is", effort{seconds: 10}, 20, 11, 0.01, false},
+		{"as good as the time", effort{seconds: 10, enough: 20}, 20, 1, 0.01, false},
+		{"noisy", effort{seconds: 10}, 20, 11, 0.1, true},
+		{"noisy for the second time", effort{seconds: 10, repeats: 1}, 20, 20, 0.1, true},
+		{"noisy for good", effort{seconds: 10, repeats: 2}, 20, 30, 0.1, false},
+		{"however noisy", effort{seconds: 1e9}, mostRounds, 1, 1, false},
+	} {
+		if got := c.effort.more("it", c.rounds, c.spent, c.width); got != c.want {
+			t.Errorf("%s: more is %v", c.what, got)
+		}
+	}
+}
+
+func TestAFailingDeviceEndsTheMeasurement(t *testing.T) {
+	broken := errors.New("broken")
+	for fails := range 9 {
+		n := 0
+		_, err := measureSteps(1, func(string) {}, "it", func(int) (float64, error) {
+			if n++; n > 3*fails {
+				return 0, broken
+			}
+			return 0.1, nil
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("after %d tasks: %v", 3*fails, err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package calibrate
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/actors/learn"
+	"fedpace/actors/real"
+	"fedpace/bus"
+	"fedpace/experiment/config"
+	"fedpace/internal/tasks"
+)
+
+// little is long enough for a few tasks.
+const little = 0.01
+
+func measured(t *testing.T, s *Subject, err error) Compute {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := MeasureCompute(t.Context(), s, little, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	if !(c.SecondsPerStep.Value > 0) || c.Tasks < 3 || c.Kernel == "" {
+		t.Errorf("%s: %+v", s.Name, c)
+	}
+	return c
+}
+
+// The paper's tasks are measured beside its Table 2; of the two whose steps take long, one
+// is taken.
+func TestThePapersTasks(t *testing.T) {
+	for _, task := range []tasks.Task{tasks.Sent140, tasks.FEMNIST} {
+		s, err := OfTask(task, Own{})
+		c := measured(t, s, err)
+		if paper, _ := task.Paper(); c.Task != task || c.Batch != paper.Batch || c.PaperSeconds != paper.SecondsPerStep || c.PaperStd != paper.StdPerStep || c.Model != paper.Architecture {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, task := range []tasks.Task{tasks.CIFAR100, tasks.Shakespeare} {
+		s, err := OfTask(task, Own{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := real.Open(s.device(func(string) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Prepare(t.Context(), Run, s.welcome); err != nil {
+			t.Fatal(err)
+		}
+		params, err := d.Initial(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := d.Compute(t.Context(), params, &bus.Task{Task: 1, LocalSteps: 1, LearningRate: rate})
+		if err != nil || u.ComputeNs <= 0 || !(u.FirstStepLoss > 3 && u.FirstStepLoss < 6) || slices.Equal(u.Values, params) {
+			t.Errorf("%s: %v, %d ns, loss %g", task, err, u.GetComputeNs(), u.GetFirstStepLoss())
+		}
+	}
+	if _, err := OfTask(tasks.Quadratic, Own{}); err == nil || !strings.Contains(err.Error(), "Table 2") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Models of one's own are measured on random samples of their kind, with minibatches as
+// large as asked for.
+func TestModelsOfOnesOwn(t *testing.T) {
+	for _, model := range []string{"mlp:4,16,3", "linear:300,2", "gru:20,19,4,8,1", "layers:values=6,targets=2;dense(5),relu,dense(2)"} {
+		s, err := OfModel(model, 8, Own{})
+		if c := measured(t, s, err); c.Task != tasks.Custom || c.Model != model || c.Batch != 8 || c.PaperSeconds != 0 {
+			t.Errorf("%s: %+v", model, c)
+		}
+	}
+	s, err := OfModel("mlp:4,16,3", 8, Own{})
+	if c := measured(t, s.WithBatch(1000), err); c.Batch != 1000 || s.Batch() != 8 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := OfModel("mlp:4", 8, Own{}); err == nil {
+		t.Error("a model of one layer is taken")
+	}
+}
+
+// A random minibatch is what the model reads, and has as many samples as asked for.
+func TestRandomSamples(t *testing.T) {
+	for _, of := range []learn.Samples{
+		{Features: 7, Classes: 3}, {Features: 2, Targets: 4}, {Input: learn.Sparse, Features: 5, Classes: 2}, {Input: learn.Sparse, Features: 90, Classes: 2},
+		{Input: learn.Tokens, Features: 6, Vocabulary: 9, Classes: 8},
+	} {
+		set, info := newRandomSet(of, 600), new(learn.Batch)
+		if err := set.Batch(info, 0, []int32{3, 599}); err != nil {
+			t.Fatal(err)
+		}
+		about := set.Info()
+		if err := about.Check(info, 2); err != nil {
+			t.Errorf("%+v: %v", of, err)
+		}
+		if err := set.Batch(info, 0, []int32{600}); err == nil {
+			t.Error("it has more samples than it says")
+		}
+	}
+}
+
+// A configuration says model, minibatches, optimizer and algorithm.
+func TestWhatAConfigurationsDevicesDo(t *testing.T) {
+	load := func(text string) *config.Config {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "exp.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	s, err := OfConfig(load("task: femnist\nbatch: 16\nlocal: {optimizer: adam}\naggregate: {algorithm: fedprox, mu: 0.01}\n"), Own{})
+	c := measured(t, s, err)
+	if c.Task != tasks.FEMNIST || c.Batch != 16 || c.PaperSeconds != 0 || !strings.Contains(s.welcome.Spec.Local, "adam") || !strings.Contains(s.welcome.Spec.Algorithm, "fedprox") {
+		t.Errorf("%+v of %+v", c, s.welcome.Spec)
+	}
+	s, err = OfConfig(load("task: femnist\nmodel: [flatten, dense: 32, relu, dense]\n"), Own{})
+	if c := measured(t, s, err); !strings.HasSuffix(c.Model, "flatten,dense(32),relu,dense(62)") || s.Name != "femnist with "+c.Model {
+		t.Errorf("%s: %+v", s.Name, c)
+	}
+	if s, err := OfConfig(load("task: cifar100\naugment: flip_crop\n"), Own{}); err != nil || s.welcome.Spec.Augment != "flip_crop" {
+		t.Errorf("%v, %+v", err, s)
+	}
+}
+
+// What a coordinator says of its runs is enough; one that says nothing leaves nothing to
+// measure.
+func TestTheModelOfACoordinatorsRuns(t *testing.T) {
+	of, err := OfTask(tasks.FEMNIST, Own{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := OfRun(of.welcome, Own{})
+	if c := measured(t, s, err); c.Task != tasks.FEMNIST || c.Model != "mlp:784,200,200,62" {
+		t.Errorf("%+v", c)
+	}
+	of, err = OfModel("mlp:4,16,3", 8, Own{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = OfRun(of.welcome, Own{})
+	if c := measured(t, s, err); c.Task != tasks.Custom || c.Batch != 8 {
+		t.Errorf("%+v", c)
+	}
+	if s, err := OfRun(&bus.Welcome{Spec: &bus.Spec{}}, Own{}); s != nil || err != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}

@@ -1,0 +1,109 @@
+package calibrate
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/actors/learn"
+)
+
+// Run is the name under which devices are calibrated, unless said otherwise.
+const Run = "calibration"
+
+// Transfer is one model that came and went again as an update.
+type Transfer struct {
+	Values   int // of the model, float32 each
+	Download float64
+	Upload   float64 // both in seconds
+}
+
+// standardParams is the size of the model that travels where none is named: two chunks.
+const standardParams = 1 << 18
+
+// sizes are those of the models that travel, where the model that matters has so many
+// values: one of a single value, whose transfer is a round trip, that model, and another
+// by which its speed is found.
+func sizes(params int) []int {
+	const chunk = 1 << 17 // values
+	if params < chunk/2 {
+		return []int{1, chunk, params}
+	}
+	return []int{1, params / 4, params}
+}
+
+// Link is how fast models come, or updates go.
+type Link struct {
+	Mbps      Estimate  `json:"mbps"`
+	Overhead  Estimate  `json:"overhead_seconds"` // of a transfer, besides its bits
+	Whole     Estimate  `json:"whole_seconds"`    // of the model that matters
+	Vary      []float64 `json:"vary"`             // factors on the speed, by task; nil: none
+	Scatter   float64   `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
+	Transfers int       `json:"transfers"`        // of that model
+	Noisy     bool      `json:"noisy"`
+}
+
+// Network is a device's link to a coordinator.
+type Network struct {
+	Server    string   `json:"server"`
+	Params    int      `json:"params"`             // of the model that matters
+	RoundTrip Estimate `json:"round_trip_seconds"` // of one request and its answer
+	Download  Link     `json:"download"`
+	Upload    Link     `json:"upload"`
+}
+
+// summarise fits both directions to transfers; false while there are none of each size.
+// The first of each size is a warm-up: a connection's windows grow.
+func summarise(params int, transfers []Transfer) (n Network, ok bool) {
+	n.Params = params
+	var tiny Group
+	for i, of := range []func(*Transfer) float64{func(t *Transfer) float64 { return t.Download }, func(t *Transfer) float64 { return t.Upload }} {
+		group := map[int]*Group{}
+		for j := range transfers {
+			t := &transfers[j]
+			if g := group[t.Values]; g != nil {
+				g.Seconds = append(g.Seconds, of(t))
+			} else {
+				group[t.Values] = &Group{Size: float64(t.Values)}
+			}
+		}
+		all := sizes(params)
+		if slices.ContainsFunc(all, func(size int) bool { return group[size] == nil || group[size].Seconds == nil }) {
+			return n, false
+		}
+		tiny = *group[1]
+		direction := &n.Download
+		if i == 1 {
+			direction = &n.Upload
+		}
+		main, other := *group[params], *group[all[1]]
+		if params == 1 {
+			main = tiny
+		}
+		*direction = linkOf(fit(main, other))
+	}
+	n.RoundTrip = medianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
+	return n, true
+}
+
+// linkOf is a line of seconds by values as a link.
+func linkOf(l Line) Link {
+	const megabits = 32e-6 // of a value
+	k := Link{
+		Mbps: l.Slope.over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Transfers: len(l.Factors),
+		Noisy: len(l.Factors) < leastRounds || l.Main.Width() > Narrow,
+	}
+	if k.Mbps.High = min(k.Mbps.High, 1e6); math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
+		k.Mbps.High = 1e6
+	}
+	for _, f := range vary(l.Factors) {
+		k.Vary = append(k.Vary, 1/f)
+	}
+	slices.Sort(k.Vary)
+	return k
+}
+
+// width is half the wider interval of the two directions, relative to its value.
+func (n *Network) width() float64 { return max(n.Download.Whole.Width(), n.Upload.Whole.Width()) }
+
+// MaxParams bounds the model that travels.
+const MaxParams = learn.MaxParams

@@ -1,0 +1,165 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Config is a link between devices and a server.
+type Config struct {
+	Server   string        // its address, such as 127.0.0.1:4222
+	Listen   string        // where devices connect; empty: 127.0.0.1 with a port of the system's
+	Download float64       // Mbit/s from the server to the devices; 0: without a limit
+	Upload   float64       // Mbit/s from the devices to the server; 0: without a limit
+	Latency  time.Duration // each way
+}
+
+// Proxy forwards connections until Close.
+type Proxy struct {
+	config   Config
+	listener net.Listener
+	down, up pipe
+
+	life context.Context
+	end  context.CancelFunc
+	all  sync.WaitGroup
+}
+
+// Start begins to listen.
+func Start(c Config) (*Proxy, error) {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	for name, mbps := range map[string]float64{"download": c.Download, "upload": c.Upload} {
+		if !(mbps >= 0) {
+			return nil, fmt.Errorf("throttle: %s of %g Mbit/s, want 0 for no limit, or more", name, mbps)
+		}
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("throttle: %w", err)
+	}
+	p := &Proxy{config: c, listener: listener, down: pipe{mbps: c.Download}, up: pipe{mbps: c.Upload}}
+	p.life, p.end = context.WithCancel(context.Background())
+	p.all.Go(p.accept)
+	return p, nil
+}
+
+// Address is where devices connect.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
+
+// Close ends all connections.
+func (p *Proxy) Close() {
+	p.end()
+	_ = p.listener.Close() // which ends accept
+	p.all.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		device, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.all.Go(func() { p.forward(device) })
+	}
+}
+
+// forward carries one connection. When either end closes, or the proxy does, both are.
+func (p *Proxy) forward(device net.Conn) {
+	defer device.Close()
+	var d net.Dialer
+	server, err := d.DialContext(p.life, "tcp", p.config.Server)
+	if err != nil {
+		return // the device sees a connection that closes
+	}
+	defer server.Close()
+	life, end := context.WithCancel(p.life)
+	stop := context.AfterFunc(life, func() { _ = errors.Join(device.Close(), server.Close()) })
+	defer stop()
+	var both sync.WaitGroup
+	both.Go(func() { defer end(); p.down.carry(life, server, device, p.config.Latency) })
+	both.Go(func() { defer end(); p.up.carry(life, device, server, p.config.Latency) })
+	both.Wait()
+}
+
+// pipe is one direction of the link.
+type pipe struct {
+	mbps float64
+
+	mu   sync.Mutex
+	free time.Time // when it has carried all that was sent
+}
+
+// send returns when so many bytes that are sent now are through.
+func (l *pipe) send(n int) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.free.Before(now) {
+		l.free = now
+	}
+	if l.mbps > 0 {
+		l.free = l.free.Add(time.Duration(float64(8*n) / l.mbps * float64(time.Microsecond)))
+	}
+	return l.free
+}
+
+const (
+	segment = 4 << 10 // bytes that are carried as one
+	queued  = 64      // segments that wait; then the sender does, too
+)
+
+// parcel is bytes with the time at which they arrive.
+type parcel struct {
+	bytes []byte
+	at    time.Time
+}
+
+// carry copies from one end to the other until one of them closes or ctx ends. When a
+// segment arrives follows from when it was read and from what was sent before, so a busy
+// machine makes the link no slower.
+func (l *pipe) carry(ctx context.Context, from, to net.Conn, latency time.Duration) {
+	parcels := make(chan parcel, queued)
+	var arriving sync.WaitGroup
+	arriving.Go(func() {
+		for x := range parcels {
+			if !until(ctx, x.at) {
+				continue // the rest is dropped
+			}
+			if _, err := to.Write(x.bytes); err != nil {
+				_ = from.Close() // which ends the reading
+			}
+		}
+	})
+	for {
+		b := make([]byte, segment)
+		n, err := from.Read(b)
+		if n > 0 {
+			select {
+			case parcels <- parcel{b[:n], l.send(n).Add(latency)}:
+			case <-ctx.Done():
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(parcels)
+	arriving.Wait()
+}
+
+// until waits for a time, and reports whether it came before ctx ended.
+func until(ctx context.Context, at time.Time) bool {
+	over := time.NewTimer(time.Until(at))
+	defer over.Stop()
+	select {
+	case <-over.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
 	. "fedpace/actors/data/table"
 )
@@ -168,5 +170,20 @@ func TestNumbersAsTextsAndNames(t *testing.T) {
 	s := mustOpenMapped(t, string(datatest.Parquet(t, rows)), "own.parquet", Table{Client: "user", Text: "said", Window: 3, Label: "y"})
 	if got := s.Info().Alphabet; len(got) != 8 || s.Client(1) != "9223372036854775809" {
 		t.Errorf("tokens %q, the second client is %s", got, s.Client(1))
+	}
+}
+
+// A number of classes goes with a label, and with the classes that a mapping names.
+func TestClassesAreThoseThatAreAskedFor(t *testing.T) {
+	const rows = "x,y\n1,p\n2,q\n3,p\n4,q\n5,p\n"
+	for want, table := range map[string]Table{
+		"the mapping names 2 classes, want 3":             {Features: []string{"x"}, Label: "y", Classes: []string{"p", "q"}},
+		"2 different labels (p, q), want 3 classes":       {Features: []string{"x"}, Label: "y"},
+		"3 classes of a table without a label; want none": {Features: []string{"x"}, Target: []string{"x"}},
+	} {
+		path := datatest.Put(t, t.TempDir(), "own.csv", []byte(rows))
+		if _, err := data.OpenWith(table, path, federated.Options{Classes: 3}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

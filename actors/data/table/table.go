@@ -160,6 +160,9 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 
 // read makes the set of tables with the same columns.
 func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped, error) {
+	if o.Classes > 0 && t.Label == "" {
+		return nil, fmt.Errorf("%d classes of a table without a label; want none", o.Classes)
+	}
 	roles, err := t.roles(files[0].columns())
 	if err != nil {
 		return nil, err

@@ -457,6 +457,16 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("garden;length;width;kind;part\n\"a\";1;2;\"x\";0\na;1;;y;1\n"))
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x05\x00"))
 	f.Add([]byte("\"garden\n,length"))
+	type row struct {
+		Garden        string    `parquet:"garden"`
+		Length, Width []float32 `parquet:",list"`
+		Kind, Part    string
+	}
+	f.Add(datatest.Parquet(f, []row{{"a", []float32{1}, []float32{2}, "x", "0"}, {"a", []float32{1}, []float32{2}, "y", "1"}}))
+	f.Add(datatest.Parquet(f, []struct {
+		X []*float32 `parquet:"length,list,optional"`
+		Y float32    `parquet:"width"`
+	}{{nil, 1}, {[]*float32{nil, new(float32)}, 2}, {[]*float32{new(float32), nil}, 3}}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		datatest.Guard(t, len(content), func() {
 			path := datatest.Put(t, t.TempDir(), "own.csv", content)

@@ -14,8 +14,8 @@ func rootCommand() *cobra.Command {
 		Use:   name,
 		Short: "A real device of federated learning",
 		Long: `fedpace-device takes part in the runs of fedpace as a real device, and measures
-how long the device takes for a minibatch.`,
+how fast the device computes, and its link.`,
 		Example: `  fedpace-device actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
-  fedpace-device calibrate --task femnist`,
+  fedpace-device calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml`,
 	}, cli.ActorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
 }

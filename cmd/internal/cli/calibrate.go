@@ -221,7 +221,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	case welcome.GetSpec().GetModel() != "":
 		s, err = calibrate.OfRun(welcome, f.own)
 	case f.own.Trainer != "":
-		s, err = calibrate.OfTrainer(modelBatch, f.own)
+		s = calibrate.OfTrainer(modelBatch, f.own)
 	case welcome != nil: // of a coordinator that named no model
 		return nil, nil
 	default:

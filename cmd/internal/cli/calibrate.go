@@ -176,6 +176,9 @@ func (f *calibration) do(c *cobra.Command) error {
 	}()
 	source, watts := meter.Stop()
 	show.Close()
+	if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
+		return Interrupted{Note: "nothing was written"}
+	}
 	if err != nil {
 		return err
 	}

@@ -91,8 +91,9 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	measured, err := f.measure(c.Context())
 	show.Close()
 	if err != nil && len(measured) == 0 {
-		return err
+		return interrupted(c.Context(), err, "")
 	}
+	err = interrupted(c.Context(), err, "what is printed")
 	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
 }
 

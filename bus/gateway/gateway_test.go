@@ -142,6 +142,48 @@ func TestADeviceAndAGateway(t *testing.T) {
 	}
 }
 
+// Where the tasks of a run have models of several sizes, an update has as many values as
+// its task's model, and no other number.
+func TestUpdatesOfSeveralSizes(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	g, err := gateway.Open(t.Context(), o.line, "sizes", gateway.Config{
+		Devices: []string{"pi"}, Calls: 50 * time.Millisecond, Params: func(t *bus.Task) int { return int(t.ModelBits / 32) },
+		Welcome: &bus.Welcome{Clients: 1, Params: 1, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Batch: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	o.gateway = g
+	d, err := gateway.OpenDevice(t.Context(), o.Inside(), gateway.DeviceConfig{ID: "pi", Run: "sizes", Join: &bus.Join{Name: "pi"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	for i, c := range []struct {
+		params, sent int
+		want         gateway.EventKind
+	}{{5, 5, gateway.Updated}, {2, 2, gateway.Updated}, {2, 3, gateway.Refused}, {200_000, 200_000, gateway.Updated}, {3, 1, gateway.Refused}} {
+		done := make(chan error, 1)
+		go func() {
+			task, err := d.Next(t.Context())
+			if err == nil {
+				err = d.Send(t.Context(), task.Run, &bus.DeviceUpdate{Values: make([]float32, c.sent), Update: &bus.Update{Task: task.Task.Task, Samples: 1}})
+			}
+			done <- err
+		}()
+		if err := g.SendTask(0, &bus.Task{Task: 1<<52 + uint64(i), Round: 1, LocalSteps: 1, ModelBits: 32 * uint64(c.params), ModelDigest: bus.DigestOf(model).Bytes()}); err != nil {
+			t.Fatal(err)
+		}
+		if n := o.await(c.want); n.Kind == gateway.Updated && len(n.Update.Values) != c.params {
+			t.Errorf("%d values arrive of %d", len(n.Update.Values), c.params)
+		}
+		if err := <-done; (err != nil) != (c.want == gateway.Refused) {
+			t.Errorf("%d values for a model of %d: %v", c.sent, c.params, err)
+		}
+	}
+}
+
 // The device learns why its update is refused, and the gateway how long it took.
 func TestAnUpdateThatIsRefused(t *testing.T) {
 	o := openOffice(t, "r", func(*bus.DeviceUpdate) error { return errors.New("too far from home") })

@@ -14,9 +14,9 @@ func rootCommand() *cobra.Command {
 		Use:   name,
 		Short: "A real device of federated learning",
 		Long: `fedpace-device takes part in the runs of fedpace as a real device, checks whether
-this machine can be one, and measures how long it takes for a minibatch.`,
+this machine can be one, and measures how fast it computes, and its link.`,
 		Example: `  fedpace-device actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   fedpace-device doctor --nats nats://lab:4222 --client pi1 --creds pi1.creds
-  fedpace-device calibrate --task femnist`,
+  fedpace-device calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml`,
 	}, cli.ActorCommand(name), cli.DoctorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
 }

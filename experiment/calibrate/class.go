@@ -188,8 +188,8 @@ func (m *Machine) power() string {
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
 	if len(r.Compute) > 0 {
-		const row = "%-22s %5v  %-34s %12s %8s %12s %12s\n"
-		fmt.Fprintf(&b, row, "compute", "batch", "a step, 95 % interval", "task besides", "scatter", "paper's step", "deviation")
+		const row = "%-14s %5v  %-32s %10s %8s %10s %10s\n"
+		fmt.Fprintf(&b, row, "compute", "batch", "a step, 95 % interval", "besides", "scatter", "paper's", "deviation")
 		for i := range r.Compute {
 			c := &r.Compute[i]
 			paper, std := "", ""

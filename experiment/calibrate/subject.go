@@ -1,7 +1,7 @@
 package calibrate
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -113,14 +113,11 @@ func ofModel(m learn.ModelInfo, w *bus.Welcome, own Own) *Subject {
 }
 
 // OfTrainer is what an external trainer learns from its own data, or from the device's.
-func OfTrainer(batch int, own Own) (*Subject, error) {
-	if own.Trainer == "" {
-		return nil, errors.New("calibrate: there is no trainer")
-	}
+func OfTrainer(batch int, own Own) *Subject {
 	if own.Data == "" {
 		own.Data = real.TrainerData
 	}
-	return &Subject{Name: "trainer " + own.Trainer, Task: tasks.Custom, welcome: alone(tasks.Custom, nil, batch), own: own}, nil
+	return &Subject{Name: "trainer " + own.Trainer, Task: tasks.Custom, welcome: alone(tasks.Custom, nil, batch), own: own}
 }
 
 // OfConfig is what the devices of a run with this configuration would do.
@@ -131,10 +128,7 @@ func OfConfig(c *config.Config, own Own) (*Subject, error) {
 	if own.Data == "" && c.IsTrainers() {
 		own.Data = real.TrainerData
 	}
-	batch := c.Batch
-	if batch == 0 {
-		batch = 32
-	}
+	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
 	if c.External() {
 		if _, paper := c.Task.Paper(); own.Data == "" && c.IsSynthetic() && paper {
 			s, err := OfTask(c.Task, own)
@@ -143,7 +137,7 @@ func OfConfig(c *config.Config, own Own) (*Subject, error) {
 			}
 			return s.WithBatch(batch), nil
 		}
-		return OfTrainer(batch, own)
+		return OfTrainer(batch, own), nil
 	}
 	m, err := c.NewModel(learn.Samples{})
 	if err != nil {

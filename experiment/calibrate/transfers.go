@@ -3,8 +3,6 @@ package calibrate
 import (
 	"math"
 	"slices"
-
-	"fedpace/actors/learn"
 )
 
 // Run is the name under which devices are calibrated, unless said otherwise.
@@ -104,6 +102,3 @@ func linkOf(l Line) Link {
 
 // width is half the wider interval of the two directions, relative to its value.
 func (n *Network) width() float64 { return max(n.Download.Whole.Width(), n.Upload.Whole.Width()) }
-
-// MaxParams bounds the model that travels.
-const MaxParams = learn.MaxParams

@@ -176,6 +176,9 @@ func (f *calibration) do(c *cobra.Command) error {
 	}()
 	source, watts := meter.Stop()
 	show.Close()
+	if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
+		return Interrupted{Note: "nothing was written"}
+	}
 	if err != nil {
 		return err
 	}
@@ -221,7 +224,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	case welcome.GetSpec().GetModel() != "":
 		s, err = calibrate.OfRun(welcome, f.own)
 	case f.own.Trainer != "":
-		s, err = calibrate.OfTrainer(modelBatch, f.own)
+		s = calibrate.OfTrainer(modelBatch, f.own)
 	case welcome != nil: // of a coordinator that named no model
 		return nil, nil
 	default:

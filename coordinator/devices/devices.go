@@ -27,7 +27,7 @@ type Devices struct {
 	answers []*Answer            // that have come and were not handed out
 	updates map[uint64]*Answer   // that may yet count
 	there   []bool               // as the machine knows it
-	arrived []int                // devices that joined and that the machine does not know of yet
+	arrived []arrival            // devices that joined and that the machine does not know of yet
 	banned  []bool
 	news    []gateway.Event
 	looked  time.Time
@@ -46,6 +46,9 @@ type Run struct {
 	Trainable int
 	Spec      *bus.Spec
 }
+
+// arrival is a device that has joined.
+type arrival struct{ device, samples int }
 
 // openTask is a task that waits for its device.
 type openTask struct {
@@ -198,7 +201,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}
-	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan}, nil
+	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan, Samples: a.Samples}, nil
 }
 
 // take takes the news there is.
@@ -213,7 +216,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		switch n.Kind {
 		case gateway.Joined:
 			d.notice("Device %s has joined (%d samples, kernel %s).", name, n.Join.Samples, n.Join.Kernel)
-			d.arrived = append(d.arrived, n.Device)
+			d.arrived = append(d.arrived, arrival{n.Device, int(n.Join.Samples)})
 			if o := d.taskOf(n.Device); o != nil { // it was restarted
 				err = errors.Join(err, d.send(o))
 			}

@@ -3,19 +3,32 @@ package round
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Devices are a run's real devices: the clients Clients to Clients+Count-1.
 // They answer their tasks with an update and the durations that they measured,
 // so a task of theirs is placed on the clock as any other once it is here.
 //
-// A device takes part from the event [Joined] on until [Left] or [Silent].
+// A device takes part from the event [Joined] on until [Left] or [Silent]. A run of devices
+// alone (Clients is 0) waits for one to join whenever there is none to ask ([Awaiting]).
 type Devices struct {
 	Count   int
 	Include Include
 	// Liveness is the virtual time after its task's start at which a device
 	// that fell silent is lost, unless the round's deadline comes first.
 	Liveness Time
+	// Modelled says whether Expect speaks of a device itself, by its class, also before
+	// it has had a task; nil: of none.
+	Modelled func(device int) bool
+}
+
+// Known is what a device has told and taken.
+type Known struct {
+	Samples int  // as it told last; 0: it has not
+	Link    Time // that its transfers take
+	Step    Time // that its local steps take, each
+	Tasks   int  // from which Link and Step follow
 }
 
 // Include is when devices are asked.
@@ -27,7 +40,7 @@ const (
 	// the cohort, which is drawn as if there were no devices. Where rounds
 	// overlap it gets one whenever it is free.
 	EveryRound Include = iota
-	// Sampled draws devices with the other clients.
+	// Sampled draws devices with the other clients. Devices alone are always drawn.
 	Sampled
 )
 
@@ -43,6 +56,14 @@ const MaxDevices = 1 << 12
 // population is the number of all clients.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
+// drawn is the number of clients that cohorts are drawn from.
+func (c *Config) drawn() int {
+	if c.Devices.Include == Sampled {
+		return c.population()
+	}
+	return c.Clients
+}
+
 func (d *Devices) validate(c *Config) error {
 	switch {
 	case d.Count < 0 || d.Count > MaxDevices:
@@ -51,6 +72,8 @@ func (d *Devices) validate(c *Config) error {
 		return nil
 	case d.Include > Sampled:
 		return fmt.Errorf("round: unknown way %d to include devices", d.Include)
+	case c.Clients == 0 && d.Include != Sampled:
+		return errors.New("round: devices alone are the clients that a cohort is drawn from")
 	case d.Liveness <= 0 || d.Liveness > MaxDuration:
 		return fmt.Errorf("round: a silent device is lost after %d ns, want 1 to %d", d.Liveness, MaxDuration)
 	case !c.Train:
@@ -64,6 +87,16 @@ func (m *Machine) device(client int) (int, bool) {
 	return client - m.config.Clients, client >= m.config.Clients
 }
 
+// tellsApart reports whether Expect speaks of each client that cohorts are drawn from.
+func (c *Config) tellsApart() bool {
+	for i := range c.drawn() - c.Clients {
+		if c.Devices.Modelled == nil || !c.Devices.Modelled(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // presence takes Joined and Left.
 func (m *Machine) presence(e *Event) error {
 	i, ok := m.device(e.Client)
@@ -71,7 +104,86 @@ func (m *Machine) presence(e *Event) error {
 		return fmt.Errorf("round: client %d has %v and is none of the %d devices from %d on", e.Client, e.Kind, m.config.Devices.Count, m.config.Clients)
 	}
 	m.s.Present[i] = e.Kind == Joined
+	if e.Samples > 0 {
+		m.s.Known[i].Samples = e.Samples
+	}
 	return nil
+}
+
+// gathered looks for clients again where a run of devices alone has found none. Nothing
+// comes of it where those that have joined cannot be asked.
+func (m *Machine) gathered() error {
+	if m.s.Phase != Awaiting {
+		return fmt.Errorf("round: devices have gathered while the machine was %v", m.s.Phase)
+	}
+	return m.fillSlots()
+}
+
+// begins reports whether no client has had a task.
+func (m *Machine) begins() bool {
+	return m.s.Simulated.Next == 1 && (m.config.Clients > 0 || m.s.Devices.Next == FirstDeviceTask)
+}
+
+// learn notes what a device's answer tells of it. Of what tasks took, the newest counts
+// for a quarter, so that a device that has slowed down is soon known as slow.
+func (m *Machine) learn(t *TaskState, e *Event) {
+	i, ok := m.device(int(t.Client))
+	if !ok || e.Kind != Planned {
+		return
+	}
+	k, link, step := &m.s.Known[i], e.Plan.Download+e.Plan.Upload, e.Plan.Compute/Time(t.LocalSteps)
+	if e.Samples > 0 {
+		k.Samples = e.Samples
+	}
+	if k.Tasks++; k.Tasks > 1 {
+		link, step = k.Link+(link-k.Link)/4, k.Step+(step-k.Step)/4
+	}
+	k.Link, k.Step = link, step
+}
+
+// knows reports whether devices can have told and taken what a state says; one of an
+// earlier version says nothing.
+func (s *State) knows(c *Config) bool {
+	impossible := func(k Known) bool {
+		return k.Samples < 0 || k.Tasks < 0 || min(k.Link, k.Step) < 0 || max(k.Link, k.Step) > 2*MaxDuration
+	}
+	return (len(s.Known) == c.Devices.Count || len(s.Known) == 0) && !slices.ContainsFunc(s.Known, impossible)
+}
+
+// timed reports whether the selection may limit a client's steps: not those of devices
+// that it does not choose, or of whose times nothing is known yet.
+func (m *Machine) timed(client int) bool {
+	i, ok := m.device(client)
+	switch d := &m.config.Devices; {
+	case !ok:
+		return true
+	case d.Include != Sampled:
+		return false
+	default:
+		return m.s.Known[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)
+	}
+}
+
+// expect is the time that a client is expected to take: of a device, what its tasks took
+// so far say.
+func (m *Machine) expect(client, steps int) Time {
+	if i, ok := m.device(client); ok && m.s.Known[i].Tasks > 0 {
+		k := &m.s.Known[i]
+		if k.Step > 0 && Time(steps) > MaxDuration/k.Step {
+			return MaxDuration
+		}
+		return k.Link + Time(steps)*k.Step
+	}
+	return m.config.Expect(client, steps)
+}
+
+// samples is a client's number of training samples. A device that has not told any
+// counts with one.
+func (m *Machine) samples(client int) int {
+	if i, ok := m.device(client); ok {
+		return max(1, m.s.Known[i].Samples)
+	}
+	return m.config.Samples(client)
 }
 
 // issueDevices gives a task to every device that is there and free.

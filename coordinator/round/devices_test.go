@@ -41,9 +41,34 @@ func drawDevices(t *rapid.T, c *Config) {
 	}
 	c.Epochs = Epochs{}
 	c.Devices = Devices{Count: rapid.IntRange(1, 4).Draw(t, "devices"), Liveness: Time(rapid.IntRange(1, 50).Draw(t, "liveness"))}
-	if needs := registry.NeedsOf(c.Select); !needs.Samples && !needs.Times && rapid.Bool().Draw(t, "sampled") {
+	modelled := rapid.IntRange(0, 4).Draw(t, "devices with a class")
+	if registry.NeedsOf(c.Select).Speeds {
+		modelled = 4
+	}
+	if rapid.Bool().Draw(t, "sampled") {
 		c.Devices.Include = Sampled
 	}
+	c.Devices.Modelled = func(device int) bool { return device < modelled }
+}
+
+// anyWorld is a world, or one of devices alone.
+func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
+	c, plan := world(t)
+	if alone := c; rapid.Bool().Draw(t, "devices alone") && c.Devices.Count > 0 {
+		alone.Clients, alone.Cohort, alone.Devices.Include = 0, rapid.IntRange(1, c.Devices.Count).Draw(t, "cohort of devices"), Sampled
+		alone.Available, alone.NextChange, alone.Batteries = nil, nil, nil
+		if alone.Validate() == nil {
+			return alone, plan
+		}
+	}
+	return c, plan
+}
+
+// gather has devices join a run that waits for one, and says so.
+func (p *player) gather(t failer) {
+	p.gathered++
+	p.step(t, Event{Kind: Joined, Client: p.config.Clients + p.gathered%p.config.Devices.Count, Samples: p.gathered % 3 * 50})
+	p.queue = append(p.queue, Event{Kind: Gathered})
 }
 
 // meet has devices come and go, as a function of how far the run is.
@@ -74,6 +99,8 @@ func (p *player) answer(x Task) Event {
 		e.Kind, e.Plan = Silent, Plan{}
 	case 1:
 		e.Kind = Invalid
+	default:
+		e.Samples = int(x.Task % 50)
 	}
 	return e
 }
@@ -152,9 +179,7 @@ func TestDevicesThatCannotTakePart(t *testing.T) {
 		{"no liveness", func(c *Config) { c.Devices.Liveness = 0 }, "lost after 0 ns"},
 		{"timing only", func(c *Config) { c.Train = false }, "devices train"},
 		{"power of choice", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4) }, "losses of clients without a task, which devices do not tell"},
-		{"no size", func(c *Config) {
-			c.Devices.Include, c.Select, c.Samples = Sampled, chosen("size"), func(int) int { return 1 }
-		}, "devices that are drawn with the others have none"},
+		{"alone and beside a cohort", func(c *Config) { c.Clients, c.Cohort = 0, 1 }, "a cohort of 1 from 0 clients"},
 		{"another way", func(c *Config) { c.Devices.Include = 9 }, "unknown way 9"},
 	} {
 		c := config()

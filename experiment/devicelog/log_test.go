@@ -36,7 +36,7 @@ func logged(t testing.TB, dir string) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{answers: map[uint64]place{}}
+	l := &Log{Keep: true}
 	if err := l.Start(&metrics.Start{Folder: r}); err != nil {
 		t.Fatal(err)
 	}

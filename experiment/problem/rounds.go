@@ -33,7 +33,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	}
 	if n := len(c.Devices.Names); n > 0 {
 		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))}
-		if c.Devices.Include == config.Sampled {
+		if c.DrawsDevices() {
 			r.Devices.Include = round.Sampled
 		}
 	}
@@ -49,12 +49,20 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if r.Eta, err = c.Schedule.Eta.With(setup); err != nil {
 		return r, err
 	}
-	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expect
+	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expectations()
 	if p.Set != nil {
-		r.Samples = p.Set.Samples
+		r.Samples = func(client int) int {
+			if client >= p.Set.Clients() { // it stands for a device, whose samples are its own
+				return 1
+			}
+			return p.Set.Samples(client)
+		}
 	}
 	if closing.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
+	}
+	if c.DevicesAlone() { // of whom the fleet decides nothing
+		return r, nil
 	}
 	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
@@ -132,7 +140,26 @@ func (p *Problem) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expect is the time that a client is expected to take.
+// expectations say how long clients are expected to take, and real devices, of which the
+// mean client's time is expected.
+func (p *Problem) expectations() func(client, steps int) round.Time {
+	mean := map[int]round.Time{} // by steps
+	return func(client, steps int) round.Time {
+		if !p.Config.IsDevice(client) {
+			return p.expect(client, steps)
+		}
+		if _, known := mean[steps]; !known {
+			one, err := p.MeanRound(steps)
+			if err != nil {
+				one = round.MaxDuration
+			}
+			mean[steps] = one
+		}
+		return mean[steps]
+	}
+}
+
+// expect is the time that a simulated client is expected to take.
 func (p *Problem) expect(client, steps int) round.Time {
 	d, err := p.Fleet.Expect(client, steps, p.Bits)
 	if err != nil {
@@ -177,7 +204,7 @@ func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
 func (p *Problem) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
-	if !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
+	if c.DevicesAlone() || !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}
 	one, err := p.MeanRound(c.Schedule.K0)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 	"fedpace/internal/registry"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -71,6 +73,35 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 		return nil, fmt.Errorf("outputs: %w", err)
 	}
 	return list, nil
+}
+
+// deviceLogBytes is how much so many rounds add to the log of real devices.
+func (p *experiment) deviceLogBytes(rounds float64) float64 {
+	c := &p.Config
+	updates := len(c.Devices.Names)
+	switch {
+	case closing.Overlaps(c.Close): // as many as close a round, whoever sends them
+		const most = 1 << 20
+		updates = 1 + sort.Search(most, func(n int) bool {
+			return c.Close.Close(closing.Standing{Cohort: c.Cohort, Accepted: n + 1})
+		})
+	case c.DrawsDevices():
+		updates = min(updates, c.Cohort)
+	}
+	return rounds * devicelog.Bytes(float64(updates), float64(p.Model.Params()), c.Devices.KeepUpdates)
+}
+
+// aboutDeviceLog says how large the log of real devices becomes, and what it is good for.
+func (p *experiment) aboutDeviceLog() string {
+	one, rounds := p.deviceLogBytes(1), p.Config.Stop.Rounds
+	text := fmt.Sprintf("%s takes about %s a round", devicelog.File, human.Size(int64(one)))
+	if rounds > 0 {
+		text += fmt.Sprintf(", %s in %d rounds", human.Size(int64(one*float64(rounds))), rounds)
+	}
+	if !p.Config.Devices.KeepUpdates {
+		text += "; it keeps no updates, so the run cannot be played again (devices.keep_updates)"
+	}
+	return text + "."
 }
 
 // about is the run as outputs know it.

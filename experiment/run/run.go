@@ -89,9 +89,6 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	for _, line := range p.Tied() {
 		o.notice(line)
 	}
-	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(p.aboutDeviceLog())
-	}
 	var limit round.Time
 	if previous != nil && previous.checkpoint != nil {
 		limit = round.Time(previous.checkpoint.body.Limit)
@@ -103,6 +100,9 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		return s, err
 	}
 	defer e.Close()
+	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
+		o.notice(p.aboutDeviceLog())
+	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)
 	if err != nil {

@@ -87,7 +87,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 	if f.seeds < 1 || f.seeds > 1000 {
 		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
 	}
-	s := study.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
+	s := study.Sweep{ConfigFiles: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

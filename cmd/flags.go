@@ -15,7 +15,7 @@ import (
 
 // flags are those that run and compare share.
 type flags struct {
-	config string
+	config []string // files
 	sets   []string
 	out    string
 	// trainer is the command of an external one.
@@ -27,7 +27,7 @@ type flags struct {
 
 func (f *flags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringVar(&f.config, "config", "", "YAML `FILE` to read; without it the demonstration is the base")
+	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base")
 	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
 	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
 	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
@@ -46,7 +46,7 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	if err := f.checkSets("schedule.k=error"); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
-	return config.Load(f.config, f.setsOf(c))
+	return config.LoadFiles(f.config, f.setsOf(c))
 }
 
 // checkSets finds a --set that is no key=value, such as the example.

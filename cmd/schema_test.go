@@ -79,6 +79,8 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 		"short forms":    "data: x.csv\nclients: all\nmodel: {mlp: [3, 2]}\nfleet: [{name: a, watts: 3, links: l.csv, seconds_per_step: 5, slowdown: {}}]\noutputs: [tables, {sink: events, sample: 3}]",
 		"empty groups":   "schedule:\nselect:\nstop: {rounds: 7, virtual_seconds: null}\nnetwork: {model_megabits: table1}\ncompute: {std: table2}",
 		"one option":     "aggregate: {server_rate: 0.5}\navailability: {model: bernoulli, probability: 0.3, period_seconds: 60}",
+		"devices":        "fleet: [{name: a, overhead: {upload: 0.1}}]\ndevices: {names: {pi1: a, pi2: null}}",
+		"listed devices": "fleet: [{name: a}]\ndevices: {names: [pi1, {id: pi2, class: a}]}",
 		"entries within": "close: {rule: deadline, seconds: 3}\nselect: {rule: fit, from: size}\ndata: {reader: parquet, path: x}\nevents: {sample: off}\nseed: 18446744073709551615",
 	} {
 		if _, err := config.Parse(name, []byte(text)); err != nil {
@@ -105,6 +107,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"at an open bound":        "network: {download_mbps: 0}",
 		"entry out of range":      "aggregate: {algorithm: fedavgm, momentum: 1}",
 		"class out of range":      "fleet: [{name: a, watts: -3}]",
+		"class of a device":       "devices: {names: {pi1: [a]}}",
 		"wrong type":              "cohort: many",
 		"list for a number":       "batch: [1]",
 		"number for a list":       "model: {mlp: 3}",

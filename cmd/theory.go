@@ -75,7 +75,7 @@ Theorem 1's bound beside what is measured.`,
 		},
 	}
 	s := c.Flags()
-	s.StringVar(&f.config, "config", "", "YAML `FILE` to read; without it and --set task= the task is quadratic")
+	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic")
 	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
 	s.StringVar(&f.constants, "constants", "", "YAML `FILE` of constants: l, mu, g, variance, gamma, f_star, loss, gap")
 	for _, n := range []struct {
@@ -165,10 +165,10 @@ func (f *theoryFlags) check(c *cobra.Command) error {
 func (f *theoryFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
-	if f.config == "" && !named {
+	if len(f.config) == 0 && !named {
 		sets = append([]string{"task=" + string(config.TaskQuadratic)}, sets...)
 	}
-	return config.Load(f.config, sets)
+	return config.LoadFiles(f.config, sets)
 }
 
 // known joins the constants of the file and of the flags, which go first.

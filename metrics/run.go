@@ -47,9 +47,12 @@ type Run struct {
 	Slowest, Sample int
 
 	Power Power
+	// DeviceClass is the number of a real device's class; less than 0: none is known.
+	DeviceClass func(client int) int
 	// MeanPlan is what a simulated client of mean speed takes for a task of so many
-	// local steps (Eq. 3); an error where virtual time cannot hold it.
-	MeanPlan func(steps int) (round.Plan, error)
+	// local steps (Eq. 3), among those of a class, or where that is less than 0 of all; an
+	// error where virtual time cannot hold it.
+	MeanPlan func(class, steps int) (round.Plan, error)
 	// WriteModel writes parameters as safetensors. which says in words which model
 	// of the run they are.
 	WriteModel func(w io.Writer, params []float32, which string) error

@@ -27,9 +27,10 @@ type class struct {
 	name             string
 	download, upload quantity
 	step             quantity
-	stepNs           int64      // exact time of a step where it is fixed
-	varies           bool       // whether any quantity has a factor by task
-	std, cv          float64    // of a minibatch: seconds, and relative to the step time
+	stepNs           int64   // exact time of a step where it is fixed
+	varies           bool    // whether any quantity has a factor by task
+	std, cv          float64 // of a minibatch: seconds, and relative to the step time
+	overhead         Durations
 	links            linkTraces // nil: both links have speeds
 	slow             Slowing    // nil: never
 	presence         Presence   // nil: always
@@ -118,6 +119,7 @@ func (q *quantity) prepare(id uint64, name string, own Distribution, factor stri
 // where files is nil.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
 	out := class{name: k.Name, cv: k.StepCV, slow: common.slow, presence: common.presence, dropout: common.dropout}
+	out.overhead = Durations{nanoseconds(k.Overhead.Download), nanoseconds(k.Overhead.Compute), nanoseconds(k.Overhead.Upload)}
 	var err error
 	if !k.Links.given() && k.DownloadMbps == nil && k.UploadMbps == nil {
 		k.Links = c.Network.Links
@@ -181,8 +183,9 @@ func instead(d Distribution, value float64) Distribution {
 }
 
 // shares turns weights, which are not negative, into bounds on 64 random bits,
-// for pick; all 0 counts as all equal. key is that of the list they stand in.
-func shares(key string, weights []float64) ([]uint64, error) {
+// for pick; all 0 counts as all equal. key is that of the list they stand in. Beside
+// others only what idle says may have no weight: it is never picked.
+func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
 	sum := 0.0
 	for _, w := range weights {
 		sum += w
@@ -194,21 +197,27 @@ func shares(key string, weights []float64) ([]uint64, error) {
 	bounds := make([]uint64, len(weights))
 	upTo := 0.0
 	for i, w := range weights {
-		if w == 0 {
+		if w == 0 && (idle == nil || !idle(i)) {
 			return nil, registry.Errorf(fmt.Sprintf("%s[%d].weight", key, i), "is not set (more than 0 where others have a weight)")
 		}
 		upTo += w
 		bounds[i] = threshold(upTo / sum)
 	}
-	bounds[len(bounds)-1] = math.MaxUint64
+	last := len(weights) - 1
+	for ; weights[last] == 0; last-- {
+		bounds[last] = math.MaxUint64
+	}
+	bounds[last] = math.MaxUint64
 	return bounds, nil
 }
 
 // pick is the index whose share 64 random bits fall into.
 func pick(bounds []uint64, h uint64) int {
 	i, found := slices.BinarySearch(bounds, h)
-	if found { // a share ends just below its bound
-		i++
+	if found && h != math.MaxUint64 { // a share ends just below its bound, and one without weight where it begins
+		for bounds[i] == h {
+			i++
+		}
 	}
-	return min(i, len(bounds)-1)
+	return i
 }

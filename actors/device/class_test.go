@@ -2,6 +2,7 @@ package device
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,17 +227,21 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// Many classes are searched, few are walked: both find the same.
+// Bits fall into the share that they are below; a class without weight is never picked.
 func TestPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		weights := rapid.SliceOfN(rapid.Float64Range(0.01, 10), 1, 40).Draw(t, "weights")
-		bounds, err := shares("x", weights)
+		weights := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0.01, 10), rapid.Just(0.0)), 0, 40).Draw(t, "weights")
+		weights = slices.Insert(weights, rapid.IntRange(0, len(weights)).Draw(t, "at"), 1)
+		bounds, err := shares("x", weights, func(i int) bool { return weights[i] == 0 })
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom(bounds)).Draw(t, "h")
-		want := 0
-		for want < len(bounds)-1 && h >= bounds[want] {
+		want, last := 0, len(weights)-1
+		for weights[last] == 0 {
+			last--
+		}
+		for want < last && (h >= bounds[want] || weights[want] == 0) {
 			want++
 		}
 		if got := pick(bounds, h); got != want {
@@ -289,6 +294,7 @@ func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
 	for i := range rapid.IntRange(0, 3).Draw(t, "classes") {
 		k := Class{Name: string(rune('a' + i)), SecondsPerStep: speed("step"), StepCV: rapid.SampledFrom([]float64{0, 2}).Draw(t, "cv")}
 		k.Vary.Compute = vary("compute")
+		k.Overhead = rapid.SampledFrom([]Overhead{{}, {0.012, 0.003, 2}}).Draw(t, "overhead")
 		if rapid.Bool().Draw(t, "links") {
 			k.Links = links
 		} else {

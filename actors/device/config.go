@@ -9,6 +9,10 @@ type Config struct {
 	Dropout      Dropout      `key:"dropout"`
 	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation  Correlation  // of who has which device; see [Fleet.Correlate]
+
+	// Devices are the classes of the run's real devices, in the devices' order; "": none is
+	// known. See [Fleet.SetDevices].
+	Devices []string
 }
 
 // Network is every client's link (Eq. 3), where its class does not give another.
@@ -31,7 +35,7 @@ type Compute struct {
 // Class is a kind of device. What it does not give it has from the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares; null beside others: of real devices alone"`
 
 	// Each client's own speeds, drawn once and kept in all rounds.
 	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed: a number or a distribution"`
@@ -43,13 +47,23 @@ type Class struct {
 	// time of such a one. 0: as many as all clients'. Package device does not use it.
 	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of a minibatch of these clients; seconds_per_step is the time of one; null: the key batch"`
 
-	Vary         Vary         `key:"vary" is:"null" help:"factors on the three that are drawn anew for each task"`
+	Overhead     Overhead     `key:"overhead" is:"null" help:"seconds that the phases of each task take besides what their speeds say"`
+	Vary         Vary         `key:"vary" is:"null" help:"factors on the speeds and the time of a minibatch, drawn anew for each task"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`
 	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
 	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
 	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
 	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: the mains, without end"`
+}
+
+// Overhead is the time that a phase takes however little is transferred or computed: round
+// trips of a model's chunks, digests, preparing. A transfer of nothing, and a task without
+// steps, has none. Neither [Vary] nor a [Slowdown] changes it.
+type Overhead struct {
+	Download float64 `key:"download" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a download"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a task's local steps together"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
 }
 
 // Vary is what multiplies a client's own speeds in one task: megabits a second

@@ -53,7 +53,7 @@ func (a Daily) Presence(*Files) (Presence, error) {
 		weights[i] = z.Weight
 	}
 	var err error
-	d.shares, err = shares("zones", weights)
+	d.shares, err = shares("zones", weights, nil)
 	return d, err
 }
 

@@ -23,7 +23,10 @@ func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	}
 	d.Compute = whole(float64(float64(steps) * k.step.typical(h) * second))
 	d = inLongRun(k.slow, d, k.links == nil)
-	return d, d.check(steps, bits)
+	if err := d.check(steps, bits); err != nil {
+		return d, err
+	}
+	return d.with(k.overhead, steps, bits), nil
 }
 
 // inLongRun is the time of work at the pace of the long run; -1 stays. Transfers are
@@ -54,7 +57,8 @@ func (q *quantity) typical(client uint64) float64 {
 }
 
 // Soonest is a time that no task of any client is shorter than: its transfers over
-// the fastest link that can be drawn. 0 where tasks may end early.
+// the fastest link that can be drawn, and their overhead. 0 where tasks may
+// end early.
 func (f *Fleet) Soonest(bits Bits) int64 {
 	least := int64(math.MaxInt64)
 	for i := range f.classes {
@@ -69,7 +73,7 @@ func (f *Fleet) Soonest(bits Bits) int64 {
 		for i := range k.links {
 			down, up = max(down, k.links[i].download.most()), max(up, k.links[i].upload.most())
 		}
-		least = min(least, shortest(bits.Down, down)+shortest(bits.Up, up))
+		least = min(least, (Durations{Download: shortest(bits.Down, down), Upload: shortest(bits.Up, up)}).with(k.overhead, 0, bits).Total())
 	}
 	return least
 }

@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -44,7 +45,15 @@ type Fleet struct {
 	// availability it has. nil: its own.
 	devices, presences []uint32
 	ties               []Tied
+
+	// real are the classes of the real devices, and firstReal is the client number of the
+	// first.
+	real      []int
+	firstReal int
 }
+
+// NoClass is the class of a real device of which none is known.
+const NoClass = -1
 
 // NewFleet checks the configuration and reads the files that it names. Its
 // errors are [*registry.OptionError].
@@ -73,7 +82,10 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	f := &Fleet{seed: seed}
+	f := &Fleet{seed: seed, firstReal: math.MaxInt}
+	if f.real, err = c.classesOfDevices(); err != nil {
+		return nil, err
+	}
 	classes := c.Fleet
 	if len(classes) == 0 {
 		classes = []Class{{Name: "all"}}
@@ -97,8 +109,20 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if files != nil {
 		f.files = files.paths
 	}
-	f.shares, err = shares("fleet", weights)
+	f.shares, err = shares("fleet", weights, func(i int) bool { return slices.Contains(f.real, i) })
 	return f, err
+}
+
+// classesOfDevices are the numbers of the real devices' classes.
+func (c *Config) classesOfDevices() ([]int, error) {
+	list := make([]int, len(c.Devices))
+	for i, name := range c.Devices {
+		list[i] = slices.IndexFunc(c.Fleet, func(k Class) bool { return k.Name == name })
+		if list[i] < 0 && name != "" {
+			return nil, registry.Errorf(fmt.Sprintf("devices[%d]", i), "%q is no class of the fleet", name)
+		}
+	}
+	return list, nil
 }
 
 // check checks what a configuration holds without preparing it.
@@ -129,6 +153,20 @@ func (c Config) check() error {
 // Files lists the files that the population was read from.
 func (f *Fleet) Files() []string { return f.files }
 
+// SetDevices says that real devices are the clients from one number on. Those that have a
+// class take, as simulated clients, what devices of that class take: see
+// [Config.Devices]. It comes before any use of the fleet.
+func (f *Fleet) SetDevices(first int) { f.firstReal = first }
+
+// DeviceClass is the class of a real device; [NoClass] where none is known, and for
+// simulated clients.
+func (f *Fleet) DeviceClass(client int) int {
+	if i := client - f.firstReal; i >= 0 && i < len(f.real) {
+		return f.real[i]
+	}
+	return NoClass
+}
+
 // class is a client's class, with the key of its device.
 func (f *Fleet) class(client int) (*class, uint64) { return f.classOf(of(f.devices, client)) }
 
@@ -138,12 +176,23 @@ func (f *Fleet) classOf(device int) (*class, uint64) {
 		return &f.classes[0], 0
 	}
 	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
-	return &f.classes[pick(f.shares, keyed.Nth(h, ofClass))], h
+	return &f.classes[f.pick(device, h)], h
 }
 
 // Class is the number of a client's class.
 func (f *Fleet) Class(client int) int {
-	return pick(f.shares, keyed.Nth(keyed.Hash(f.seed, keyed.Device, uint64(of(f.devices, client))), ofClass))
+	device := of(f.devices, client)
+	return f.pick(device, keyed.Hash(f.seed, keyed.Device, uint64(device)))
+}
+
+// pick is the number of a device's class; h is the device's key.
+func (f *Fleet) pick(device int, h uint64) int {
+	if device >= f.firstReal {
+		if k := f.DeviceClass(device); k != NoClass {
+			return k
+		}
+	}
+	return pick(f.shares, keyed.Nth(h, ofClass))
 }
 
 // Classes names the classes in their order. Without classes it is one name,
@@ -201,15 +250,36 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 	if d.Download < 0 {
 		return d
 	}
+	d.Download += over(k.overhead.Download, bits.Down)
 	if d.Compute = k.compute(random, seed, client, task, steps, at+d.Download); d.Compute < 0 {
 		return d
 	}
+	d.Compute += over(k.overhead.Compute, int64(steps))
 	if trace != nil {
 		d.Upload = trace.upload.transfer(bits.Up, trace.wrap(position+d.Download+d.Compute))
 	} else {
 		d.Upload = k.transfer(&k.upload, random, seed, client, bits.Up, at+d.Download+d.Compute)
 	}
+	if d.Upload >= 0 {
+		d.Upload += over(k.overhead.Upload, bits.Up)
+	}
 	return d
+}
+
+// with is d and the overhead of a task.
+func (d Durations) with(overhead Durations, steps int, bits Bits) Durations {
+	d.Download += over(overhead.Download, bits.Down)
+	d.Compute += over(overhead.Compute, int64(steps))
+	d.Upload += over(overhead.Upload, bits.Up)
+	return d
+}
+
+// over is the overhead of so much work: none of none.
+func over(overhead, work int64) int64 {
+	if work == 0 {
+		return 0
+	}
+	return overhead
 }
 
 // transfer is the time of so many bits from a time on, over a link of one speed.
@@ -251,16 +321,43 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 // tasks of 4,096 clients, all started at time 0.
 func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
 	if f.plain || f.Constant() {
-		k := f.classes[0]
-		slow := k.slow
-		k.std, k.slow = 0, nil
-		d := inLongRun(slow, k.durations(f.seed, 0, 0, 0, steps, bits, 0), true)
-		return d, d.check(steps, bits)
+		return f.classes[0].mean(f.seed, steps, bits)
 	}
+	return f.sample(steps, bits, f.classOf)
+}
+
+// MeanOf is [Fleet.Mean] over the devices of one class; [NoClass]: of all.
+func (f *Fleet) MeanOf(number, steps int, bits Bits) (Durations, error) {
+	if number == NoClass {
+		return f.Mean(steps, bits)
+	}
+	k := &f.classes[number]
+	if k.constant() {
+		return k.mean(f.seed, steps, bits)
+	}
+	return f.sample(steps, bits, func(device int) (*class, uint64) {
+		return k, keyed.Hash(f.seed, keyed.Device, uint64(device))
+	})
+}
+
+// mean is the time of a task without the spread of minibatches, at the long run's pace.
+func (k class) mean(seed uint64, steps int, bits Bits) (Durations, error) {
+	slow, overhead := k.slow, k.overhead
+	k.std, k.slow, k.overhead = 0, nil, Durations{}
+	d := inLongRun(slow, k.durations(seed, 0, 0, 0, steps, bits, 0), true)
+	if err := d.check(steps, bits); err != nil {
+		return d, err
+	}
+	return d.with(overhead, steps, bits), nil
+}
+
+// sample is the mean over the first tasks of 4,096 clients.
+func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, uint64)) (Durations, error) {
 	const sample = 4096
 	var down, compute, up float64
 	for client := range sample {
-		d, err := f.Durations(client, 0, steps, bits, 0)
+		k, h := classOf(of(f.devices, client))
+		d, err := f.durations(k, h, client, 0, steps, bits, 0)
 		if err != nil {
 			return Durations{}, err
 		}
@@ -275,8 +372,13 @@ func (f *Fleet) Mean(steps int, bits Bits) (Durations, error) {
 // is always there and never leaves: then the length of a round follows from
 // Eq. 4 without drawing anything.
 func (f *Fleet) Constant() bool {
-	k := &f.classes[0]
-	return len(f.classes) == 1 && k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
+	return len(f.classes) == 1 && f.classes[0].constant()
+}
+
+// constant tells whether every client of the class takes the same for every task, is
+// always there and never leaves.
+func (k *class) constant() bool {
+	return k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
 		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil
 }
 

@@ -85,7 +85,7 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 	mean := round.Plan{Download: 3e8, Compute: 1e9, Upload: 1e9}
 	m := prometheus.New(&metrics.Run{
 		Name: "devices", Task: "femnist", Schedule: "fixed", Train: true, Clients: 10, Devices: []string{"pi1", "pi2"},
-		MeanPlan: func(int) (round.Plan, error) { return mean, nil },
+		DeviceClass: func(int) int { return -1 }, MeanPlan: func(int, int) (round.Plan, error) { return mean, nil },
 		Stats: func() (metrics.Stats, bool) {
 			n := number.Load()
 			return metrics.Stats{Checkpoint: time.Now(), Devices: metrics.DeviceStats{

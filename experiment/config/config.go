@@ -268,13 +268,28 @@ func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUplo
 
 // Devices says how real devices take part in a run.
 type Devices struct {
-	Names           []string `key:"names" is:"null" help:"real devices that take part, by the ids of fedpace actor; []: none"`
+	Names           []Device `key:"names" is:"null,keyed" help:"real devices that take part, by the ids of fedpace actor, or each of them with its class, {pi1: pi4, ...}; []: none"`
 	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others; where clients is 0: all in each round, or a cohort of them"`
 	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
 	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
 	KeepUpdates     bool     `key:"keep_updates" default:"false" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
-	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by network.download_mbps and upload_mbps"`
+	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
+}
+
+// Device is a real device of a run.
+type Device struct {
+	ID    string `key:"id" is:"short" help:"its id"`
+	Class string `key:"class" is:"null" help:"the class in fleet by which its times are foretold; null: none is known"`
+}
+
+// IDs are the ids of the devices, in their order.
+func (d *Devices) IDs() []string {
+	list := make([]string, len(d.Names))
+	for i := range list {
+		list[i] = d.Names[i].ID
+	}
+	return list
 }
 
 // AllClients is the value of Clients for as many as the data has.
@@ -286,6 +301,12 @@ func (c *Config) DevicesAlone() bool { return c.Clients == 0 }
 // DrawsDevices reports whether devices are among the clients that cohorts are drawn from.
 func (c *Config) DrawsDevices() bool {
 	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
+}
+
+// tellsApart reports whether the expected times of all devices that are drawn are known
+// by their classes.
+func (c *Config) tellsApart() bool {
+	return !c.DrawsDevices() || !slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
 }
 
 // drawn is how many clients cohorts are drawn from; 0: their number is not known yet.
@@ -442,9 +463,13 @@ func (c *Config) HasOwnBatches() bool {
 
 // devices are the clients' devices as package device takes them.
 func (c *Config) devices() device.Config {
-	return device.Config{
+	d := device.Config{
 		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation,
 	}
+	for _, of := range c.Devices.Names {
+		d.Devices = append(d.Devices, of.Class)
+	}
+	return d
 }
 
 // NewFleet makes the clients' devices and reads the files that the configuration

@@ -88,6 +88,9 @@ func valueText(o *registry.Option, t reflect.Type, path string) string {
 		}
 		return ""
 	case reflect.Slice:
+		if o.Keyed {
+			return "a list or a map"
+		}
 		if of := valueText(o, t.Elem(), path); of != "" {
 			return "a list, each " + of
 		}

@@ -19,26 +19,47 @@ import (
 // the square of the number of keys.
 const MaxFile = 128 << 10
 
-// Load reads a configuration: a base, changed by the file, changed by the
-// sets, each of which is "key=value" with the value in YAML's flow syntax. An
-// empty path means no file.
+// maxFiles is how many files can be one configuration.
+const maxFiles = 16
+
+// Load is [LoadFiles] of one file, or of none where the path is empty.
+func Load(path string, sets []string) (Config, error) {
+	if path == "" {
+		return LoadFiles(nil, sets)
+	}
+	return LoadFiles([]string{path}, sets)
+}
+
+// LoadFiles reads a configuration: a base, changed by one file after the other, changed by
+// the sets, each of which is "key=value" with the value in YAML's flow syntax. A list
+// of a later file stands in the place of an earlier one's.
 //
-// The base is [Demonstration]; where the file or a set names a task, it is that
+// The base is [Demonstration]; where a file or a set names a task, it is that
 // task's [Defaults]. Setting any stop key clears the base's stop. Four values
 // follow from others unless they are set themselves: out is runs/<name>,
 // clients is all once data is a path, cohort is fit once clients is 0, and
 // network.model_megabits is exact once model is not the task's.
 //
 // The result is valid. An error names the key, and the line where there is one.
-func Load(path string, sets []string) (Config, error) {
-	if path == "" {
-		return resolve("", nil, sets)
+func LoadFiles(paths, sets []string) (Config, error) {
+	if len(paths) > maxFiles {
+		return Config{}, fmt.Errorf("configuration: %d files (at most %d)", len(paths), maxFiles)
 	}
-	text, err := readFile(path)
-	if err != nil {
-		return Config{}, err
+	var files []source
+	for _, path := range paths {
+		text, err := readFile(path)
+		if err != nil {
+			return Config{}, err
+		}
+		files = append(files, source{path, text})
 	}
-	return resolve(path, text, sets)
+	return resolve(files, sets)
+}
+
+// source is the text of a file; name is how messages call it.
+type source struct {
+	name string
+	text []byte
 }
 
 func readFile(path string) ([]byte, error) {
@@ -80,16 +101,20 @@ func LoadData(path string) (d Data, err error) {
 
 // Parse reads a configuration from the text of a file; name is how messages call
 // it.
-func Parse(name string, text []byte) (Config, error) { return resolve(name, text, nil) }
+func Parse(name string, text []byte) (Config, error) { return resolve([]source{{name, text}}, nil) }
 
-// resolve applies a file and sets to the base that they choose.
-func resolve(name string, text []byte, sets []string) (Config, error) {
-	if len(text) > MaxFile {
-		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
-	}
-	file, err := parseFile(name, text)
-	if err != nil {
-		return Config{}, err
+// resolve applies files and sets to the base that they choose.
+func resolve(files []source, sets []string) (Config, error) {
+	var all []*node
+	for _, f := range files {
+		if len(f.text) > MaxFile {
+			return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", f.name, MaxFile)
+		}
+		n, err := parseFile(f.name, f.text)
+		if err != nil {
+			return Config{}, err
+		}
+		all = append(all, n)
 	}
 	flags := &node{kind: mapping}
 	for _, s := range sets {
@@ -99,9 +124,11 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		}
 		flags.overlay("", one, choiceWord)
 	}
+	all = append(all, flags)
 	places := map[string]string{}
-	file.places(places, "")
-	flags.places(places, "")
+	for _, n := range all {
+		n.places(places, "")
+	}
 	given := func(path string) bool { _, ok := places[path]; return ok }
 	place := func(err error) error {
 		var k *KeyError
@@ -116,7 +143,7 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	}
 
 	c := Demonstration()
-	for _, from := range []*node{file, flags} {
+	for _, from := range all {
 		n := from.fields["task"]
 		if n == nil {
 			continue
@@ -126,6 +153,7 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		if err := new(reader).group(reflect.ValueOf(&c).Elem(), task, ""); err != nil {
 			return Config{}, err
 		}
+		var err error
 		if c, err = Defaults(c.Task); err != nil {
 			return Config{}, place(err)
 		}
@@ -136,7 +164,7 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		}
 	}
 	r := reader{task: c.Task}
-	for _, from := range []*node{file, flags} {
+	for _, from := range all {
 		if err := r.group(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
 			return Config{}, err
 		}

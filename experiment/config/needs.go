@@ -45,7 +45,7 @@ func (c *Config) lacking() []need {
 	if len(c.Devices.Names) > 0 {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which devices do not tell", "", "devices.names")
 		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which devices do not send", "", "devices.names")
-		add(c.DrawsDevices(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none", "", "devices.names")
+		add(!c.tellsApart(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
 	}
 	return list
 }

@@ -173,7 +173,13 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 	if o.Single && n.kind == scalar {
 		n = &node{where: n.where, kind: list, items: []*node{n}}
 	}
-	if n.kind != list {
+	var keys []string
+	switch {
+	case o.Keyed && n.kind == mapping:
+		keys, n = n.keys, n.pairs(registry.Options(v.Type().Elem()))
+	case o.Keyed && n.kind != list:
+		return n.instead(path, "a list or a map")
+	case n.kind != list:
 		return n.instead(path, "a list")
 	}
 	element := *o
@@ -181,6 +187,9 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
 	for i, item := range n.items {
 		at := fmt.Sprintf("%s[%d]", path, i)
+		if keys != nil {
+			at = join(path, keys[i])
+		}
 		if v.Index(i).Kind() == reflect.Struct {
 			r.begin(v.Index(i), item.where, at, "")
 		}

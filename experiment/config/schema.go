@@ -85,6 +85,10 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 		if o.Single {
 			list = append(list, items...)
 		}
+		if o.Keyed {
+			value := registry.Options(t.Elem())[1]
+			list = append(list, object{"type": "object", "additionalProperties": s.option(&value, path, true)})
+		}
 		return list
 	case reflect.Interface:
 		return []object{{"$ref": "#/$defs/" + s.point(t)}}

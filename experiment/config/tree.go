@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"fedpace/internal/registry"
 )
 
 // node is a value as a file or a flag gives it, with its place.
@@ -176,6 +178,20 @@ func placeOf(places map[string]string, path string) string {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
 	return ""
+}
+
+// pairs is a map as the list of structs that it stands for: each key is the first of the
+// options, its value the second.
+func (n *node) pairs(options []registry.Option) *node {
+	out := &node{where: n.where, kind: list}
+	for _, key := range n.keys {
+		value := n.fields[key]
+		item := &node{where: value.where, kind: mapping}
+		item.set(options[0].Key, &node{where: value.where, kind: scalar, text: key, isText: true})
+		item.set(options[1].Key, value)
+		out.items = append(out.items, item)
+	}
+	return out
 }
 
 // scalar is the text of a node that must hold one value.

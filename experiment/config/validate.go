@@ -72,8 +72,8 @@ func (c *Config) checkNames() error {
 	for i, k := range c.Fleet {
 		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}
-	for i, name := range c.Devices.Names {
-		list = append(list, form{fmt.Sprintf("devices.names[%d]", i), name, names.CheckDevice})
+	for i, d := range c.Devices.Names {
+		list = append(list, form{fmt.Sprintf("devices.names[%d]", i), d.ID, names.CheckDevice})
 	}
 	for _, f := range list {
 		if err := f.check(f.text); err != nil {
@@ -290,6 +290,19 @@ func withOthers(err error, others ...string) error {
 // checkFleet asks package device whether it would take the clients' devices,
 // without reading the files that they name.
 func (c *Config) checkFleet() error {
+	var classes []string
+	for _, k := range c.Fleet {
+		classes = append(classes, k.Name)
+	}
+	for _, d := range c.Devices.Names {
+		switch at := "devices.names." + d.ID; {
+		case d.Class == "" || slices.Contains(classes, d.Class):
+		case len(classes) == 0:
+			return problem(at, []string{"fleet"}, "%q is no class of devices: fleet has none", d.Class)
+		default:
+			return problem(at, []string{"fleet"}, "%s", notA(d.Class, "class in fleet", classes))
+		}
+	}
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
 	}
@@ -315,9 +328,10 @@ func (c *Config) checkDevices() error {
 	case len(d.Names) > 0 && !c.Train:
 		return problem("train", []string{"devices.names"}, "false is for simulated clients alone: devices train (set devices.names to [])")
 	}
-	for i, name := range d.Names {
-		if slices.Contains(d.Names[:i], name) {
-			return problem("devices.names", nil, "%q is named twice", name)
+	ids := d.IDs()
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			return problem("devices.names", nil, "%q is named twice", id)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func writeKey(b *strings.Builder, o *registry.Option, v reflect.Value) {
 		lines = fields(v, false)
 	case v.Kind() == reflect.Interface && strings.HasPrefix(text, "{"):
 		lines = entryFields(v)
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Len() > 0:
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && !o.Keyed && v.Len() > 0:
 		for i := range v.Len() {
 			lines = append(lines, "- "+flow(&registry.Option{}, v.Index(i)))
 		}
@@ -112,9 +112,13 @@ func flow(o *registry.Option, v reflect.Value) string {
 		}
 		return "{" + strings.Join(fields(v, true), ", ") + "}"
 	case reflect.Slice:
-		list := make([]string, v.Len())
+		list, short := make([]string, v.Len()), true
 		for i := range list {
 			list[i] = flow(&registry.Option{}, v.Index(i))
+			short = short && !strings.HasPrefix(list[i], "{")
+		}
+		if o.Keyed && !short {
+			return "{" + strings.Join(pairs(v), ", ") + "}"
 		}
 		return "[" + strings.Join(list, ", ") + "]"
 	case reflect.String:
@@ -125,6 +129,17 @@ func flow(o *registry.Option, v reflect.Value) string {
 		return registry.Number(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
+}
+
+// pairs writes structs as the first of their options to the second.
+func pairs(v reflect.Value) []string {
+	options := registry.Options(v.Type().Elem())
+	list := make([]string, v.Len())
+	for i := range list {
+		text := func(o registry.Option) string { return flow(&o, v.Index(i).FieldByIndex(o.Index)) }
+		list[i] = text(options[0]) + ": " + text(options[1])
+	}
+	return list
 }
 
 // element writes an entry that stands in a list: its name, and what it is set to.

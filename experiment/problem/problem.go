@@ -76,6 +76,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		}
 	}
 	c.Fit(nil)
+	p.Fleet.SetDevices(c.Clients)
 	if err := p.correlate(); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		if c.DrawsDevices() {
 			r.Devices.Include = round.Sampled
 		}
+		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
 	setup := c.Schedule.Setup()
 	if c.UsesTheory() {
@@ -140,22 +141,23 @@ func (p *Problem) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expectations say how long clients are expected to take, and real devices, of which the
-// mean client's time is expected.
+// expectations say how long clients are expected to take: a real device as the mean of its
+// class, or of all where it has none.
 func (p *Problem) expectations() func(client, steps int) round.Time {
-	mean := map[int]round.Time{} // by steps
+	type key struct{ class, steps int }
+	known := map[key]round.Time{}
 	return func(client, steps int) round.Time {
 		if !p.Config.IsDevice(client) {
 			return p.expect(client, steps)
 		}
-		if _, known := mean[steps]; !known {
-			one, err := p.MeanRound(steps)
-			if err != nil {
-				one = round.MaxDuration
+		of := key{p.Fleet.DeviceClass(client), steps}
+		if _, ok := known[of]; !ok {
+			known[of] = round.MaxDuration // too long for anything
+			if d, err := p.Fleet.MeanOf(of.class, steps, p.Bits); err == nil {
+				known[of] = round.Time(d.Total())
 			}
-			mean[steps] = one
 		}
-		return mean[steps]
+		return known[of]
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -198,7 +199,7 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		return nil, err
 	}
 	v := &devices.Config{
-		Names: d.Names, NormLimit: d.NormLimit,
+		Names: d.IDs(), NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
 		Welcome: welcome,
 		Notice:  e.options.notice,
@@ -213,7 +214,14 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		if err := errors.Join(downErr, upErr); err != nil {
 			return nil, fmt.Errorf("devices.link: %w", err)
 		}
-		v.Link = func(int) (round.Time, round.Time) { return download, upload }
+		v.Link = func(client int) (round.Time, round.Time) {
+			if e.p.Fleet.DeviceClass(client) != device.NoClass {
+				if d, err := e.p.Fleet.Expect(client, 0, e.p.Bits); err == nil {
+					return round.Time(d.Download), round.Time(d.Upload)
+				}
+			}
+			return download, upload
+		}
 	}
 	if v.Replay {
 		return v, nil

@@ -110,7 +110,7 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 	run := &metrics.Run{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: closes(c),
 		Version: o.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
-		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
+		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
@@ -118,8 +118,9 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c.Fleet),
 			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
 		},
-		MeanPlan: func(steps int) (round.Plan, error) {
-			d, err := p.Fleet.Mean(steps, p.Bits)
+		DeviceClass: p.Fleet.DeviceClass,
+		MeanPlan: func(class, steps int) (round.Plan, error) {
+			d, err := p.Fleet.MeanOf(class, steps, p.Bits)
 			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 		},
 	}

@@ -56,18 +56,18 @@ func ParseGrid(s string) (Grid, error) {
 
 // Sweep asks for every combination of schedules, grid values and seeds.
 type Sweep struct {
-	ConfigPath string   // as for Load
-	Sets       []string // as for Load
-	Schedules  []string // none: the configuration's own
-	Grids      []Grid
-	Seeds      int    // seed, seed+1, ...; 0: one
-	Out        string // folder that holds a folder for each cell; empty: the configuration's
+	ConfigFiles []string // as for LoadFiles
+	Sets        []string // as for LoadFiles
+	Schedules   []string // none: the configuration's own
+	Grids       []Grid
+	Seeds       int    // seed, seed+1, ...; 0: one
+	Out         string // folder that holds a folder for each cell; empty: the configuration's
 }
 
 // Cells lists a sweep's runs: schedules within grid values, seeds within
 // schedules. Every configuration is checked, and no two may compute the same.
 func (s Sweep) Cells() ([]Cell, error) {
-	base, err := config.Load(s.ConfigPath, s.Sets)
+	base, err := config.LoadFiles(s.ConfigFiles, s.Sets)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s Sweep) Cells() ([]Cell, error) {
 		}
 		for _, name := range schedules {
 			for n := range seeds {
-				c, err := config.Load(s.ConfigPath, append(sets, fmt.Sprintf("seed=%d", base.Seed+uint64(n))))
+				c, err := config.LoadFiles(s.ConfigFiles, append(sets, fmt.Sprintf("seed=%d", base.Seed+uint64(n))))
 				if err != nil {
 					return nil, err
 				}

@@ -28,6 +28,7 @@
 //	         inert  the value changes no bit of any result
 //	         short  a scalar in place of the map gives this option alone
 //	         single a scalar in place of a list is a list of one
+//	         keyed  a map in place of a list of structs is one of their first options to their second
 //	         flat   the key names an entry, whose options stand beside the key
 //
 // Options that several entries share stand in a struct that they embed.

@@ -227,7 +227,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	}
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
-	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase")
+	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase")
 	for p := range phases {
 		modelled.counter(s.modelled[p], metrics.Phase(p).String())
 	}

@@ -73,11 +73,14 @@ type Metrics struct {
 	labels   client.Labels
 	classes  []string // see series
 	batch    batch
-	modelled map[int][phases]round.Time // by local steps, what a simulated client of mean speed takes
+	modelled map[answered][phases]round.Time // what a simulated client of mean speed takes
 
 	mu    sync.Mutex
 	state state
 }
+
+// answered is a real device's task as far as its modelled times depend on it.
+type answered struct{ class, steps int }
 
 // counts are what scrapes read of single tasks.
 type counts struct {
@@ -109,7 +112,7 @@ type state struct {
 // New makes the metrics of one run, on a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
-		registry: client.NewRegistry(), run: run, classes: series(run), modelled: map[int][phases]round.Time{},
+		registry: client.NewRegistry(), run: run, classes: series(run), modelled: map[answered][phases]round.Time{},
 		labels: client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule},
 	}
 	s := &m.state
@@ -163,7 +166,7 @@ func (m *Metrics) Task(e *round.TaskReport) {
 		if e.Outcome == round.Lost || e.Outcome == round.Refused {
 			return
 		}
-		m.compare(e.LocalSteps)
+		m.compare(answered{m.run.DeviceClass(e.Client), e.LocalSteps})
 	}
 	if e.Probe || e.Plan.Drops {
 		return
@@ -177,17 +180,17 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	}
 }
 
-// compare counts what a simulated device of mean speed takes for a task of so many
-// steps, beside the real device that has answered.
-func (m *Metrics) compare(steps int) {
-	p, known := m.modelled[steps]
+// compare counts what a simulated client takes for a task, beside the real device that has
+// answered.
+func (m *Metrics) compare(of answered) {
+	p, known := m.modelled[of]
 	if !known {
-		plan, err := m.run.MeanPlan(steps)
+		plan, err := m.run.MeanPlan(of.class, of.steps)
 		if err != nil {
 			return // beyond virtual time: there is nothing to compare with
 		}
 		p = phasesOf(&plan)
-		m.modelled[steps] = p
+		m.modelled[of] = p
 	}
 	for i, d := range p {
 		m.batch.modelled[i] += d.Seconds()

@@ -45,8 +45,9 @@ func served(t testing.TB, devices ...string) *Metrics {
 	m := New(&metrics.Run{
 		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
-		MeanPlan: func(int) (round.Plan, error) { return femnist, nil },
-		Waiting:  func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
+		DeviceClass: func(int) int { return -1 },
+		MeanPlan:    func(int, int) (round.Plan, error) { return femnist, nil },
+		Waiting:     func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
@@ -313,6 +314,29 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 	}
 	if got := value(t, families, "fedpace_device_silence_seconds"); got < 3 || got > 60 {
 		t.Errorf("the device is silent for %v s, want a little over 3", got)
+	}
+}
+
+// A device's tasks are compared with those of its class, or with all where none is known.
+func TestDevicesAreComparedWithTheirClass(t *testing.T) {
+	asked := 0
+	m := New(&metrics.Run{
+		Clients: 10, Devices: []string{"pi1", "pi2", "pi3"},
+		DeviceClass: func(client int) int { return []int{1, -1, 1}[client-10] },
+		MeanPlan: func(class, steps int) (round.Plan, error) {
+			asked++
+			return round.Plan{Compute: round.Time(steps) * []round.Time{3e9, 0, 5e9}[class+1]}, nil
+		},
+	})
+	for range 2 {
+		for _, client := range []int{10, 11, 12, 3} {
+			m.Task(&round.TaskReport{Client: client, LocalSteps: 4})
+		}
+	}
+	m.Task(&round.TaskReport{Client: 10, LocalSteps: 4, Outcome: round.Lost})
+	report(t, m, round.Report{Round: 1}, metrics.Usage{})
+	if got, want := m.picture().modelled[1], float64(2*4*(5+3+5)); got != want || asked != 2 {
+		t.Errorf("computing is modelled with %g s, want %g; %d plans were asked for, want one for each class", got, want, asked)
 	}
 }
 

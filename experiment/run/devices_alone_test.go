@@ -1,0 +1,143 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsconn"
+	"fedpace/experiment/devicelog"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"fedpace/metrics/eventlog"
+)
+
+// devicesAlone is a run of devices alone on a server of its own, with further sets.
+func devicesAlone(t *testing.T, names string, sets ...string) (o Options, load func() []string) {
+	t.Helper()
+	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	o.NATS.URL = server.URL()
+	return o, func() []string {
+		return append([]string{
+			"task=logistic", "clients=0", "cohort=fit", "devices.names=" + names, "logistic.features=4", "logistic.classes=2", "schedule.k0=3",
+		}, sets...)
+	}
+}
+
+// made answers every task at once, as the device of an id, until ctx ends: with the task's
+// model, a little changed, and times that follow from the task.
+func made(ctx context.Context, url, id string) error {
+	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: url, Name: id, Await: true})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{ID: id, Join: &bus.Join{Name: id, Kernel: "go", Samples: 20, Protocol: bus.DeviceProtocol}})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		task, err := d.Next(ctx)
+		if errors.Is(err, gateway.ErrOver) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := answer(d, task); err != nil && task.Context.Err() == nil { // else the next task is here
+			return err
+		}
+	}
+}
+
+// answer answers a task.
+func answer(d *gateway.Device, task *gateway.DeviceTask) error {
+	values, err := d.Model(task.Context, task.Run, bus.DigestFrom(task.Task.ModelDigest))
+	if err != nil {
+		return err
+	}
+	values[0] += 1e-6
+	return d.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: values, Update: &bus.Update{
+		Task: task.Task.Task, TaskDigest: task.Task.Digest, DownloadNs: 1e6, ComputeNs: int64(task.Task.LocalSteps) * 1e6, UploadNs: 1e6,
+		FirstStepLoss: 0.5, Samples: 20,
+	}})
+}
+
+// heap is what the process holds, without garbage.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// A run of weeks takes no more memory after most of its rounds than after some of them,
+// and its files take what was said before it.
+func TestARunOfWeeks(t *testing.T) {
+	rounds := 800
+	if longTests {
+		rounds = 100_000
+	}
+	o, sets := devicesAlone(t, "[d1, d2]", fmt.Sprint("stop.rounds=", rounds), "evaluate.every=200", "http=127.0.0.1:0", "checkpoint.seconds=1")
+	c := runtest.Small(t, sets()...)
+	estimate, err := DryRun(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for _, id := range []string{"d1", "d2"} {
+		all.Go(func() {
+			if err := made(ctx, o.NATS.URL, id); err != nil && ctx.Err() == nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		})
+	}
+	o.Notice = func(line string) { t.Log(line) }
+	var early, late float64
+	o.Model = func(round int, _ []float32) {
+		switch round {
+		case rounds / 4:
+			early = heap()
+		case rounds:
+			late = heap()
+		}
+	}
+	s := mustRun(t, c, o)
+	if s.Outcomes[0] != int64(2*rounds) {
+		t.Errorf("outcomes %v, want %d accepted", s.Outcomes, 2*rounds)
+	}
+	if grown := late - early; grown > 1<<20 {
+		t.Errorf("the run holds %.0f kB after %d rounds, and %.0f kB after %d", late/1e3, rounds, early/1e3, rounds/4)
+	}
+	size := func(name string) float64 {
+		info, err := os.Stat(filepath.Join(c.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(info.Size())
+	}
+	t.Logf("heap: %.0f kB, then %.0f kB", early/1e3, late/1e3)
+	if got, said := size(devicelog.File), *estimate.DeviceLog; math.Abs(got-said) > 0.02*said+200 {
+		t.Errorf("%s has %.0f bytes, and %.0f were said", devicelog.File, got, said)
+	}
+	for _, name := range []string{devicelog.File, folder.RoundsFile, eventlog.File, "clients.parquet", "rounds.parquet", "page.html"} {
+		t.Logf("%s: %.0f bytes, %.1f a round", name, size(name), size(name)/float64(rounds))
+	}
+}

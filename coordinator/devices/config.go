@@ -56,7 +56,7 @@ func (c *Config) Validate(count int) error {
 
 // Answer is how a device's task was answered.
 type Answer struct {
-	Kind    round.EventKind // Planned, Silent or Invalid
+	Kind    round.EventKind // Planned, Silent, Invalid or Overtaken
 	Task    uint64
 	Client  int
 	Plan    round.Plan // durations as they count; 0 where they are not known

@@ -61,10 +61,12 @@ type openTask struct {
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
 // of the gateway; resendAfter how long a task waits before it is sent again, should it
-// have been lost.
+// have been lost; leastSlack how much longer than its round a task may take before it is
+// given up, since messages take time that no device measures.
 const (
 	lookEvery   = 101 * time.Millisecond
 	resendAfter = 5 * time.Second
+	leastSlack  = time.Second
 )
 
 // Open lets the devices join the run.
@@ -151,8 +153,10 @@ func (d *Devices) send(o *openTask) error {
 	return d.gateway.SendTask(o.device, o.task)
 }
 
-// Answer waits for the answer to an open task.
-func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
+// Answer waits for the answer to an open task. closes says when the round closes without
+// those that are open, from its start (false: it waits for them): a device that takes
+// longer by the coordinator's own clock is waited for no more.
+func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
 	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
 	for {
 		for len(d.answers) > 0 {
@@ -164,6 +168,22 @@ func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
 		}
 		if err := d.await(ctx); err != nil {
 			return round.Event{}, err
+		}
+		if at, ok := closes(); ok && d.gateway != nil && len(d.answers) == 0 {
+			d.overtake(time.Duration(at))
+		}
+	}
+}
+
+// overtake gives up the open tasks whose devices have taken longer than the round does.
+func (d *Devices) overtake(closes time.Duration) {
+	now := time.Now()
+	for task, o := range d.open {
+		if took := now.Sub(o.sent); took > closes+max(leastSlack, closes/10) {
+			d.gateway.Forget(o.device)
+			d.answers = append(d.answers, &Answer{
+				Kind: round.Overtaken, Task: task, Client: d.run.First + o.device, Plan: round.Plan{Compute: round.Time(took)},
+			})
 		}
 	}
 }

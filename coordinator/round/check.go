@@ -119,7 +119,7 @@ func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, can
 			bad = "it is planned and not on the clock"
 		case !candidates && t.placed() && i > 0 && !last.placed():
 			bad = "it is on the clock before the task ahead of it"
-		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused || client < k.Clients || t.Status == TaskIssued):
+		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused && t.Forced != Late || client < k.Clients || t.Status == TaskIssued):
 			bad = "its outcome cannot be known"
 		case t.Status == TaskAccepted && (!k.Train || candidates || t.Timer == 0 || t.Drops || t.Forced != Accepted):
 			bad = "it cannot have been accepted"

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"fedpace/coordinator/closing"
 )
 
 // Devices are a run's real devices: the clients Clients to Clients+Count-1.
@@ -125,13 +127,20 @@ func (m *Machine) begins() bool {
 }
 
 // learn notes what a device's answer tells of it. Of what tasks took, the newest counts
-// for a quarter, so that a device that has slowed down is soon known as slow.
+// for a quarter, so that a device that has slowed down is soon known as slow. One that is
+// overtaken takes at least as long as was waited for it.
 func (m *Machine) learn(t *TaskState, e *Event) {
 	i, ok := m.device(int(t.Client))
-	if !ok || e.Kind != Planned {
+	if !ok || e.Kind != Planned && e.Kind != Overtaken {
 		return
 	}
 	k, link, step := &m.s.Known[i], e.Plan.Download+e.Plan.Upload, e.Plan.Compute/Time(t.LocalSteps)
+	if e.Kind == Overtaken && (k.Tasks == 0 || e.Plan.Total() > m.expect(int(t.Client), int(t.LocalSteps))) {
+		k.Tasks, k.Link, k.Step = k.Tasks+1, link, step
+	}
+	if e.Kind == Overtaken {
+		return
+	}
 	if e.Samples > 0 {
 		k.Samples = e.Samples
 	}
@@ -198,15 +207,51 @@ func (m *Machine) issueDevices() {
 	}
 }
 
-// force takes Silent and Invalid: the outcome of a device's task is known before
-// its time. A silent device has the plan to drop out.
+// Closes is when the round of devices alone closes, from its start, if none of the tasks
+// that have no plan ever ends; false: it waits for one of them, or the run has other
+// clients. So nobody need wait for devices without whom it closes.
+func (m *Machine) Closes() (after Time, ok bool) {
+	if m.config.Clients > 0 || m.s.Phase != Planning || m.overlapping != nil || closing.UsesLate(m.config.Late) {
+		return 0, false
+	}
+	var ends []Time
+	for i := range m.s.Devices.List {
+		if t := &m.s.Devices.List[i]; t.Status == TaskPlanned && t.Forced == Accepted {
+			ends = append(ends, t.takes())
+		}
+	}
+	slices.Sort(ends)
+	s, deadline := m.standing(), m.setup.Deadline
+	passes := func(by Time) bool { // whether the round closes at its deadline, if that comes by then
+		overdue := !s.Overdue && deadline > 0 && deadline < by
+		s.Overdue = s.Overdue || overdue
+		return overdue && m.config.Closing.Close(s)
+	}
+	for _, end := range ends {
+		if passes(end) {
+			return deadline, true
+		}
+		if s.Accepted++; m.config.Closing.Close(s) {
+			return end, true
+		}
+	}
+	return deadline, passes(Never)
+}
+
+// force takes Silent, Invalid and Overtaken: the outcome of a device's task is known
+// before its time. A silent device has the plan to drop out. One that is overtaken would be
+// late, were its round still open.
 func (m *Machine) force(t *TaskState, e *Event) error {
 	i, ok := m.device(e.Client)
 	if !ok {
 		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
 	}
-	if e.Kind == Invalid {
+	switch e.Kind {
+	case Invalid:
 		t.Forced = Refused
+		return nil
+	case Overtaken:
+		t.Forced = Late
 		return nil
 	}
 	m.s.Present[i] = false

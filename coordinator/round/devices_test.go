@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
-	"github.com/google/go-cmp/cmp"
+	godiff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/closing"
@@ -94,9 +95,13 @@ func (p *player) answer(x Task) Event {
 		return e
 	}
 	e.Plan.Drops, e.Plan.Dropout = false, 0
-	switch keyed.Hash(p.config.Seed, keyed.Compute, x.Task) % 4 {
+	switch keyed.Hash(p.config.Seed, keyed.Compute, x.Task) % 5 {
 	case 0:
 		e.Kind, e.Plan = Silent, Plan{}
+	case 4:
+		if p.config.Clients == 0 {
+			e.Kind = Overtaken
+		}
 	case 1:
 		e.Kind = Invalid
 	default:
@@ -139,10 +144,78 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		}
 		with := simulated(c)
 		c.Devices = Devices{}
-		if diff := cmp.Diff(simulated(c), with); diff != "" {
+		if diff := godiff.Diff(simulated(c), with); diff != "" {
 			t.Fatalf("devices change what simulated clients are asked: %s", diff)
 		}
 	})
+}
+
+// A round of devices alone says when it closes without those that have no plan, as it then
+// does, whatever these take.
+func TestWhenARoundClosesWithoutADevice(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		rule  closing.Rule
+		ends  []Time // of the devices that have answered, of 4
+		want  Time   // 0: it does not say
+		other Time   // that the others take
+	}{
+		{"all", closing.All{}, []Time{5, 9, 7}, 0, 8},
+		{"first", closing.First{N: 2}, []Time{5, 9, 7}, 7, 8},
+		{"too few", closing.First{N: 3}, []Time{5, 9}, 0, 8},
+		{"a deadline", after(6), []Time{5, 9, 7}, 6, 8},
+		{"a deadline that nobody meets", after(6), nil, 6, 8},
+		{"a quorum before its deadline", closing.Quorum{N: 2, M: 1, Seconds: 8e-9}, []Time{5, 7}, 7, 9},
+		{"a quorum at its deadline", closing.Quorum{N: 3, M: 1, Seconds: 8e-9}, []Time{5, 9}, 8, 9},
+		{"a quorum behind its deadline", closing.Quorum{N: 3, M: 2, Seconds: 6e-9}, []Time{5, 7}, 7, 9},
+		{"no quorum", closing.Quorum{N: 3, M: 3, Seconds: 6e-9}, []Time{5, 7}, 0, 9},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := config()
+			c.Clients, c.Cohort, c.Closing, c.Devices = 0, 4, x.rule, Devices{Count: 4, Liveness: 60, Include: Sampled}
+			m, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := func(e Event) *Effects {
+				out, err := m.Step(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			for i := range 4 {
+				step(Event{Kind: Joined, Client: i})
+			}
+			tasks := slices.Clone(step(Event{Kind: Started}).Tasks)
+			for i, end := range x.ends {
+				step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: end}})
+			}
+			if at, ok := m.Closes(); ok != (x.want > 0) || ok && at != x.want {
+				t.Errorf("it closes at %d (%v), want %d", at, ok, x.want)
+			}
+			kind := Overtaken
+			if x.want == 0 {
+				kind = Planned
+			}
+			var out *Effects
+			for _, task := range tasks[len(x.ends):] {
+				out = step(Event{Kind: kind, Task: task.Task, Client: task.Client, Plan: Plan{Compute: x.other}})
+			}
+			timers := slices.Clone(out.Timers)
+			for m.Phase() == Clocked {
+				slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Priority, b.Priority)) })
+				next := timers[0]
+				timers = timers[1:]
+				if out = step(Event{Kind: Due, Timer: next}); m.Phase() != Clocked && x.want > 0 && next.At != x.want {
+					t.Errorf("it has closed at %d, and %d was said", next.At, x.want)
+				}
+				if m.Round() > 1 {
+					break
+				}
+			}
+		})
+	}
 }
 
 // Devices that are drawn with the others are drawn as often.

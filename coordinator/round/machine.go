@@ -144,7 +144,7 @@ func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
 		return m.startRun()
-	case Planned, Silent, Invalid:
+	case Planned, Silent, Invalid, Overtaken:
 		return m.planned(e)
 	case Due:
 		return m.due(e.Timer)

@@ -37,6 +37,7 @@ import (
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
 //	5 measured   an update without its values
 //	6 joined     clock (uint64), client (uint32), samples (uint64; 0: it did not say)
+//	7 overtaken  as 4, of a device without whom its round closed
 const File = "devices.log"
 
 const magic = "fedpace devices 1\n"
@@ -48,6 +49,7 @@ const (
 	recordRefused
 	recordMeasured
 	recordJoined
+	recordOvertaken
 )
 
 // Sizes of payloads.
@@ -211,7 +213,7 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	size := map[byte]int{
 		recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize,
-		recordMeasured: updateSize, recordJoined: joinedSize,
+		recordMeasured: updateSize, recordJoined: joinedSize, recordOvertaken: refusedSize,
 	}[b[0]]
 	switch {
 	case size == 0:
@@ -243,8 +245,12 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 			return nil, nil, fmt.Errorf("it has a duration of %d ns", *d)
 		}
 	}
-	a.Kind = round.Invalid
-	if b[0] == recordRefused {
+	switch b[0] {
+	case recordRefused:
+		a.Kind = round.Invalid
+		return a, nil, nil
+	case recordOvertaken:
+		a.Kind = round.Overtaken
 		return a, nil, nil
 	}
 	a.Kind = round.Planned
@@ -289,7 +295,7 @@ func appendHead(b []byte, kind byte, number uint64, client int) []byte {
 }
 
 func appendAnswer(b []byte, a *devices.Answer) []byte {
-	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused}[a.Kind]
+	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused, round.Overtaken: recordOvertaken}[a.Kind]
 	if kind == recordUpdate && a.Values == nil {
 		kind = recordMeasured
 	}
@@ -300,7 +306,7 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 	for _, d := range []round.Time{a.Plan.Download, a.Plan.Compute, a.Plan.Upload} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d))
 	}
-	if kind == recordRefused {
+	if kind == recordRefused || kind == recordOvertaken {
 		return b
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Loss))

@@ -15,6 +15,7 @@ import (
 	"fedpace/bus/embedded"
 	"fedpace/bus/gateway"
 	"fedpace/bus/natsconn"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run/runtest"
@@ -140,4 +141,109 @@ func TestARunOfWeeks(t *testing.T) {
 	for _, name := range []string{devicelog.File, folder.RoundsFile, eventlog.File, "clients.parquet", "rounds.parquet", "page.html"} {
 		t.Logf("%s: %.0f bytes, %.1f a round", name, size(name), size(name)/float64(rounds))
 	}
+}
+
+// join has a device of an id answer tasks, as [made], until it is stopped.
+func join(t *testing.T, url, id string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var device sync.WaitGroup
+	device.Go(func() {
+		if err := made(ctx, url, id); err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	})
+	return func() {
+		cancel()
+		device.Wait()
+	}
+}
+
+// sameAgain holds a replay of a run to its bits.
+func sameAgain(t *testing.T, dir string, want folder.Summary) {
+	t.Helper()
+	c, err := LoadReplay(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := mustRun(t, c, Options{Replay: dir})
+	if again.Fingerprint != want.Fingerprint || *again.ModelSHA256 != *want.ModelSHA256 {
+		t.Errorf("a replay comes to %s, %s; the run came to %s, %s", again.Fingerprint, *again.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+}
+
+// A run of devices alone waits for the first of them, and again when the last is lost,
+// while its clock stands. A device that comes back takes part again.
+func TestARunAwaitsItsDevices(t *testing.T) {
+	t.Parallel()
+	o, sets := devicesAlone(t, "[d1, d2]", "stop.rounds=60", "devices.liveness_seconds=0.5", "devices.keep_updates=true", "select=size")
+	c := runtest.Small(t, sets()...)
+	awaits, far, left := make(chan struct{}, 100), make(chan struct{}), make(chan struct{})
+	o.Notice = func(line string) {
+		if line == "No device is there that can be asked: the run waits for one to join." {
+			awaits <- struct{}{}
+		}
+	}
+	o.Model = func(round int, _ []float32) {
+		if round == 20 { // the run stands until the device has gone
+			close(far)
+			<-left
+		}
+	}
+	var devices sync.WaitGroup
+	defer devices.Wait()
+	devices.Go(func() {
+		<-awaits
+		stop := join(t, o.NATS.URL, "d1")
+		<-far
+		stop()
+		close(left)
+		<-awaits
+		for _, id := range []string{"d2", "d1"} {
+			devices.Go(func() {
+				if err := made(t.Context(), o.NATS.URL, id); err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			})
+		}
+	})
+	s := mustRun(t, c, o)
+	if s.Rounds != 60 || s.Outcomes[round.Lost] != 1 {
+		t.Errorf("%d rounds, outcomes %v", s.Rounds, s.Outcomes)
+	}
+	sameAgain(t, c.Out, s)
+}
+
+// A round that closes with the first update waits for no other, and a replay of it gives
+// the same bits.
+func TestARoundWaitsForNoDeviceThatItNeedsNot(t *testing.T) {
+	t.Parallel()
+	o, sets := devicesAlone(t, "[quick, slow]", "stop.rounds=3", "close={rule: first, n: 1}", "devices.keep_updates=true")
+	c := runtest.Small(t, sets()...)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: o.NATS.URL, Name: "slow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	slow, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{ID: "slow", Join: &bus.Join{Name: "slow", Kernel: "go", Protocol: bus.DeviceProtocol}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	var devices sync.WaitGroup
+	defer devices.Wait()
+	devices.Go(func() {
+		for {
+			if _, err := slow.Next(ctx); err != nil { // it never answers
+				return
+			}
+		}
+	})
+	defer join(t, o.NATS.URL, "quick")()
+	s := mustRun(t, c, o)
+	if s.Rounds != 3 || s.Outcomes[round.Accepted] != 3 || s.Outcomes[round.Cancelled] != 3 {
+		t.Errorf("%d rounds, outcomes %v", s.Rounds, s.Outcomes)
+	}
+	sameAgain(t, c.Out, s)
 }

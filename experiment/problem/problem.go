@@ -228,7 +228,9 @@ func (p *Problem) open(ctx context.Context) (err error) {
 		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom { // of any samples
 			of = ""
 		}
-		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
+			Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets, HeldOutOnly: c.DevicesAlone(),
+		})
 	}
 	if err != nil {
 		return err

@@ -247,3 +247,24 @@ func TestARoundWaitsForNoDeviceThatItNeedsNot(t *testing.T) {
 	}
 	sameAgain(t, c.Out, s)
 }
+
+// Of a table of one's own, the coordinator needs the rows that are held out alone.
+func TestDevicesAloneNeedOnlyWhatIsHeldOut(t *testing.T) {
+	t.Parallel()
+	text := "x,y,kind,part\n"
+	for i := range 40 {
+		text += fmt.Sprintf("%d,%d,%s,test\n", i, i%7, []string{"a", "b"}[i%2])
+	}
+	path := filepath.Join(t.TempDir(), "held.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, _ := devicesAlone(t, "[d1]")
+	c := runtest.Small(t, append(runtest.Custom, "clients=0", "cohort=fit", "devices.names=[d1]", "model=linear", "stop.rounds=2",
+		"data={path: "+path+", features: [x, y], label: kind, split: part, scale: standard}")...)
+	defer join(t, o.NATS.URL, "d1")()
+	s := mustRun(t, c, o)
+	if s.Rounds != 2 || s.ValidationAccuracy == nil {
+		t.Errorf("%d rounds, an accuracy of %v", s.Rounds, s.ValidationAccuracy)
+	}
+}

@@ -20,7 +20,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	}
 	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
 	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
-	var g federated.Grouping
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly}
 	if r.label != nil {
 		rows := &federated.ByteRows{Width: r.t.Window, Coding: federated.Tokens, Bytes: make([]byte, r.rows*r.t.Window)}
 		for row := range r.rows {

@@ -30,7 +30,9 @@ type Devices struct {
 	arrived []arrival            // devices that joined and that the machine does not know of yet
 	banned  []bool
 	news    []gateway.Event
-	looked  time.Time
+	looked  time.Time // when presence was asked for last
+
+	compared time.Time // when open tasks were last compared with their round
 
 	presence *Presence // next of a replay
 
@@ -169,17 +171,23 @@ func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) 
 		if err := d.await(ctx); err != nil {
 			return round.Event{}, err
 		}
-		if at, ok := closes(); ok && d.gateway != nil && len(d.answers) == 0 {
-			d.overtake(time.Duration(at))
+		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= lookEvery {
+			if d.compared = now; len(d.open) > 0 {
+				d.overtake(now, closes)
+			}
 		}
 	}
 }
 
 // overtake gives up the open tasks whose devices have taken longer than the round does.
-func (d *Devices) overtake(closes time.Duration) {
-	now := time.Now()
+func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
+	at, ok := closes()
+	if !ok {
+		return
+	}
+	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
 	for task, o := range d.open {
-		if took := now.Sub(o.sent); took > closes+max(leastSlack, closes/10) {
+		if took := now.Sub(o.sent); took > most {
 			d.gateway.Forget(o.device)
 			d.answers = append(d.answers, &Answer{
 				Kind: round.Overtaken, Task: task, Client: d.run.First + o.device, Plan: round.Plan{Compute: round.Time(took)},

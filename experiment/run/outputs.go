@@ -115,7 +115,7 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
 		Power: metrics.Power{
-			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c.Fleet),
+			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
 			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
 		},
 		DeviceClass: p.Fleet.DeviceClass,
@@ -148,12 +148,13 @@ func closes(c *config.Config) string {
 	return text
 }
 
-// watts are those of the fleet's classes; nil: none gives any.
-func watts(fleet []device.Class) (list []metrics.Watts) {
-	if !slices.ContainsFunc(fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
+// watts are those of the fleet's classes; nil: none gives any, or there are devices alone, of
+// which nobody knows what they draw.
+func watts(c *config.Config) (list []metrics.Watts) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
 		return nil
 	}
-	for _, k := range fleet {
+	for _, k := range c.Fleet {
 		list = append(list, metrics.Watts(k.Watts))
 	}
 	return list

@@ -194,7 +194,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		about := describe(r.p.Set.Info())
 		s.Data = &about
 	}
-	if watts(c.Fleet) != nil {
+	if watts(c) != nil {
 		s.EnergyJoules = &usage.Joules
 	}
 	for o, n := range stop.Outcomes {

@@ -301,6 +301,10 @@ func (d *Devices) look() error {
 	for _, o := range d.open {
 		name := d.Names[o.device]
 		switch {
+		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
+			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
+			d.gateway.Lost(o.device)
+			d.silent(o)
 		case now.Sub(o.sent) > d.TaskLimit:
 			d.notice("Device %s has worked on one task for more than %v and has no place in the run any more (devices.task_seconds).", name, d.TaskLimit)
 			d.ban(o.device)

@@ -38,9 +38,10 @@ func devicesAlone(t *testing.T, names string, sets ...string) (o Options, load f
 	}
 }
 
-// made answers every task at once, as the device of an id, until ctx ends: with the task's
-// model, a little changed, and times that follow from the task.
-func made(ctx context.Context, url, id string) error {
+// made answers every task at once, or after work if there is any, as the device of an id
+// until ctx ends: with the task's model, a little changed, and times that follow from the
+// task.
+func made(ctx context.Context, url, id string, work func()) error {
 	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: url, Name: id, Await: true})
 	if err != nil {
 		return err
@@ -59,7 +60,11 @@ func made(ctx context.Context, url, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := answer(d, task); err != nil && task.Context.Err() == nil { // else the next task is here
+		if work != nil {
+			work()
+		}
+		err = answer(d, task)
+		if err != nil && task.Context.Err() == nil && !errors.Is(err, gateway.ErrUpdateRefused) { // else the next task is here, or will be
 			return err
 		}
 	}
@@ -105,7 +110,7 @@ func TestARunOfWeeks(t *testing.T) {
 	defer stop()
 	for _, id := range []string{"d1", "d2"} {
 		all.Go(func() {
-			if err := made(ctx, o.NATS.URL, id); err != nil && ctx.Err() == nil {
+			if err := made(ctx, o.NATS.URL, id, nil); err != nil && ctx.Err() == nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		})
@@ -148,7 +153,7 @@ func join(t *testing.T, url, id string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var device sync.WaitGroup
 	device.Go(func() {
-		if err := made(ctx, url, id); err != nil && ctx.Err() == nil {
+		if err := made(ctx, url, id, nil); err != nil && ctx.Err() == nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	})
@@ -200,7 +205,7 @@ func TestARunAwaitsItsDevices(t *testing.T) {
 		<-awaits
 		for _, id := range []string{"d2", "d1"} {
 			devices.Go(func() {
-				if err := made(t.Context(), o.NATS.URL, id); err != nil {
+				if err := made(t.Context(), o.NATS.URL, id, nil); err != nil {
 					t.Errorf("%s: %v", id, err)
 				}
 			})
@@ -266,5 +271,29 @@ func TestDevicesAloneNeedOnlyWhatIsHeldOut(t *testing.T) {
 	s := mustRun(t, c, o)
 	if s.Rounds != 2 || s.ValidationAccuracy == nil {
 		t.Errorf("%d rounds, an accuracy of %v", s.Rounds, s.ValidationAccuracy)
+	}
+}
+
+// A device that is too long at a task is lost, and takes part again when it is done.
+func TestADeviceThatWasTooLongComesBack(t *testing.T) {
+	t.Parallel()
+	o, sets := devicesAlone(t, "[d1]", "stop.rounds=3", "devices.task_seconds=2")
+	c := runtest.Small(t, sets()...)
+	lost := make(chan struct{}, 100)
+	o.Notice = func(line string) {
+		if line == "Device d1 is lost: it has worked on one task for more than 2s (devices.task_seconds). It may join again." {
+			lost <- struct{}{}
+		}
+	}
+	var device sync.WaitGroup
+	defer device.Wait()
+	device.Go(func() {
+		if err := made(t.Context(), o.NATS.URL, "d1", sync.OnceFunc(func() { <-lost })); err != nil {
+			t.Error(err)
+		}
+	})
+	s := mustRun(t, c, o)
+	if s.Rounds != 3 || s.Outcomes[round.Lost] < 1 || s.Outcomes[round.Accepted]+s.Outcomes[round.Lost] != 3 {
+		t.Errorf("%d rounds, outcomes %v", s.Rounds, s.Outcomes)
 	}
 }

@@ -21,7 +21,8 @@ func coordinatorCommand(p program) *cobra.Command {
 		Short: "Run one experiment whose work hosts elsewhere do",
 		Long: `Run one experiment as "fedpace run" does, with the same flags and the same
 results bit for bit, while hosts in other processes ("fedpace host") answer for
-its clients and train. They may come before or after it, and go at any time.
+its clients and train. They may come before or after it, and go at any time. A run
+of real devices alone (clients: 0) needs none.
 The server is the one of --nats, or its own where nats.listen is set; those who
 join that one need credentials ("fedpace enroll").`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml

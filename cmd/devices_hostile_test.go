@@ -154,7 +154,7 @@ func (h *hostile) model(task *bus.Task) (values []float32) {
 // nothing is counted twice, and a flood costs the device its place alone.
 func TestHostileDevices(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 6, 3, 7, "devices: {names: [evil, good], liveness_seconds: 20, norm_limit: 1000, link: modelled}\n")
+	s := newSite(t, 6, 3, 7, "devices: {keep_updates: true, names: [evil, good], liveness_seconds: 20, norm_limit: 1000, link: modelled}\n")
 	h := s.raw("evil")
 	h.join()
 	s.actor("good")

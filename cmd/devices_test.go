@@ -31,7 +31,7 @@ import (
 func TestAMixedRound(t *testing.T) {
 	t.Parallel()
 	other := emulated(t, deviceForARM)
-	s := newSite(t, 50, 3, 3, "devices: {names: [pi1, pi2], liveness_seconds: 30}\n")
+	s := newSite(t, 50, 3, 3, "devices: {names: [pi1, pi2], liveness_seconds: 30, keep_updates: true}\n")
 	_, one := s.actor("pi1")
 	_, two := s.actor("pi2", other...)
 	summary := s.end()
@@ -95,7 +95,7 @@ func TestDevicesInAsynchronousRounds(t *testing.T) {
 	for _, algorithm := range []string{"fedasync", "fedbuff"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, 6, 3, 8, "devices: {names: [pi1, pi2], liveness_seconds: 30, link: modelled}\nclose: {rule: buffered, n: 2}\naggregate: {algorithm: "+algorithm+"}\noutputs: [{sink: tasks}]\n")
+			s := newSite(t, 6, 3, 8, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30, link: modelled}\nclose: {rule: buffered, n: 2}\naggregate: {algorithm: "+algorithm+"}\noutputs: [{sink: tasks}]\n")
 			s.actor("pi1")
 			s.actor("pi2")
 			summary := s.end()
@@ -158,7 +158,7 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 // as long as a device may be silent.
 func TestADeviceThatComesLate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 6, 3, 3, "devices: {names: [slow, late], liveness_seconds: 10}\n")
+	s := newSite(t, 6, 3, 3, "devices: {keep_updates: true, names: [slow, late], liveness_seconds: 10}\n")
 	slow := s.raw("slow")
 	slow.join()
 	beating := time.NewTicker(200 * time.Millisecond)

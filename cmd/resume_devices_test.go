@@ -29,7 +29,7 @@ func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 	s.keys = filepath.Join(s.dir, "keys")
 	rounds := 6 + 3*kills
 	config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 12, 3, rounds)+
-		"devices: {names: [pi1, pi2], liveness_seconds: 30}\npace: 15\ncheckpoint: {seconds: 0.05}\nnats: {listen: '"+address+"'}\n")
+		"devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\npace: 15\ncheckpoint: {seconds: 0.05}\nnats: {listen: '"+address+"'}\n")
 	args := []string{"run", "--config", config, "--out", s.path("run")}
 	random := rand.New(rand.NewPCG(2, 1))
 	rows := 1

@@ -205,7 +205,7 @@ func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
 // values that it sends are those of the steps here.
 func TestADeviceWithATrainer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 2, 4, 2, "devices: {names: [pi1, pi2], liveness_seconds: 30}\ntrainer: \""+strings.ReplaceAll(femnistTrainer(), `"`, `\"`)+"\"\n")
+	s := newSite(t, 2, 4, 2, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\ntrainer: \""+strings.ReplaceAll(femnistTrainer(), `"`, `\"`)+"\"\n")
 	actor := func(id string, flags ...string) *lines {
 		c := fedpace(t, append([]string{"actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once"}, flags...)...)
 		out, err := c.StderrPipe()

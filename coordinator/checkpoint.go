@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
 )
@@ -20,6 +21,7 @@ type State struct {
 	Best     float64                  // quality of the best one so far
 	Server   [][]float64              // the algorithm's vectors, see [aggregate.Server]
 	Variates *aggregate.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
+	Updates  []devices.Answer         // of real devices, that may yet count
 }
 
 // Version is one version of the model.
@@ -49,6 +51,7 @@ func (d *driver) save() error {
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.learner != nil {
 		d.learner.save(s)
+		s.Updates = d.devices.Kept()
 	}
 	return d.config.Checkpoint.Save(s)
 }

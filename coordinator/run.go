@@ -99,7 +99,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	}
 	d.learner.devices = d.devices
 	if s != nil {
-		return d.devices.Resume(&s.Machine)
+		return d.devices.Resume(&s.Machine, s.Updates)
 	}
 	return nil
 }
@@ -248,6 +248,8 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 		return d.evaluate(ctx, effects)
 	case d.machine.Phase() == round.Planning:
 		return d.plan(ctx)
+	case d.machine.Phase() == round.Awaiting:
+		return d.await(ctx)
 	}
 	return d.tick(ctx)
 }
@@ -277,12 +279,26 @@ func (d *driver) gather(ctx context.Context) error {
 // meet tells the machine which devices have come or left.
 func (d *driver) meet(begin bool) error {
 	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
+	return errors.Join(err, d.note(events))
+}
+
+// note tells the machine of devices that have come or left, which leads to nothing by itself.
+func (d *driver) note(events []round.Event) error {
 	for _, e := range events {
-		if _, err := d.machine.Step(e); err != nil { // it leads to nothing
+		if _, err := d.machine.Step(e); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// await waits for devices to join a run that has none to ask.
+func (d *driver) await(ctx context.Context) (round.Event, error) {
+	events, err := d.devices.Await(ctx, d.clock.Fingerprint())
+	if err != nil {
+		return round.Event{}, err
+	}
+	return round.Event{Kind: round.Gathered}, d.note(events)
 }
 
 // tick waits for wall time, if the run is paced, and moves the clock on.

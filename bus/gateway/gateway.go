@@ -189,6 +189,14 @@ func (g *Gateway) Lost(device int) {
 	x.leave()
 }
 
+// Forget gives up the open task of a device, which may stay for the next.
+func (g *Gateway) Forget(device int) {
+	x := g.devices[device]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.task, x.values = 0, nil
+}
+
 // Heard is when a device was last heard of; the zero time: never.
 func (g *Gateway) Heard(device int) time.Time {
 	x := g.devices[device]

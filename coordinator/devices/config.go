@@ -56,28 +56,29 @@ func (c *Config) Validate(count int) error {
 
 // Answer is how a device's task was answered.
 type Answer struct {
-	Kind    round.EventKind // Planned, Silent or Invalid
+	Kind    round.EventKind // Planned, Silent, Invalid or Overtaken
 	Task    uint64
 	Client  int
 	Plan    round.Plan // durations as they count; 0 where they are not known
 	Loss    float64    // Planned: before the first step
-	Samples int        // Planned
+	Samples int        // Planned: the device's
 	Values  []float32  // Planned: the device's model
 }
 
 // Presence says that a device came or left.
 type Presence struct {
-	Clock  uint64 // fingerprint of the clock at which it counted
-	Client int
-	Joined bool
+	Clock   uint64 // fingerprint of the clock at which it counted
+	Client  int
+	Joined  bool
+	Samples int // of a device that joined; 0: it does not say
 }
 
-// Record keeps what devices said, so that a run goes on after a crash and can
-// be played again. What is added is durable with the next checkpoint.
+// Record keeps what devices said, so that a run can be played again. What is added is
+// durable with the next checkpoint.
 type Record interface {
 	AddAnswer(*Answer) error
 	AddPresence(Presence) error
-	// Answer is what was added for a task; nil: nothing.
+	// Answer is what was added for a task, in a replay; nil: nothing.
 	Answer(task uint64) (*Answer, error)
 	// Presence is the next one of a replay; false: there is no more.
 	Presence() (Presence, bool, error)

@@ -27,10 +27,12 @@ type Devices struct {
 	answers []*Answer            // that have come and were not handed out
 	updates map[uint64]*Answer   // that may yet count
 	there   []bool               // as the machine knows it
-	arrived []int                // devices that joined and that the machine does not know of yet
+	arrived []arrival            // devices that joined and that the machine does not know of yet
 	banned  []bool
 	news    []gateway.Event
-	looked  time.Time
+	looked  time.Time // when presence was asked for last
+
+	compared time.Time // when open tasks were last compared with their round
 
 	presence *Presence // next of a replay
 
@@ -47,6 +49,9 @@ type Run struct {
 	Spec      *bus.Spec
 }
 
+// arrival is a device that has joined.
+type arrival struct{ device, samples int }
+
 // openTask is a task that waits for its device.
 type openTask struct {
 	task     *bus.Task
@@ -58,10 +63,12 @@ type openTask struct {
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
 // of the gateway; resendAfter how long a task waits before it is sent again, should it
-// have been lost.
+// have been lost; leastSlack how much longer than its round a task may take before it is
+// given up, since messages take time that no device measures.
 const (
 	lookEvery   = 101 * time.Millisecond
 	resendAfter = 5 * time.Second
+	leastSlack  = time.Second
 )
 
 // Open lets the devices join the run.
@@ -148,8 +155,10 @@ func (d *Devices) send(o *openTask) error {
 	return d.gateway.SendTask(o.device, o.task)
 }
 
-// Answer waits for the answer to an open task.
-func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
+// Answer waits for the answer to an open task. closes says when the round closes without
+// those that are open, from its start (false: it waits for them): a device that takes
+// longer by the coordinator's own clock is waited for no more.
+func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
 	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
 	for {
 		for len(d.answers) > 0 {
@@ -161,6 +170,28 @@ func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
 		}
 		if err := d.await(ctx); err != nil {
 			return round.Event{}, err
+		}
+		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= lookEvery {
+			if d.compared = now; len(d.open) > 0 {
+				d.overtake(now, closes)
+			}
+		}
+	}
+}
+
+// overtake gives up the open tasks whose devices have taken longer than the round does.
+func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
+	at, ok := closes()
+	if !ok {
+		return
+	}
+	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
+	for task, o := range d.open {
+		if took := now.Sub(o.sent); took > most {
+			d.gateway.Forget(o.device)
+			d.answers = append(d.answers, &Answer{
+				Kind: round.Overtaken, Task: task, Client: d.run.First + o.device, Plan: round.Plan{Compute: round.Time(took)},
+			})
 		}
 	}
 }
@@ -198,7 +229,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}
-	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan}, nil
+	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan, Samples: a.Samples}, nil
 }
 
 // take takes the news there is.
@@ -213,7 +244,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		switch n.Kind {
 		case gateway.Joined:
 			d.notice("Device %s has joined (%d samples, kernel %s).", name, n.Join.Samples, n.Join.Kernel)
-			d.arrived = append(d.arrived, n.Device)
+			d.arrived = append(d.arrived, arrival{n.Device, int(n.Join.Samples)})
 			if o := d.taskOf(n.Device); o != nil { // it was restarted
 				err = errors.Join(err, d.send(o))
 			}
@@ -270,6 +301,10 @@ func (d *Devices) look() error {
 	for _, o := range d.open {
 		name := d.Names[o.device]
 		switch {
+		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
+			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
+			d.gateway.Lost(o.device)
+			d.silent(o)
 		case now.Sub(o.sent) > d.TaskLimit:
 			d.notice("Device %s has worked on one task for more than %v and has no place in the run any more (devices.task_seconds).", name, d.TaskLimit)
 			d.ban(o.device)

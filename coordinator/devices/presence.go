@@ -2,7 +2,10 @@ package devices
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +56,37 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 	if d == nil || clock == origin && !begin {
 		return nil, nil
 	}
+	return d.changes(clock, begin)
+}
+
+// Await waits until a device comes or leaves, while the run has none to ask and its clock
+// stands.
+func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event, err error) {
+	if d.gateway != nil {
+		d.notice("No device is there that can be asked: the run waits for one to join.")
+	}
+	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	for {
+		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
+			return events, err
+		}
+		if d.gateway == nil {
+			return nil, errors.New("devices: the record has no device that joins a run that waits for one: the run that left it went no further")
+		}
+		waiting, stop := context.WithTimeout(ctx, lookEvery)
+		err := d.take(waiting)
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil && !errors.Is(err, context.DeadlineExceeded):
+			return nil, err
+		}
+	}
+}
+
+// changes are the events of devices that have come and left.
+func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err error) {
 	if d.gateway == nil {
 		for err == nil && d.presence != nil && d.presence.Clock == clock {
 			events, _ = d.present(events, *d.presence) // a replay records nothing
@@ -78,15 +112,15 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 			}
 			if there && (d.banned[i] || now.Sub(heard) > d.Liveness) {
 				d.gateway.Lost(i)
-				if events, err = d.present(events, Presence{clock, d.run.First + i, false}); err != nil {
+				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	for _, i := range d.arrived {
-		if !d.there[i] && !d.banned[i] {
-			if events, err = d.present(events, Presence{clock, d.run.First + i, true}); err != nil {
+	for _, x := range d.arrived {
+		if i := x.device; !d.there[i] && !d.banned[i] {
+			if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i, Joined: true, Samples: x.samples}); err != nil {
 				return nil, err
 			}
 		}
@@ -109,7 +143,7 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) { // a record may say anything
 		d.there[i] = p.Joined
 	}
-	return append(events, round.Event{Kind: kind, Client: p.Client}), nil
+	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
 }
 
 // nextPresence reads the next one of a replay.
@@ -144,25 +178,35 @@ func (d *Devices) replay() error {
 	return nil
 }
 
-// Resume finds the updates that tasks under way still need.
-func (d *Devices) Resume(s *round.State) error {
+// Kept are the updates that tasks under way may still need, in the order of their tasks:
+// what a run cannot go on without.
+func (d *Devices) Kept() (list []Answer) {
+	if d == nil {
+		return nil
+	}
+	for _, task := range slices.Sorted(maps.Keys(d.updates)) {
+		list = append(list, *d.updates[task])
+	}
+	return list
+}
+
+// Resume takes over the updates that tasks under way still need.
+func (d *Devices) Resume(s *round.State, kept []Answer) error {
 	if d == nil {
 		return nil
 	}
 	copy(d.there, s.Present)
+	updates := map[uint64]*Answer{}
+	for i := range kept {
+		updates[kept[i].Task] = &kept[i]
+	}
 	for _, t := range s.Devices.List {
 		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
 			continue
 		}
-		if d.Record == nil {
-			return fmt.Errorf("devices: the update of task %d is lost: no record of devices was kept", t.Task)
-		}
-		a, err := d.Record.Answer(t.Task)
-		switch {
-		case err != nil:
-			return err
-		case a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params:
-			return fmt.Errorf("devices: the record of devices does not hold the update of task %d", t.Task)
+		a := updates[t.Task]
+		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
+			return fmt.Errorf("devices: the state does not hold the update of task %d, which counts (an earlier version kept it in the log of devices: go on with that version)", t.Task)
 		}
 		d.updates[t.Task] = a
 	}

@@ -16,7 +16,7 @@ import (
 func (s *State) check(c *Config) error {
 	r := &s.Round
 	switch {
-	case s.Phase > Stopped:
+	case s.Phase > Awaiting || s.Phase == Awaiting && c.Clients > 0:
 		return fmt.Errorf("unknown phase %d", s.Phase)
 	case s.Now < 0 || r.Round < 0 || r.Round > MaxRounds || s.Simulated.Next < 1 || s.Devices.Next < FirstDeviceTask || s.NextTimer < 1 || min(r.SGDSteps, int64(r.LeftOut)) < 0:
 		return errors.New("a negative time or number")
@@ -34,6 +34,8 @@ func (s *State) check(c *Config) error {
 		return errors.New("devices in a run without them")
 	case len(s.Present) != c.Devices.Count:
 		return fmt.Errorf("the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count)
+	case !s.knows(c):
+		return errors.New("what no device can have told or taken")
 	case !finite(r.TrainingLoss) || !finite(r.ValidationLoss) || !finite(s.Stop.ValidationLoss) ||
 		r.Evaluated && measure.Check(c.Metrics, r.Metrics) != nil || s.Stop.Evaluated && measure.Check(c.Metrics, s.Stop.Metrics) != nil:
 		return errors.New("a loss or metric that is not finite")
@@ -117,7 +119,7 @@ func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, can
 			bad = "it is planned and not on the clock"
 		case !candidates && t.placed() && i > 0 && !last.placed():
 			bad = "it is on the clock before the task ahead of it"
-		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused || client < k.Clients || t.Status == TaskIssued):
+		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused && t.Forced != Late || client < k.Clients || t.Status == TaskIssued):
 			bad = "its outcome cannot be known"
 		case t.Status == TaskAccepted && (!k.Train || candidates || t.Timer == 0 || t.Drops || t.Forced != Accepted):
 			bad = "it cannot have been accepted"

@@ -26,7 +26,7 @@ const (
 // Config is what a machine needs to know of its run.
 type Config struct {
 	Seed    uint64
-	Clients int // population, of simulated clients
+	Clients int // population, of simulated clients; 0: devices alone take part
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing closing.Rule
 	Late    closing.Lateness // nil: Drop
@@ -53,7 +53,7 @@ type Config struct {
 	Soonest Time
 
 	// Samples, Expect and There are what a selection may ask of a client, see [Setup];
-	// nil: not known.
+	// nil: not known. Expect is asked of devices, too, and Samples is not: they tell it.
 	Samples func(client int) int
 	Expect  func(client, steps int) Time
 	There   func(client int, from, to Time) float64
@@ -107,10 +107,10 @@ type Limits struct {
 // What an order reads of the clients is left to [New].
 func (c *Config) Validate() error {
 	switch {
-	case c.Clients < 1 || c.Clients > MaxClients:
+	case c.Clients < 0 || c.Clients > MaxClients || c.population() == 0:
 		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
-	case c.Cohort < 1 || c.Cohort > c.Clients:
-		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.Clients)
+	case c.Cohort < 1 || c.Cohort > c.drawn():
+		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
 	case c.Closing == nil || c.K == nil || c.Eta == nil:
 		return errors.New("round: closing rule, K and eta schedules are required")
 	case c.EvaluateClients.Every < 0 || slices.ContainsFunc(c.EvaluateClients.Rounds, func(r int) bool { return r < 1 }):

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
-	"github.com/google/go-cmp/cmp"
+	godiff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/closing"
@@ -41,9 +42,34 @@ func drawDevices(t *rapid.T, c *Config) {
 	}
 	c.Epochs = schedule.Epochs{}
 	c.Devices = Devices{Count: rapid.IntRange(1, 4).Draw(t, "devices"), Liveness: Time(rapid.IntRange(1, 50).Draw(t, "liveness"))}
-	if needs := registry.NeedsOf(c.Select); !needs.Samples && !needs.Times && rapid.Bool().Draw(t, "sampled") {
+	modelled := rapid.IntRange(0, 4).Draw(t, "devices with a class")
+	if registry.NeedsOf(c.Select).Speeds {
+		modelled = 4
+	}
+	if rapid.Bool().Draw(t, "sampled") {
 		c.Devices.Include = Sampled
 	}
+	c.Devices.Modelled = func(device int) bool { return device < modelled }
+}
+
+// anyWorld is a world, or one of devices alone.
+func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
+	c, plan := world(t)
+	if alone := c; rapid.Bool().Draw(t, "devices alone") && c.Devices.Count > 0 {
+		alone.Clients, alone.Cohort, alone.Devices.Include = 0, rapid.IntRange(1, c.Devices.Count).Draw(t, "cohort of devices"), Sampled
+		alone.Available, alone.NextChange, alone.Batteries = nil, nil, nil
+		if alone.Validate() == nil {
+			return alone, plan
+		}
+	}
+	return c, plan
+}
+
+// gather has devices join a run that waits for one, and says so.
+func (p *player) gather(t failer) {
+	p.gathered++
+	p.step(t, Event{Kind: Joined, Client: p.config.Clients + p.gathered%p.config.Devices.Count, Samples: p.gathered % 3 * 50})
+	p.queue = append(p.queue, Event{Kind: Gathered})
 }
 
 // meet has devices come and go, as a function of how far the run is.
@@ -69,11 +95,17 @@ func (p *player) answer(x Task) Event {
 		return e
 	}
 	e.Plan.Drops, e.Plan.Dropout = false, 0
-	switch keyed.Hash(p.config.Seed, keyed.Compute, x.Task) % 4 {
+	switch keyed.Hash(p.config.Seed, keyed.Compute, x.Task) % 5 {
 	case 0:
 		e.Kind, e.Plan = Silent, Plan{}
+	case 4:
+		if p.config.Clients == 0 {
+			e.Kind = Overtaken
+		}
 	case 1:
 		e.Kind = Invalid
+	default:
+		e.Samples = int(x.Task % 50)
 	}
 	return e
 }
@@ -112,10 +144,78 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		}
 		with := simulated(c)
 		c.Devices = Devices{}
-		if diff := cmp.Diff(simulated(c), with); diff != "" {
+		if diff := godiff.Diff(simulated(c), with); diff != "" {
 			t.Fatalf("devices change what simulated clients are asked: %s", diff)
 		}
 	})
+}
+
+// A round of devices alone says when it closes without those that have no plan, as it then
+// does, whatever these take.
+func TestWhenARoundClosesWithoutADevice(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		rule  closing.Rule
+		ends  []Time // of the devices that have answered, of 4
+		want  Time   // 0: it does not say
+		other Time   // that the others take
+	}{
+		{"all", closing.All{}, []Time{5, 9, 7}, 0, 8},
+		{"first", closing.First{N: 2}, []Time{5, 9, 7}, 7, 8},
+		{"too few", closing.First{N: 3}, []Time{5, 9}, 0, 8},
+		{"a deadline", after(6), []Time{5, 9, 7}, 6, 8},
+		{"a deadline that nobody meets", after(6), nil, 6, 8},
+		{"a quorum before its deadline", closing.Quorum{N: 2, M: 1, Seconds: 8e-9}, []Time{5, 7}, 7, 9},
+		{"a quorum at its deadline", closing.Quorum{N: 3, M: 1, Seconds: 8e-9}, []Time{5, 9}, 8, 9},
+		{"a quorum behind its deadline", closing.Quorum{N: 3, M: 2, Seconds: 6e-9}, []Time{5, 7}, 7, 9},
+		{"no quorum", closing.Quorum{N: 3, M: 3, Seconds: 6e-9}, []Time{5, 7}, 0, 9},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := config()
+			c.Clients, c.Cohort, c.Closing, c.Devices = 0, 4, x.rule, Devices{Count: 4, Liveness: 60, Include: Sampled}
+			m, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := func(e Event) *Effects {
+				out, err := m.Step(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			for i := range 4 {
+				step(Event{Kind: Joined, Client: i})
+			}
+			tasks := slices.Clone(step(Event{Kind: Started}).Tasks)
+			for i, end := range x.ends {
+				step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: end}})
+			}
+			if at, ok := m.Closes(); ok != (x.want > 0) || ok && at != x.want {
+				t.Errorf("it closes at %d (%v), want %d", at, ok, x.want)
+			}
+			kind := Overtaken
+			if x.want == 0 {
+				kind = Planned
+			}
+			var out *Effects
+			for _, task := range tasks[len(x.ends):] {
+				out = step(Event{Kind: kind, Task: task.Task, Client: task.Client, Plan: Plan{Compute: x.other}})
+			}
+			timers := slices.Clone(out.Timers)
+			for m.Phase() == Clocked {
+				slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Priority, b.Priority)) })
+				next := timers[0]
+				timers = timers[1:]
+				if out = step(Event{Kind: Due, Timer: next}); m.Phase() != Clocked && x.want > 0 && next.At != x.want {
+					t.Errorf("it has closed at %d, and %d was said", next.At, x.want)
+				}
+				if m.Round() > 1 {
+					break
+				}
+			}
+		})
+	}
 }
 
 // Devices that are drawn with the others are drawn as often.
@@ -152,9 +252,7 @@ func TestDevicesThatCannotTakePart(t *testing.T) {
 		{"no liveness", func(c *Config) { c.Devices.Liveness = 0 }, "lost after 0 ns"},
 		{"timing only", func(c *Config) { c.Train = false }, "devices train"},
 		{"power of choice", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4) }, "losses of clients without a task, which devices do not tell"},
-		{"no size", func(c *Config) {
-			c.Devices.Include, c.Select, c.Samples = Sampled, chosen("size"), func(int) int { return 1 }
-		}, "devices that are drawn with the others have none"},
+		{"alone and beside a cohort", func(c *Config) { c.Clients, c.Cohort = 0, 1 }, "a cohort of 1 from 0 clients"},
 		{"another way", func(c *Config) { c.Devices.Include = 9 }, "unknown way 9"},
 	} {
 		c := config()

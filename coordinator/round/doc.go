@@ -39,6 +39,7 @@
 //	selection.go  what a selection is; uniform.go: the default
 //	following.go  what selections are told that follow their clients
 //	devices.go    real devices: which take part, and answers that cannot count
+//	known.go      what devices told of their samples, and took for their tasks
 //	task.go       the tasks under way, and the models they start from
 //	battery.go    what tasks take of clients' batteries, and who waits to be charged
 //	stragglers.go how long a round waits for its slowest client

@@ -13,9 +13,10 @@ type Time = simclock.Time
 type Event struct {
 	Kind EventKind
 
-	Task   uint64 // Planned, Silent, Invalid
-	Client int    // Planned, Silent, Invalid: the client that answered; Joined, Left: that did so
-	Plan   Plan   // Planned, Invalid
+	Task    uint64 // Planned, Silent, Invalid, Overtaken
+	Client  int    // Planned, Silent, Invalid, Overtaken: the client that answered; Joined, Left: that did so
+	Plan    Plan   // Planned, Invalid, Overtaken
+	Samples int    // Joined, Planned by a device: its training samples; 0: it does not say
 
 	Timer Timer // Due
 
@@ -40,9 +41,11 @@ const (
 	Left                       // a device takes no part until it joins again
 	Silent                     // a device fell silent over its task: it has left, and the task will be lost
 	Invalid                    // a device answered its task with an update that cannot count
+	Gathered                   // devices have joined a run that was awaiting them
+	Overtaken                  // a device is still at its task when its round is known to close without it: it has taken as long as the plan says
 )
 
-var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "queried", "joined", "left", "silent", "invalid"}
+var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "queried", "joined", "left", "silent", "invalid", "gathered", "overtaken"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

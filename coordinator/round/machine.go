@@ -49,9 +49,10 @@ const (
 	Evaluating              // Evaluated
 	Querying                // Queried
 	Stopped                 // nothing: the run is over
+	Awaiting                // Gathered: a run of devices alone has none to ask
 )
 
-var phaseNames = [...]string{"idle", "planning", "clocked", "training", "evaluating", "querying", "stopped"}
+var phaseNames = [...]string{"idle", "planning", "clocked", "training", "evaluating", "querying", "stopped", "awaiting"}
 
 func (p Phase) String() string { return phaseNames[p] }
 
@@ -68,16 +69,19 @@ func New(c Config) (*Machine, error) {
 
 // newMachine makes a machine that has a state, but for what follows from its tasks.
 func newMachine(c Config, s State) (m *Machine, err error) {
+	if len(s.Known) == 0 { // also of a version that did not note it
+		s.Known = make([]Known, c.Devices.Count)
+	}
 	m = &Machine{config: c, s: s, busy: bitset.New(c.population()), versions: versions{s.Model: 0}, link: newLink(&c, s.Now)}
 	m.config.Select = OrUniform(c.Select)
 	m.setup = Setup{
 		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Deadline: c.Closing.Deadline(),
-		Samples: c.Samples, Expect: c.Expect, Steps: c.firstSteps(), Free: m.available, There: c.There, Simulated: c.Clients,
+		Samples: m.samples, Expect: c.Expect, Steps: c.firstSteps(), Free: m.available, There: c.There, Simulated: c.Clients,
 	}
-	if c.Devices.Include == Sampled {
-		m.setup.Clients = c.population()
+	if c.Samples == nil && c.Clients > 0 {
+		m.setup.Samples = nil
 	}
-	m.limits = m.setup
+	m.setup.Clients = c.drawn()
 	if m.s.Window, err = schedule.RestoreWindow(c.Window, s.Window); err != nil {
 		return nil, err
 	}
@@ -92,6 +96,10 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	if m.order, err = m.config.Select.Order(m.setup); err != nil {
 		return nil, err
 	}
+	if c.Expect != nil {
+		m.setup.Expect = m.expect
+	}
+	m.limits = m.setup
 	m.batteries = c.book(m.s.Charges)
 	m.overlapping, _ = c.Closing.(closing.Overlapping)
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
@@ -138,7 +146,7 @@ func (m *Machine) handle(e *Event) error {
 	switch e.Kind {
 	case Started:
 		return m.startRun()
-	case Planned, Silent, Invalid:
+	case Planned, Silent, Invalid, Overtaken:
 		return m.planned(e)
 	case Due:
 		return m.due(e.Timer)
@@ -150,6 +158,8 @@ func (m *Machine) handle(e *Event) error {
 		return m.queried(e.Losses)
 	case Joined, Left:
 		return m.presence(e)
+	case Gathered:
+		return m.gathered()
 	}
 	return fmt.Errorf("round: unknown event %d", e.Kind)
 }

@@ -122,6 +122,7 @@ func (m *Machine) planned(e *Event) error {
 	if !p.Drops {
 		p.Dropout = 0
 	}
+	m.learn(t, e)
 	t.Status, t.Download, t.Compute, t.Upload, t.Drops, t.Dropout = TaskPlanned, p.Download, p.Compute, p.Upload, p.Drops, p.Dropout
 	m.unplanned--
 	switch {

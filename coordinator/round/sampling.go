@@ -28,7 +28,7 @@ func (m *Machine) fillSlots() error {
 		r.Start = m.s.Now
 	}
 	var issued int
-	if !overlaps || m.s.Simulated.Next == 1 {
+	if !overlaps || m.begins() {
 		issued = m.issueInOrder(slots, candidates > 0)
 	} else {
 		issued = m.issueDrawn(slots)
@@ -53,6 +53,10 @@ func (m *Machine) fillSlots() error {
 		}
 		if err := m.awaitAvailability(); err != nil || m.s.Change != 0 || m.outstanding() > 0 {
 			return err
+		}
+		if m.config.Clients == 0 {
+			m.s.Phase = Awaiting
+			return nil
 		}
 	}
 	// Nobody is at work or will ever be asked: what has arrived is still used.
@@ -166,7 +170,10 @@ func (m *Machine) issueTask(client int) {
 	tasks, steps := &m.s.Simulated, m.s.Round.LocalSteps
 	if _, ok := m.device(client); ok {
 		tasks = &m.s.Devices
-	} else if steps = m.steps(client); m.limiting != nil {
+	} else {
+		steps = m.steps(client)
+	}
+	if m.limiting != nil && m.timed(client) {
 		steps = max(1, m.limiting.Limit(&m.limits, client, steps))
 	}
 	tasks.unplaced++
@@ -179,7 +186,7 @@ func (m *Machine) issueTask(client int) {
 	m.issue(&tasks.List, &tasks.Next, client, steps)
 }
 
-// steps is a simulated client's K before the selection limits it.
+// steps is a client's K before the selection limits it.
 func (m *Machine) steps(client int) int {
 	if e := m.config.Epochs; e.Batch > 0 {
 		return min(e.Of(client).Steps(m.s.Round.K, float64(m.config.Samples(client))), MaxLocalSteps)
@@ -192,8 +199,7 @@ func (m *Machine) leavesOut(client int) bool {
 	if m.limiting == nil {
 		return false
 	}
-	_, device := m.device(client)
-	return !device && m.limiting.Limit(&m.setup, client, m.steps(client)) == 0
+	return m.timed(client) && m.limiting.Limit(&m.setup, client, m.steps(client)) == 0
 }
 
 // leavesOutAll reports whether the selection leaves out every client, so that the
@@ -216,8 +222,8 @@ func (m *Machine) gather(clients []int32) {
 	if m.limiting == nil || m.setup.Deadline > 0 {
 		return
 	}
-	if m.config.Devices.Count > 0 { // of which no time is known
-		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return int(client) >= m.config.Clients })
+	if m.config.Devices.Count > 0 {
+		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return !m.timed(int(client)) })
 	}
 	m.limits.Deadline = UntilOf(m.config.Select, &m.setup, clients, m.steps)
 }

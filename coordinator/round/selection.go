@@ -121,10 +121,12 @@ type Setup struct {
 	Cohort   int  // clients that are asked in a round
 	Deadline Time // of the closing rule; 0: none
 
-	// Samples is a client's number of training samples.
+	// Samples is a client's number of training samples. A device tells its own as it
+	// joins and with each update, so it may change.
 	Samples func(client int) int
 	// Expect is the time that a client is expected to take for a task of so
-	// many local steps, never less for more steps.
+	// many local steps, never less for more steps. An order is given what follows from
+	// the configuration. Limit and Until are given what devices have taken so far, too.
 	Expect func(client, steps int) Time
 	// Steps is a client's local steps in round 1, before a selection limits them.
 	Steps func(client int) int
@@ -194,7 +196,7 @@ func (c *Config) validateRules() error {
 		err = v.Validate(c.Cohort)
 	}
 	s := OrUniform(c.Select)
-	return cmp.Or(c.meet("closing rule", c.Closing, err), c.meet("selection", s, ValidateSelection(s, c.Cohort, c.Clients)), c.validateLate())
+	return cmp.Or(c.meet("closing rule", c.Closing, err), c.meet("selection", s, ValidateSelection(s, c.Cohort, c.drawn())), c.validateLate())
 }
 
 // meet refuses a component with an error in its options, or that needs what the
@@ -218,12 +220,10 @@ func (c *Config) meet(name string, component any, err error) error {
 		missing = errors.New("rounds with a deadline")
 	case n.Times && c.Expect == nil:
 		missing = errors.New("the clients' expected times")
-	case n.Times && c.Devices.Count > 0 && c.Devices.Include == Sampled:
-		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none")
-	case n.Samples && c.Samples == nil:
+	case n.Speeds && !c.tellsApart():
+		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none without a class")
+	case n.Samples && c.Samples == nil && c.Clients > 0:
 		missing = errors.New("the clients' numbers of samples")
-	case n.Samples && c.Devices.Count > 0 && c.Devices.Include == Sampled:
-		missing = errors.New("the clients' numbers of samples, and devices that are drawn with the others have none")
 	default:
 		return nil
 	}

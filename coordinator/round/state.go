@@ -41,6 +41,7 @@ type State struct {
 	Order     Memory   // of an order that is [Following]; set in a copy only
 	StepsDone []int64  // local steps accepted so far, by client
 	Present   []bool   // by device: whether it takes part
+	Known     []Known  // by device: what it told and took
 	Charges   []Charge // by simulated client, if any runs on a battery
 	Stop      Stop     // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
@@ -79,7 +80,7 @@ func (m *Machine) State() State {
 	s := m.s
 	s.Window.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Plateau.Best)
 	s.Followed.Recent, s.Round.Times = slices.Clone(s.Followed.Recent), slices.Clone(s.Round.Times)
-	s.StepsDone, s.Present, s.Charges = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(s.Charges)
+	s.StepsDone, s.Present, s.Known, s.Charges = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(s.Known), slices.Clone(s.Charges)
 	if m.following != nil {
 		s.Order = m.following.Memory()
 	}
@@ -121,7 +122,7 @@ func Restore(c Config, s State) (*Machine, error) {
 	}
 	left := s.Left
 	m.s.Left, m.s.Order = nil, Memory{}
-	m.s.StepsDone, m.s.Present, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(s.Round.Times)
+	m.s.StepsDone, m.s.Present, m.s.Known, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(m.s.Known), slices.Clone(s.Round.Times)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	for _, tasks := range m.bothTasks() {
 		tasks.outstanding, tasks.late, tasks.unplaced = 0, 0, 0

@@ -36,7 +36,7 @@ type TaskState struct {
 	Status       Status
 	Stage        Stage   // of its transfers, where they are shared
 	Drops        bool    // planned: its client drops out
-	Forced       Outcome // Lost or Refused: the outcome of a device's task that is known before its time; Accepted: none
+	Forced       Outcome // Lost, Refused or Late: the outcome of a device's task that is known before its time; Accepted: none
 }
 
 // Status is how far a task is.

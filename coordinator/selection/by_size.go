@@ -17,8 +17,13 @@ func init() {
 // clients' numbers of samples; a client without samples is never chosen.
 type BySize struct{}
 
-// Order reads the numbers of samples once.
+// Order reads the numbers of samples once, or again in each round where devices tell them.
 func (BySize) Order(s round.Setup) (round.Order, error) {
+	if s.Clients > s.Simulated {
+		t := &toldSizes{setup: s}
+		_, err := t.read()
+		return t, err
+	}
 	return newSizes(s.Seed, s.Clients, s.Samples)
 }
 func (BySize) Needs() round.Needs { return round.Needs{Samples: true} }
@@ -74,6 +79,35 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 	}
 	return s, nil
 }
+
+// toldSizes orders clients of which some are devices, by what they have told so far.
+type toldSizes struct {
+	setup round.Setup
+	sizes *sizes
+}
+
+// read reads what has been told.
+func (t *toldSizes) read() (*sizes, error) {
+	return newSizes(t.setup.Seed, t.setup.Clients, t.setup.Samples)
+}
+
+// now are the sizes as they are now. The first reading has found no mistake.
+func (t *toldSizes) now() *sizes {
+	s, err := t.read()
+	if err != nil {
+		panic(fmt.Sprintf("selection: devices that each have a sample: %v", err))
+	}
+	return s
+}
+
+func (t *toldSizes) Start(round int) {
+	t.sizes = t.now()
+	t.sizes.Start(round)
+}
+
+func (t *toldSizes) Next() (client int, ok bool) { return t.sizes.Next() }
+func (t *toldSizes) Pick(h uint64) int           { return t.now().Pick(h) }
+func (t *toldSizes) Weight(client int) uint64    { return uint64(t.setup.Samples(client)) }
 
 func (s *sizes) Start(round int) {
 	s.round = uint64(round)

@@ -50,7 +50,7 @@ func (f Flanp) Order(s round.Setup) (round.Order, error) {
 }
 
 func (f Flanp) Needs() round.Needs {
-	return round.Needs{Rounds: true, Times: true, Losses: f.Rounds == 0}
+	return round.Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
 }
 
 // Validate refuses to begin with more clients than there are.

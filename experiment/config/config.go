@@ -30,8 +30,8 @@ type Config struct {
 	Synthetic    Synthetic             `key:"synthetic"`
 	Sent140      Sent140               `key:"sent140"`
 	Model        learn.Architecture    `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
-	Clients      int                   `key:"clients" range:"[1,10000000]" word:"all=0" help:"size of the population; all: as many as the data has"`
-	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100"`
+	Clients      int                   `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as many as the data has; 0: devices.names alone take part"`
+	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100, or all devices where clients is 0"`
 	Batch        int                   `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
 	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
 	Trainer      Trainer               `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
@@ -270,10 +270,11 @@ func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUplo
 // Devices says how real devices take part in a run.
 type Devices struct {
 	Names           []Device `key:"names" is:"null,keyed" help:"real devices that take part, by the ids of fedpace actor, or each of them with its class, {pi1: pi4, ...}; []: none"`
-	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others"`
+	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others; where clients is 0: all in each round, or a cohort of them"`
 	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
 	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
+	KeepUpdates     bool     `key:"keep_updates" default:"false" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
 	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
 }
 
@@ -292,8 +293,37 @@ func (d *Devices) IDs() []string {
 	return list
 }
 
+// AllClients is the value of Clients for as many as the data has.
+const AllClients = -1
+
+// DevicesAlone reports whether no simulated client takes part: a deployment.
+func (c *Config) DevicesAlone() bool { return c.Clients == 0 }
+
+// DrawsDevices reports whether devices are among the clients that cohorts are drawn from.
+func (c *Config) DrawsDevices() bool {
+	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
+}
+
+// tellsApart reports whether the expected times of all devices that are drawn are known
+// by their classes.
+func (c *Config) tellsApart() bool {
+	return !c.DrawsDevices() || !slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
+}
+
+// drawn is how many clients cohorts are drawn from; 0: their number is not known yet.
+func (c *Config) drawn() int {
+	switch {
+	case c.Clients == AllClients:
+		return 0
+	case c.DrawsDevices():
+		return c.Clients + len(c.Devices.Names)
+	}
+	return c.Clients
+}
+
 // Words of Devices.
 const (
+	EveryRound   = "every_round"
 	Sampled      = "sampled"
 	ModelledLink = "modelled"
 )
@@ -389,8 +419,12 @@ func (c *Config) DataSeed() uint64 {
 // Untrained makes a configuration one that is timed alone. A schedule that
 // decides by what is then not measured is fixed; what stands for such a choice of
 // clients is its draw of candidates, and the time to ask them is missing. It
-// reports whether any schedule was replaced.
+// reports whether any schedule was replaced. As many simulated clients stand for devices
+// that are alone.
 func (c *Config) Untrained() (replaced bool) {
+	if c.DevicesAlone() {
+		c.Clients = len(c.Devices.Names)
+	}
 	c.Train, c.Devices.Names = false, nil
 	measured := func(component any) bool {
 		n := registry.NeedsOf(c.given(component))

@@ -84,10 +84,10 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 		{"null takes a stop back", []string{"stop={rounds: 7}", "stop.virtual_seconds=9", "stop.rounds=null"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 9} }},
 		{"the name names the folder", []string{"name=x"}, func(c *Config) { c.Name, c.Out = "x", "runs/x" }},
 		{"unless it is set", []string{"name=x", "out=y"}, func(c *Config) { c.Name, c.Out = "x", "y" }},
-		{"own data decides its clients", []string{"data=my data.parquet"}, func(c *Config) { c.Data.Path, c.Clients = "my data.parquet", 0 }},
+		{"own data decides its clients", []string{"data=my data.parquet"}, func(c *Config) { c.Data.Path, c.Clients = "my data.parquet", AllClients }},
 		{"unless they are set", []string{"data=my.parquet", "clients=70"}, func(c *Config) { c.Data.Path, c.Clients = "my.parquet", 70 }},
 		{"own model has its own size", []string{"data=my.parquet", "model={mlp: [3, 2]}"}, func(c *Config) {
-			c.Data.Path, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", 0, learn.MLP{Layers: []int{3, 2}}, 0
+			c.Data.Path, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", AllClients, learn.MLP{Layers: []int{3, 2}}, 0
 		}},
 		{"an algorithm is named behind its neighbour", []string{"aggregate.weights=samples", "aggregate.algorithm=fedprox"}, func(c *Config) {
 			c.Aggregate = Aggregate{Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.01, Staleness: aggregate.Staleness{Exponent: 0.5}}, Weights: SampleWeights}
@@ -141,7 +141,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"not a number", "network: {upload_mbps: .nan}", nil, `config.yaml:1: network.upload_mbps: NaN is out of range (more than 0 and at most 1000000 Mbit/s)`},
 		{"infinite rate", "schedule: {eta0: .inf}", nil, `config.yaml:1: schedule.eta0: +Inf is out of range (more than 0 and at most 1000000)`},
 		{"beyond float64", "pace: 1e999", nil, `config.yaml:1: pace: +Inf is out of range (from 0 to 1000000000)`},
-		{"too many clients", "clients: 100000000", nil, `config.yaml:1: clients: 100000000 is out of range (a whole number from 1 to 10000000)`},
+		{"too many clients", "clients: 100000000", nil, `config.yaml:1: clients: 100000000 is out of range (a whole number from 0 to 10000000)`},
 		{"no round", "stop: {rounds: 0}", nil, `config.yaml:1: stop.rounds: 0 is out of range (a whole number from 1 to 1000000000)`},
 		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy or metric)`},
 		{"a slow link", "network: {upload_mbps: 1e-9}", nil, `config.yaml:1: network: one round would take 6.71e+09 virtual seconds (at most 4000000000: raise the speeds or lower schedule.k0)`},
@@ -216,7 +216,7 @@ func anyConfig(t *rapid.T) Config {
 	if rapid.Bool().Draw(t, "own data") {
 		c.Data.Path = printable.Draw(t, "data")
 		if rapid.Bool().Draw(t, "all") {
-			c.Clients = 0
+			c.Clients = AllClients
 		}
 		switch rapid.IntRange(0, 2).Draw(t, "model") {
 		case 0:
@@ -225,7 +225,7 @@ func anyConfig(t *rapid.T) Config {
 			c.Model = learn.MLP{Layers: append(rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 4).Draw(t, "layers"), rapid.IntRange(2, 1000).Draw(t, "classes"))}
 		}
 	}
-	if c.Clients != 0 {
+	if c.Clients != AllClients {
 		c.Clients = rapid.IntRange(c.Cohort, 1_000_000).Draw(t, "clients")
 	}
 	c.Batch = rapid.IntRange(1, 1000).Draw(t, "batch")

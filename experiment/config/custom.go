@@ -27,7 +27,7 @@ func (c *Config) checkCustom() error {
 		lacks bool
 		how   string
 	}{
-		{"data", (c.Data == Data{}) && (learns || c.Clients == 0), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace data info own.csv proposes it)"},
+		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace data info own.csv proposes it)"},
 		{"model", c.UsesTaskModel() && learns && !c.External(), "task custom has no model of its own (set model: linear, or one of fedpace help model)"},
 		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in a round; fedpace data info says how many an epoch has)"},
 		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},
@@ -58,7 +58,10 @@ func (c *Config) checkCustom() error {
 // Fit settles what follows from the population: the cohort, and the minibatch if
 // samples, the numbers of training samples of clients, are known.
 func (c *Config) Fit(samples []int) {
-	if c.Cohort == 0 && c.Clients > 0 {
+	switch {
+	case c.Cohort == 0 && c.DevicesAlone():
+		c.Cohort = len(c.Devices.Names)
+	case c.Cohort == 0 && c.Clients > 0:
 		c.Cohort = min(c.Clients, max(10, min(100, c.Clients/10)))
 	}
 	if c.Batch == 0 {

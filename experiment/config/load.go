@@ -33,10 +33,10 @@ func Load(path string, sets []string) (Config, error) {
 // of a later file stands in the place of an earlier one's.
 //
 // The base is [Demonstration]; where a file or a set names a task, it is that
-// task's [Defaults]. Setting any stop key clears the base's stop. Three values
+// task's [Defaults]. Setting any stop key clears the base's stop. Four values
 // follow from others unless they are set themselves: out is runs/<name>,
-// clients is all once data is a path, and network.model_megabits is exact once
-// model is not the task's.
+// clients is all once data is a path, cohort is fit once clients is 0, and
+// network.model_megabits is exact once model is not the task's.
 //
 // The result is valid. An error names the key, and the line where there is one.
 func LoadFiles(paths, sets []string) (Config, error) {
@@ -168,7 +168,10 @@ func resolve(files []source, sets []string) (Config, error) {
 		c.Out = OutFolder(c.Name)
 	}
 	if !given("clients") && !c.IsSynthetic() {
-		c.Clients = 0
+		c.Clients = AllClients
+	}
+	if c.DevicesAlone() && !given("cohort") {
+		c.Cohort = 0
 	}
 	if c.IsSynthetic() { // all clients are alike
 		c.Fit(nil)

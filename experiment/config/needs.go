@@ -45,8 +45,7 @@ func (c *Config) lacking() []need {
 	if len(c.Devices.Names) > 0 {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which devices do not tell", "", "devices.names")
 		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which devices do not send", "", "devices.names")
-		add(c.Devices.Include == Sampled, func(n registry.Needs) bool { return n.Times }, "needs the clients' expected times, and devices that are drawn with the others have none", "devices.include: every_round", "devices.names")
-		add(c.Devices.Include == Sampled, func(n registry.Needs) bool { return n.Samples }, "needs the clients' numbers of samples, and devices that are drawn with the others have none", "devices.include: every_round", "devices.names")
+		add(!c.tellsApart(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
 	}
 	return list
 }

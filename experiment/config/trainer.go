@@ -40,7 +40,7 @@ func (c *Config) checkTrainer() error {
 		return problem("kernel", []string{"trainer"}, "%q is arithmetic of this program, and the trainer has its own (set auto)", c.Kernel)
 	case !c.Train && c.Network.ModelMegabits == 0:
 		return problem("network.model_megabits", []string{"train", "trainer"}, "exact is known to the trainer alone, which train: false does not start (set a number)")
-	case !c.Train && c.IsTrainers() && (c.Clients == 0 || c.ReadsData()):
+	case !c.Train && c.IsTrainers() && (c.Clients == AllClients || c.ReadsData()):
 		return problem("data", []string{"train", "trainer"}, "is known to the trainer alone, which train: false does not start (set clients, or train: true)")
 	}
 	return nil

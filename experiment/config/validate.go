@@ -32,7 +32,7 @@ func (c Config) Validate() error {
 	}
 	for _, check := range []func() error{
 		c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkLocal, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
-		c.checkLate, c.checkFleet, c.checkDevices, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
+		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -125,10 +125,14 @@ func (c *Config) checkPopulation() error {
 	switch {
 	case c.Data == Data{} && c.Task != TaskCustom:
 		return problem("data", nil, "is empty (a path or a reader is wanted)")
-	case c.Clients == 0 && c.IsSynthetic() && c.Task != TaskCustom:
+	case c.Clients == AllClients && c.IsSynthetic() && c.Task != TaskCustom:
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
-	case c.Clients != 0 && c.Cohort > c.Clients:
-		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.Clients)
+	case c.DevicesAlone() && len(c.Devices.Names) == 0:
+		return problem("clients", []string{"devices.names"}, "0 is for devices alone, and none is named (set devices.names, or clients)")
+	case c.DevicesAlone() && c.Cohort > len(c.Devices.Names):
+		return problem("cohort", []string{"clients", "devices.names"}, "%d is more than there are devices (at most %d)", c.Cohort, len(c.Devices.Names))
+	case c.drawn() > 0 && c.Cohort > c.drawn():
+		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.drawn())
 	}
 	return nil
 }
@@ -258,7 +262,7 @@ func (c *Config) checkChoices() error {
 	if v, ok := c.Select.(interface {
 		Validate(cohort, clients int) error
 	}); ok && err == nil {
-		err = withOthers(Error("select", v.Validate(c.Cohort, c.Clients)), "cohort", "clients")
+		err = withOthers(Error("select", v.Validate(c.Cohort, c.drawn())), "cohort", "clients")
 	}
 	return err
 }
@@ -340,6 +344,23 @@ func (c *Config) checkDevices() error {
 		if slices.Contains(ids[:i], id) {
 			return problem("devices.names", nil, "%q is named twice", id)
 		}
+	}
+	return nil
+}
+
+// checkDevicesAlone refuses what is about simulated clients where none takes part.
+func (c *Config) checkDevicesAlone() error {
+	n := len(c.Devices.Names)
+	switch {
+	case !c.DevicesAlone():
+	case c.Devices.Include == EveryRound && c.Cohort != 0 && c.Cohort != n:
+		return problem("cohort", []string{"clients", "devices.names"}, "%d of %d devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)", c.Cohort, n)
+	case c.Evaluate.Clients.Any():
+		return problem("evaluate.clients", []string{"clients"}, "is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)")
+	case c.Correlation.Given():
+		return problem("correlation", []string{"clients"}, "is about simulated clients, and clients is 0 (remove it)")
+	case c.Stop.EqualRuntimeRounds > 0:
+		return problem("stop.equal_runtime_rounds", []string{"clients"}, "is timed with simulated clients, and clients is 0 (set stop.rounds or stop.virtual_seconds)")
 	}
 	return nil
 }

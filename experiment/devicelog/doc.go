@@ -1,9 +1,9 @@
-// Package devicelog keeps what the real devices of a run answered, in devices.log
-// of the run's folder, so that a run can be resumed, or played again without its
-// devices.
+// Package devicelog keeps what the real devices of a run answered, in devices.log of the
+// run's folder: how long their tasks took and, if that is wanted, their updates, so that
+// the run can be played again without its devices.
 //
-// [Log] is an output of the run and the record that the coordinator writes to and
-// reads from. Every record has a checksum: a log that is damaged is refused, and one
-// that was torn off by a crash ends with its last whole record. The package does not
-// know how a run is carried out.
+// [Log] is an output of the run and the record that the coordinator writes to, or one of
+// another run that a replay reads from. Every record has a checksum: a log that is damaged
+// is refused, and one that was torn off by a crash ends with its last whole record. The
+// package does not know how a run is carried out.
 package devicelog

@@ -22,8 +22,8 @@ import (
 	"fedpace/metrics"
 )
 
-// File is where a run with real devices keeps what they answered: with it
-// the run can be played again without them.
+// File is where a run with real devices keeps what they answered. If that is with their
+// updates, the run can be played again without them.
 //
 //	"fedpace devices 1\n"
 //	records: length of the payload (uint32), CRC-32C of it (uint32), payload
@@ -35,6 +35,9 @@ import (
 //	             first-step loss (float64), samples (uint64), values (float32 each)
 //	3 silent     task (uint64), client (uint32)
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
+//	5 measured   an update without its values
+//	6 joined     clock (uint64), client (uint32), samples (uint64; 0: it did not say)
+//	7 overtaken  as 4, of a device without whom its round closed
 const File = "devices.log"
 
 const magic = "fedpace devices 1\n"
@@ -44,6 +47,9 @@ const (
 	recordUpdate
 	recordSilent
 	recordRefused
+	recordMeasured
+	recordJoined
+	recordOvertaken
 )
 
 // Sizes of payloads.
@@ -52,21 +58,32 @@ const (
 	silentSize    = 1 + 8 + 4
 	refusedSize   = silentSize + 3*8
 	updateSize    = refusedSize + 8 + 8
+	joinedSize    = silentSize + 8
 	maxRecord     = updateSize + 4*bus.MaxParams
 	recordHeading = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Log is the record of one run's devices. It belongs to the run's
-// goroutine.
+// Bytes is how much the log grows with so many updates of a model of so many parameters.
+func Bytes(updates, params float64, keep bool) float64 {
+	if !keep {
+		params = 0
+	}
+	return updates * (recordHeading + updateSize + 4*params)
+}
+
+// Log is the record of one run's devices. It belongs to the run's goroutine. One that is
+// written remembers nothing of what it holds, however long the run is.
 type Log struct {
+	Keep    bool // the updates' values, too
+	Replay  bool // the log is read
 	path    string
 	out     metrics.File // nil: a replay
-	Replay  bool
-	answers map[uint64]place // by task: the last
-	present []devices.Presence
 	buffer  []byte
+	answers map[uint64]place // of a replay, by task: the last
+	present []devices.Presence
+	bare    bool // a replay's log has updates without their values
 }
 
 // place is where a payload is in the file.
@@ -85,7 +102,7 @@ type Sink struct{}
 func (Sink) Files() []string { return []string{File} }
 
 func (Sink) Open(*metrics.Run) (metrics.Output, error) {
-	return &Log{answers: map[uint64]place{}}, nil
+	return &Log{}, nil
 }
 
 // Round implements [metrics.Output].
@@ -93,19 +110,29 @@ func (l *Log) Round(*metrics.Round) error { return nil }
 
 // Start implements [metrics.Starter].
 func (l *Log) Start(s *metrics.Start) (err error) {
-	l.path = s.Path(File)
 	if l.out, err = s.Append(File); err != nil {
 		return err
 	}
 	if l.out.Size() == 0 {
 		_, err = io.WriteString(l.out, magic)
-		return err
 	}
-	return l.index()
+	return err
 }
+
+// ErrBare is wrapped by the error for a log without the updates that a replay needs.
+var ErrBare = errors.New("it holds how long tasks took and no updates")
 
 // Open opens the log of the run in a folder, to be played again.
 func Open(dir string) (*Log, error) {
+	l, err := open(dir)
+	if err == nil && l.bare {
+		err = fmt.Errorf("%s: %w: the run cannot be played again (a run with devices.keep_updates: true can)", l.path, ErrBare)
+	}
+	return l, err
+}
+
+// open finds what the log in a folder holds.
+func open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]place{}}
 	err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,8 +154,8 @@ func (l *Log) index() error {
 	return nil
 }
 
-// scan reads all records. A record that was torn off by a crash at the end counts
-// for a replay as if it were not there.
+// scan reads all records. A record that was torn off by a crash at the end counts as if it
+// were not there.
 func (l *Log) scan(in *bufio.Reader) error {
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(in, head); err != nil || string(head) != magic {
@@ -142,7 +169,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 		var err error
 		if payload, err = nextRecord(in, payload[:0]); err == nil {
 			answer, presence, err = parseRecord(payload)
-		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && l.Replay {
+		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
 		switch {
@@ -151,6 +178,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 		case presence != nil:
 			l.present = append(l.present, *presence)
 		default:
+			l.bare = l.bare || answer.Kind == round.Planned && answer.Values == nil
 			l.answers[answer.Task] = place{at + recordHeading, uint32(len(payload))}
 		}
 		at += recordHeading + int64(len(payload))
@@ -183,7 +211,10 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 
 // parseRecord reads a payload: an answer or a presence.
 func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
-	size := map[byte]int{recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize}[b[0]]
+	size := map[byte]int{
+		recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize,
+		recordMeasured: updateSize, recordJoined: joinedSize, recordOvertaken: refusedSize,
+	}[b[0]]
 	switch {
 	case size == 0:
 		return nil, nil, fmt.Errorf("it is of an unknown kind %d", b[0])
@@ -197,6 +228,13 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 		}
 		return nil, &devices.Presence{Clock: number, Client: client, Joined: b[13] == 1}, nil
 	}
+	if b[0] == recordJoined {
+		samples := binary.LittleEndian.Uint64(b[13:])
+		if samples > bus.MaxDeviceSamples {
+			return nil, nil, fmt.Errorf("its device has %d samples", samples)
+		}
+		return nil, &devices.Presence{Clock: number, Client: client, Joined: true, Samples: int(samples)}, nil
+	}
 	a = &devices.Answer{Kind: round.Silent, Task: number, Client: client}
 	if b[0] == recordSilent {
 		return a, nil, nil
@@ -207,8 +245,12 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 			return nil, nil, fmt.Errorf("it has a duration of %d ns", *d)
 		}
 	}
-	a.Kind = round.Invalid
-	if b[0] == recordRefused {
+	switch b[0] {
+	case recordRefused:
+		a.Kind = round.Invalid
+		return a, nil, nil
+	case recordOvertaken:
+		a.Kind = round.Overtaken
 		return a, nil, nil
 	}
 	a.Kind = round.Planned
@@ -218,28 +260,32 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 		return nil, nil, fmt.Errorf("it has a loss of %g and %d samples", a.Loss, samples)
 	}
 	a.Samples = int(samples)
-	a.Values = vector.Append[float32](nil, b[updateSize:])
+	if b[0] == recordUpdate {
+		a.Values = vector.Append[float32](nil, b[updateSize:])
+	}
 	return a, nil, nil
 }
 
 // write appends a record with the payload that fill appends.
-func (l *Log) write(fill func([]byte) []byte) (place, error) {
+func (l *Log) write(fill func([]byte) []byte) error {
 	l.buffer = fill(append(l.buffer[:0], make([]byte, recordHeading)...))
 	body := l.buffer[recordHeading:]
 	binary.LittleEndian.PutUint32(l.buffer, uint32(len(body)))
 	binary.LittleEndian.PutUint32(l.buffer[4:], crc32.Checksum(body, castagnoli))
-	at := l.out.Size()
 	if _, err := l.out.Write(l.buffer); err != nil {
-		return place{}, fmt.Errorf("results: %s: %w", File, err)
+		return fmt.Errorf("results: %s: %w", File, err)
 	}
-	return place{at + recordHeading, uint32(len(body))}, nil
+	return nil
 }
 
 // AddAnswer implements [devices.Record].
 func (l *Log) AddAnswer(a *devices.Answer) error {
-	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
-	l.answers[a.Task] = p
-	return err
+	if !l.Keep && a.Values != nil {
+		bare := *a
+		bare.Values = nil
+		a = &bare
+	}
+	return l.write(func(b []byte) []byte { return appendAnswer(b, a) })
 }
 
 // appendHead appends the fields with which every payload starts.
@@ -249,7 +295,10 @@ func appendHead(b []byte, kind byte, number uint64, client int) []byte {
 }
 
 func appendAnswer(b []byte, a *devices.Answer) []byte {
-	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused}[a.Kind]
+	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused, round.Overtaken: recordOvertaken}[a.Kind]
+	if kind == recordUpdate && a.Values == nil {
+		kind = recordMeasured
+	}
 	b = appendHead(b, kind, a.Task, a.Client)
 	if kind == recordSilent {
 		return b
@@ -257,7 +306,7 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 	for _, d := range []round.Time{a.Plan.Download, a.Plan.Compute, a.Plan.Upload} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d))
 	}
-	if kind == recordRefused {
+	if kind == recordRefused || kind == recordOvertaken {
 		return b
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Loss))
@@ -267,14 +316,12 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 
 // AddPresence implements [devices.Record].
 func (l *Log) AddPresence(p devices.Presence) error {
-	_, err := l.write(func(b []byte) []byte {
-		joined := byte(0)
+	return l.write(func(b []byte) []byte {
 		if p.Joined {
-			joined = 1
+			return binary.LittleEndian.AppendUint64(appendHead(b, recordJoined, p.Clock, p.Client), uint64(p.Samples))
 		}
-		return append(appendHead(b, recordPresence, p.Clock, p.Client), joined)
+		return append(appendHead(b, recordPresence, p.Clock, p.Client), 0)
 	})
-	return err
 }
 
 // Presence implements [devices.Record].
@@ -309,9 +356,9 @@ func (l *Log) Answer(task uint64) (*devices.Answer, error) {
 }
 
 // Read reads the answers of the real devices of the run in a folder, in the order
-// of their tasks.
+// of their tasks, without values where the log holds none.
 func Read(dir string) ([]*devices.Answer, error) {
-	l, err := Open(dir)
+	l, err := open(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, err
 	}
-	if c.Train || c.Clients == 0 || c.ReadsData() {
+	if c.Train || c.Clients == config.AllClients || c.ReadsData() {
 		if err := p.open(ctx); err != nil {
 			return nil, err
 		}
@@ -224,26 +224,29 @@ func (p *Problem) open(ctx context.Context) (err error) {
 	case c.IsSynthetic() && c.Task.IsConvex():
 		p.Set, err = p.convexSet()
 	case c.IsSynthetic():
-		p.Set, err = synthetic.New(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
+		p.Set, err = synthetic.New(string(c.Task), p.made(), c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		of := string(c.Task)
 		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom { // of any samples
 			of = ""
 		}
-		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
+			Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets, HeldOutOnly: c.DevicesAlone(),
+		})
 	}
 	if err != nil {
 		return err
 	}
-	if c.Clients == 0 {
+	if c.Clients == config.AllClients {
 		c.Clients = p.Set.Clients()
 	}
 	switch {
+	case c.DevicesAlone(): // of the set only what is held out is used
 	case p.Set.Info().Undealt:
 		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is (data.client), or deal them with fedpace data partition", c.Data)
 	case c.Clients > p.Set.Clients():
 		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.Set.Clients())
-	case c.Cohort > c.Clients:
+	case c.Cohort > c.Clients && !c.DrawsDevices():
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}
 	samples := make([]int, c.Clients)
@@ -254,6 +257,15 @@ func (p *Problem) open(ctx context.Context) (err error) {
 	return c.Validate()
 }
 
+// made is how many clients made data are of: those of devices that are alone, too, who make
+// theirs of the same set.
+func (p *Problem) made() int {
+	if c := &p.Config; c.DevicesAlone() {
+		return len(c.Devices.Names)
+	}
+	return p.Config.Clients
+}
+
 // convexSet makes the data of a convex task.
 func (p *Problem) convexSet() (federated.Set, error) {
 	c := &p.Config
@@ -261,13 +273,13 @@ func (p *Problem) convexSet() (federated.Set, error) {
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
 		return synthetic.Quadratics{
-			Clients: c.Clients, Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
+			Clients: p.made(), Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
 			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
 		}.Set()
 	}
 	l := c.Logistic
 	return synthetic.Mixtures{
-		Clients: c.Clients, Features: l.Features, Classes: l.Classes, Samples: l.Samples,
+		Clients: p.made(), Features: l.Features, Classes: l.Classes, Samples: l.Samples,
 		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
 	}.Set()
 }

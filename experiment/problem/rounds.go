@@ -33,9 +33,10 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	}
 	if n := len(c.Devices.Names); n > 0 {
 		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))}
-		if c.Devices.Include == config.Sampled {
+		if c.DrawsDevices() {
 			r.Devices.Include = round.Sampled
 		}
+		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
 	setup := c.Schedule.Setup()
 	if c.UsesTheory() {
@@ -49,12 +50,20 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if r.Eta, err = c.Schedule.Eta.With(setup); err != nil {
 		return r, err
 	}
-	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expect
+	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expectations()
 	if p.Set != nil {
-		r.Samples = p.Set.Samples
+		r.Samples = func(client int) int {
+			if client >= p.Set.Clients() { // it stands for a device, whose samples are its own
+				return 1
+			}
+			return p.Set.Samples(client)
+		}
 	}
 	if closing.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
+	}
+	if c.DevicesAlone() { // of whom the fleet decides nothing
+		return r, nil
 	}
 	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.Fleet.Available(client, int64(t)) }
@@ -132,7 +141,27 @@ func (p *Problem) shareServer(r *round.Config) error {
 	return nil
 }
 
-// expect is the time that a client is expected to take.
+// expectations say how long clients are expected to take: a real device as the mean of its
+// class, or of all where it has none.
+func (p *Problem) expectations() func(client, steps int) round.Time {
+	type key struct{ class, steps int }
+	known := map[key]round.Time{}
+	return func(client, steps int) round.Time {
+		if !p.Config.IsDevice(client) {
+			return p.expect(client, steps)
+		}
+		of := key{p.Fleet.DeviceClass(client), steps}
+		if _, ok := known[of]; !ok {
+			known[of] = round.MaxDuration // too long for anything
+			if d, err := p.Fleet.MeanOf(of.class, steps, p.Bits); err == nil {
+				known[of] = round.Time(d.Total())
+			}
+		}
+		return known[of]
+	}
+}
+
+// expect is the time that a simulated client is expected to take.
 func (p *Problem) expect(client, steps int) round.Time {
 	d, err := p.Fleet.Expect(client, steps, p.Bits)
 	if err != nil {
@@ -177,7 +206,7 @@ func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
 func (p *Problem) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
-	if !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
+	if c.DevicesAlone() || !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}
 	one, err := p.MeanRound(c.Schedule.K0)

@@ -48,7 +48,11 @@ type checkpoint struct {
 func (c *checkpoint) pack() {
 	b := &c.body
 	b.State, b.Server = c.state, len(c.state.Server)
-	b.State.Models, b.State.Server = nil, nil
+	b.State.Models, b.State.Server, b.State.Updates = nil, nil, nil
+	for _, u := range c.state.Updates {
+		u.Values = nil
+		b.State.Updates = append(b.State.Updates, u)
+	}
 	for _, m := range c.state.Models {
 		b.Params = len(m.Params)
 		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number})
@@ -70,6 +74,9 @@ func (c *checkpoint) eachVector(single func([]float32) error, double func([]floa
 	}
 	for _, v := range c.state.Server {
 		errs = append(errs, double(v))
+	}
+	for _, u := range c.state.Updates {
+		errs = append(errs, single(u.Values))
 	}
 	if v := c.state.Variates; v != nil {
 		if !v.Residuals {
@@ -132,7 +139,7 @@ func (c *checkpoint) readValues(in *folder.Payload) error {
 func (c *checkpoint) unpack(left int64) error {
 	c.state = c.body.State
 	params, s := c.body.Params, &c.state
-	single, double := float64(len(s.Models)), float64(c.body.Server)
+	single, double := float64(len(s.Models)+len(s.Updates)), float64(c.body.Server)
 	if v := s.Variates; v != nil {
 		if single += float64(len(v.Values)); !v.Residuals {
 			double++
@@ -141,7 +148,7 @@ func (c *checkpoint) unpack(left int64) error {
 	switch size := float64(params) * (4*single + 8*double); {
 	case params < 0 || params > learn.MaxParams || c.body.Server < 0:
 		return fmt.Errorf("vectors of %d parameters", params)
-	case len(s.Models) == 0 && double > 0:
+	case len(s.Models) == 0 && double+single > 0:
 		return errors.New("vectors of a run without a model")
 	case len(s.Models) > 0 && params == 0:
 		return errors.New("a model without parameters")
@@ -150,6 +157,9 @@ func (c *checkpoint) unpack(left int64) error {
 	}
 	for i := range s.Models {
 		s.Models[i].Params = make([]float32, params)
+	}
+	for i := range s.Updates {
+		s.Updates[i].Values = make([]float32, params)
 	}
 	s.Server = nil
 	for range c.body.Server {

@@ -20,6 +20,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/registry"
@@ -49,6 +50,8 @@ type Estimate struct {
 	Tied  []string `json:"correlations"`
 	Bus   string   `json:"bus"`   // what carries the messages: nats or memory
 	Files []string `json:"files"` // that the run writes into its folder
+	// DeviceLog is how large devices.log becomes, in bytes; nil: there is none.
+	DeviceLog *float64 `json:"device_log_bytes"`
 
 	kernel string // class
 }
@@ -82,6 +85,10 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err := p.foreseeAll(&e, limit, s); err != nil {
 		return e, err
 	}
+	if len(p.Config.Devices.Names) > 0 {
+		bytes := p.deviceLogBytes(float64(e.Rounds))
+		e.DeviceLog = &bytes
+	}
 	wall := s.wall * s.tasks * float64(e.Rounds)
 	if c.Train {
 		model, about := p.Model.String(), describe(p.Set.Info())
@@ -103,6 +110,9 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	if c.Pace > 0 {
 		wall = max(wall, e.Virtual/c.Pace)
+	}
+	if p.Config.DevicesAlone() { // whose virtual time is wall time
+		wall = max(wall, e.Virtual)
 	}
 	e.Wall = wall
 	return e, nil
@@ -274,7 +284,7 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 	steps := 0
 	started := time.Now()
 	k0, batch := p.InitialSteps(), p.Batch()
-	for client := 0; time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
+	for client := 0; client < p.Config.Clients && time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
 		clear(sum)
 		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: k0, Rate: p.Config.Schedule.Eta0, Weight: 1}}
 		if batch != nil {
@@ -285,13 +295,26 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 		}
 		steps += k0
 	}
-	step = time.Since(started).Seconds() / float64(steps)
+	step = time.Since(started).Seconds() / float64(max(1, steps))
 	n := min(p.Set.HeldOut(), 4096)
 	started = time.Now()
 	if _, _, err := t.Evaluate(ctx, p.Initial, 0, n); err != nil {
 		return 0, 0, err
 	}
 	return step, time.Since(started).Seconds() / float64(n), nil
+}
+
+// population says in words who takes part.
+func population(c *config.Config) string {
+	n := len(c.Devices.Names)
+	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
+	switch {
+	case n == 0:
+		return fmt.Sprintf("%d clients", c.Clients)
+	case c.DevicesAlone():
+		return devices
+	}
+	return fmt.Sprintf("%d clients and %s", c.Clients, devices)
 }
 
 // Write writes the estimate for people, after the resolved configuration.
@@ -322,12 +345,15 @@ func (e Estimate) Write(w io.Writer) error {
 		messages = "in memory, without NATS"
 	}
 	tied := ""
+	if e.DeviceLog != nil {
+		tied = fmt.Sprintf("# %s takes about %s.\n", devicelog.File, human.Size(int64(*e.DeviceLog)))
+	}
 	for _, line := range e.Tied {
 		tied += "# " + line + "\n"
 	}
-	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n"+
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
-		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
+		e.Config.YAML(), about, population(&e.Config), e.Config.Cohort, e.Config.Schedule.Name(),
 		closes(&e.Config), round.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
 		tied, e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), messages, e.Config.Out, strings.Join(e.Files, ", "))
 	return err

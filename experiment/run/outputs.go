@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 	"fedpace/internal/registry"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -73,6 +75,35 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	return list, nil
 }
 
+// deviceLogBytes is how much so many rounds add to the log of real devices.
+func (p *experiment) deviceLogBytes(rounds float64) float64 {
+	c := &p.Config
+	updates := len(c.Devices.Names)
+	switch {
+	case closing.Overlaps(c.Close): // as many as close a round, whoever sends them
+		const most = 1 << 20
+		updates = 1 + sort.Search(most, func(n int) bool {
+			return c.Close.Close(closing.Standing{Cohort: c.Cohort, Accepted: n + 1})
+		})
+	case c.DrawsDevices():
+		updates = min(updates, c.Cohort)
+	}
+	return rounds * devicelog.Bytes(float64(updates), float64(p.Model.Params()), c.Devices.KeepUpdates)
+}
+
+// aboutDeviceLog says how large the log of real devices becomes, and what it is good for.
+func (p *experiment) aboutDeviceLog() string {
+	one, rounds := p.deviceLogBytes(1), p.Config.Stop.Rounds
+	text := fmt.Sprintf("%s takes about %s a round", devicelog.File, human.Size(int64(one)))
+	if rounds > 0 {
+		text += fmt.Sprintf(", %s in %d rounds", human.Size(int64(one*float64(rounds))), rounds)
+	}
+	if !p.Config.Devices.KeepUpdates {
+		text += "; it keeps no updates, so the run cannot be played again (devices.keep_updates)"
+	}
+	return text + "."
+}
+
 // about is the run as outputs know it.
 func (p *experiment) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
@@ -84,7 +115,7 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
 		Power: metrics.Power{
-			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c.Fleet),
+			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
 			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
 		},
 		DeviceClass: p.Fleet.DeviceClass,
@@ -117,12 +148,13 @@ func closes(c *config.Config) string {
 	return text
 }
 
-// watts are those of the fleet's classes; nil: none gives any.
-func watts(fleet []device.Class) (list []metrics.Watts) {
-	if !slices.ContainsFunc(fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
+// watts are those of the fleet's classes; nil: none gives any, or there are devices alone, of
+// which nobody knows what they draw.
+func watts(c *config.Config) (list []metrics.Watts) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
 		return nil
 	}
-	for _, k := range fleet {
+	for _, k := range c.Fleet {
 		list = append(list, metrics.Watts(k.Watts))
 	}
 	return list

@@ -123,7 +123,9 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	case len(r.p.Config.Devices.Names) > 0 && replay != "":
 		return devicelog.Open(replay)
 	case len(r.p.Config.Devices.Names) > 0:
-		return metrics.Outputs[*devicelog.Log](r.outputs)[0], nil
+		log := metrics.Outputs[*devicelog.Log](r.outputs)[0]
+		log.Keep = r.p.Config.Devices.KeepUpdates
+		return log, nil
 	case replay != "":
 		return nil, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", replay, folder.ConfigFile)
 	}
@@ -204,7 +206,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if r.p.Trainer != nil {
 		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}
 	}
-	if watts(c.Fleet) != nil {
+	if watts(c) != nil {
 		s.EnergyJoules = &usage.Joules
 	}
 	for o, n := range stop.Outcomes {

@@ -51,8 +51,10 @@ func (o *Options) notice(line string) {
 // experiment is a prepared problem, to be played, timed or estimated.
 type experiment struct{ problem.Problem }
 
-// prepare prepares the problem of a configuration. Close it after use.
+// prepare prepares the problem of a configuration. Close it after use. Where devices alone
+// take part, this process does the rest, which is to evaluate: hosts may help.
 func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, error) {
+	o.RemoteHosts = o.RemoteHosts && !c.DevicesAlone()
 	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice)
 	if err != nil {
 		return nil, err
@@ -98,6 +100,9 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		return s, err
 	}
 	defer e.Close()
+	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
+		o.notice(p.aboutDeviceLog())
+	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)
 	if err != nil {

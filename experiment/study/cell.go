@@ -64,8 +64,8 @@ func Identity(c config.Config) (string, error) {
 // what fits it and the constants of the theory, and from its machine, the kernel.
 func planned(c config.Config) config.Config {
 	c.Kernel = config.AutoKernel
-	if !c.IsSynthetic() {
-		c.Clients, c.Cohort, c.Batch = 0, 0, 0
+	if !c.IsSynthetic() && !c.DevicesAlone() {
+		c.Clients, c.Cohort, c.Batch = config.AllClients, 0, 0
 	}
 	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
 	c.Evaluate.Metric = config.Metric{}
@@ -87,7 +87,7 @@ func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
-	if mine.Clients == 0 || mine.Cohort == 0 || mine.Batch == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+	if mine.Clients == config.AllClients || mine.Cohort == 0 || mine.Batch == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
 		if exact {
 			kernel := mine.Kernel
 			if mine, err = problem.Resolve(mine); err != nil {
@@ -95,7 +95,10 @@ func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
 			}
 			mine.Kernel = kernel
 		} else {
-			mine.Clients, mine.Cohort, mine.Batch = cmp.Or(mine.Clients, found.Clients), cmp.Or(mine.Cohort, found.Cohort), cmp.Or(mine.Batch, found.Batch)
+			if mine.Clients == config.AllClients {
+				mine.Clients = found.Clients
+			}
+			mine.Cohort, mine.Batch = cmp.Or(mine.Cohort, found.Cohort), cmp.Or(mine.Batch, found.Batch)
 			mine.Theory.Take(found.Theory)
 		}
 	}

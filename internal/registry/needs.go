@@ -11,8 +11,9 @@ type Needs struct {
 	Candidates  bool // losses of clients that have no task yet, which real devices do not tell
 	Rounds      bool // rounds that do not overlap, which closing rule buffered has not
 	Deadline    bool // a closing rule with a deadline
-	Times       bool // the clients' expected times, which real devices do not tell
-	Samples     bool // the clients' numbers of samples, which real devices do not tell
+	Times       bool // the clients' expected times
+	Speeds      bool // expected times that tell clients apart, which devices without a class do not have
+	Samples     bool // the clients' numbers of samples
 	EqualWeight bool // updates that are weighted equally
 	PlainSteps  bool // local steps of plain SGD, which other optimizers do not take
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not

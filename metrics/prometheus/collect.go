@@ -162,8 +162,8 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 		if i == len(m.classes)-1 {
 			kind = real
 		}
-		if kind == real && devices == 0 {
-			break // a run without real devices has no series for them
+		if !m.has(kind) {
+			continue
 		}
 		for p := range phases {
 			of := metrics.Phase(p).String()
@@ -173,11 +173,19 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	}
 	for kind, outcomes := range s.updates {
 		for o, count := range outcomes {
-			if kind == simulated || devices > 0 {
+			if m.has(kind) {
 				updates.counter(float64(count), round.Outcome(o).String(), kindNames[kind])
 			}
 		}
 	}
+}
+
+// has reports whether the run has clients of a kind: it has no series for others.
+func (m *Metrics) has(kind int) bool {
+	if kind == real {
+		return len(m.run.Devices) > 0
+	}
+	return m.run.Clients > 0
 }
 
 func (m *Metrics) collectUsage(c *scrape, s *state) {

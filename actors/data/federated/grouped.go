@@ -29,11 +29,17 @@ type Grouping struct {
 	Train   []int32
 	Held    []int32
 	Without int // clients left out for want of a training sample
+
+	HeldOutOnly bool // no client is kept, and the held-out samples of all are
 }
 
 // Add appends a client. A client that cannot train is left out, its held-out
 // samples with it.
 func (g *Grouping) Add(name string, train, held []int32) {
+	if g.HeldOutOnly {
+		g.Held = append(g.Held, held...)
+		return
+	}
 	if len(train) == 0 {
 		g.Without++
 		return
@@ -46,7 +52,7 @@ func (g *Grouping) Add(name string, train, held []int32) {
 
 // Set makes the set, or says why there is none.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
-	if len(g.Names) == 0 {
+	if len(g.Names) == 0 && !g.HeldOutOnly {
 		return nil, errors.New("no client has a sample to train on")
 	}
 	if len(g.Held) == 0 {

@@ -26,6 +26,9 @@ type Options struct {
 	// has them: CIFAR-100 by Pachinko allocation to clients of 100 images,
 	// tweets without users alike to 21,876 clients.
 	Partition Partition
+	// HeldOutOnly says that only held-out samples are wanted of a table of one's own, which
+	// may hold no others: the set has no client.
+	HeldOutOnly bool
 }
 
 // MaxClasses bounds the labels of custom data.

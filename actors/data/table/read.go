@@ -191,12 +191,17 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if r.text != nil {
 		return r.tokens(s, names, own)
 	}
-	var g federated.Grouping
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly}
+	var known []int32 // rows by which features are scaled
 	for c, name := range names {
 		train, held := r.parts(c, own[c])
 		g.Add(name, train, held)
+		known = append(known, train...)
 	}
-	if err := r.features(&s, g.Train); err != nil {
+	if len(known) == 0 {
+		known = g.Held
+	}
+	if err := r.features(&s, known); err != nil {
 		return nil, err
 	}
 	return g.Set(s)

@@ -23,7 +23,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	}
 	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
 	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
-	var g federated.Grouping
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly}
 	if r.label != nil {
 		if r.rows > maxText/r.t.Window {
 			return nil, fmt.Errorf("window: %d rows of %d tokens are more than %d bytes", r.rows, r.t.Window, maxText)

@@ -705,7 +705,7 @@ function showTables(s) {
     row('time', spent.client_seconds, duration), row('SGD steps', spent.sgd_steps, v => short(v, 4)), row('transfer', spent.bytes, bytes)]);
 
   const facts = [['task', s.run.task], ['schedule', s.run.schedule], ['data', s.run.data || 'timing only, nothing is trained'],
-    ['clients', `${whole(s.actors.simulated)} simulated` + (s.actors.real ? `, ${whole(s.actors.real)} real` : '') + `; ${whole(s.run.cohort)} a round`],
+    ['clients', [s.actors.simulated && `${whole(s.actors.simulated)} simulated`, s.actors.real && `${whole(s.actors.real)} real`].filter(Boolean).join(', ') + `; ${whole(s.run.cohort)} a round`],
     ['a round closes', s.run.closing], ['seed', s.run.seed], ['started', new Date(s.run.started).toLocaleString('en-GB')]];
   if (end) {
     facts.push(['ended', s.state === 'completed' ? 'completed' : 'stopped before its end']);

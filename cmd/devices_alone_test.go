@@ -1,0 +1,283 @@
+//go:build unix
+
+package cmd
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/actors/data/synthetic"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/devicelog"
+	"fedpace/experiment/folder"
+	"fedpace/internal/testport"
+	"fedpace/metrics/tables"
+)
+
+// smallDevice is the program that devices alone need.
+var smallDevice = sync.OnceValues(func() (string, error) { return build("fedpace-device") })
+
+// Six devices, each with the samples of one writer, learn as well as a simulation of the
+// same six clients, while the coordinator is killed and goes on, one device is lost for
+// good and another comes that has its samples. No figure holds a simulated client.
+func TestDevicesAlone(t *testing.T) {
+	t.Parallel()
+	rounds, seeds := 24, 3
+	if os.Getenv("FEDPACE_LONG") != "" {
+		rounds, seeds = 120, 8
+	}
+	program, err := smallDevice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := leafWriters(t)
+	text := fmt.Sprintf("name: alone\ntask: femnist\ndata: %s\nschedule: {k0: 30}\nbatch: 10\nstop: {rounds: %d}\nevaluate: {every: 4}\n", all[0], rounds)
+
+	address := testport.Held(t)
+	s := &site{T: t, dir: t.TempDir(), url: "nats://" + address}
+	s.keys = s.path("keys")
+	devices := "clients: 0\ndevices: {names: [d1, d2, d3, d4, d5, d6, d7], liveness_seconds: 3}\npace: 0.3\n" +
+		"checkpoint: {seconds: 0.05}\nhttp: '127.0.0.1:0'\nnats: {listen: '" + address + "'}\n"
+	config := s.config("run.yaml", text+devices)
+	coordinate := func(args ...string) {
+		s.run = fedpace(t, append(args, "--keys", s.keys)...)
+		out, err := s.run.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(s.run)
+		s.lines = follow(out)
+	}
+	join := func(id, data string) (*exec.Cmd, *lines) {
+		c := exec.CommandContext(t.Context(), program, "actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once", "--data", data)
+		out, err := c.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(c)
+		return c, follow(out)
+	}
+	coordinate("coordinator", "--config", config, "--out", s.path("run"))
+	var lost *exec.Cmd
+	for i := range 6 {
+		s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)
+		lost, _ = join(fmt.Sprint("d", i+1), all[i+1])
+	}
+	rows := waitForRows(t, s.path("run"), 4)
+	if err := s.run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.run.Wait() // it was killed
+	coordinate("resume", s.path("run"))
+	s.lines.await(t, "The run goes on after round ")
+	checkLiveFigures(t, s.lines)
+	waitForRows(t, s.path("run"), rows+3)
+	if err := lost.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.lines.await(t, "Device d6 is lost")
+	_, gained := join("d7", all[6])
+	gained.await(t, "Joined run alone as client 6")
+	summary := s.end()
+
+	if !summary.Completed || summary.Rounds != rounds || summary.Outcomes[round.Lost] < 1 {
+		t.Errorf("%d rounds, outcomes %v:\n%v", summary.Rounds, summary.Outcomes, s.lines)
+	}
+	checkFigures(t, s.path("run"), rounds)
+	if _, err := devicelog.Open(s.path("run")); err == nil || !strings.Contains(err.Error(), "it holds how long tasks took and no updates") {
+		t.Errorf("a log without updates is played again: %v", err)
+	}
+
+	var accuracies []float64
+	for seed := range seeds {
+		out := s.path(fmt.Sprint("simulated", seed))
+		simulated := s.config("simulated.yaml", text+"clients: 6\ncohort: 6\n")
+		if _, stderr, exit := finish(t, fedpace(t, "run", "--quiet", "--config", simulated, "--set", fmt.Sprint("seed=", seed+1), "--out", out)); exit != 0 {
+			t.Fatal(stderr)
+		}
+		accuracies = append(accuracies, *s.summary(filepath.Base(out)).ValidationAccuracy)
+	}
+	mean, spread := 0.0, 0.0
+	for _, a := range accuracies {
+		mean += a / float64(seeds)
+	}
+	for _, a := range accuracies {
+		spread += (a - mean) * (a - mean) / float64(seeds-1)
+	}
+	// Three deviations of one more seed, and the two held-out samples that a tie may turn.
+	if got, most := *summary.ValidationAccuracy, 3*math.Sqrt(spread*(1+1/float64(seeds)))+2./107; math.Abs(got-mean) > most {
+		t.Errorf("devices come to an accuracy of %.3f, simulations to %.3f: more than %.3f apart", got, accuracies, most)
+	} else {
+		t.Logf("devices %.3f, simulations %.3f", got, accuracies)
+	}
+}
+
+// checkLiveFigures holds what a run shows while it goes to devices alone.
+func checkLiveFigures(t *testing.T, said *lines) {
+	t.Helper()
+	at := said.await(t, `The run is shown on (http://127\.0\.0\.1:\d+/)`)[1]
+	get := func(path string) string {
+		response, err := http.Get(at + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	shown := get("metrics")
+	for _, line := range regexp.MustCompile(`(?m)^\w+\{.*kind="simulated".*$`).FindAllString(shown, -1) {
+		if !strings.HasPrefix(line, "fedpace_actors{") || !strings.HasSuffix(line, " 0") {
+			t.Errorf("metrics hold a simulated client: %s", line)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^fedpace_actors\{.*kind="real".*\} 7$`).MatchString(shown) {
+		t.Errorf("metrics do not hold the devices:\n%s", shown)
+	}
+}
+
+// checkFigures holds the files of a run of seven devices to them.
+func checkFigures(t *testing.T, dir string, rounds int) {
+	t.Helper()
+	clients, err := parquet.ReadFile[tables.Client](filepath.Join(dir, tables.ClientsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clients {
+		if !c.Real || c.Client > 6 || c.Class != "" {
+			t.Errorf("%s holds %+v", tables.ClientsFile, c)
+		}
+	}
+	if len(clients) != 7 {
+		t.Errorf("%s holds %d clients, want the 7 devices", tables.ClientsFile, len(clients))
+	}
+	reports, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	if err != nil || len(reports) != rounds {
+		t.Fatalf("%d rounds: %v", len(reports), err)
+	}
+	for _, r := range reports {
+		if r.Cohort < 1 || r.Cohort > 6 {
+			t.Errorf("round %d asks %d clients, want at most the 6 devices that are there", r.Round, r.Cohort)
+		}
+	}
+	if last := reports[len(reports)-1]; last.Cohort != 6 {
+		t.Errorf("the last round asks %d devices, want the 5 that are left and the new one", last.Cohort)
+	}
+}
+
+// leafWriters writes seven folders in LEAF's format: one with the samples of six writers,
+// then one for each of them. They are real ones where there are any, else made.
+func leafWriters(t *testing.T) (paths []string) {
+	t.Helper()
+	parts := map[string]*leafFile{}
+	for _, part := range []string{"train", "test"} {
+		parts[part] = readLEAF(t, part)
+	}
+	names := slices.Sorted(maps.Keys(parts["train"].Data))[:6]
+	dir := t.TempDir()
+	write := func(name string, users []string) {
+		for part, f := range parts {
+			one := leafFile{Users: users, Data: map[string]leafUser{}}
+			for _, u := range users {
+				one.Data[u] = f.Data[u]
+				one.Samples = append(one.Samples, len(f.Data[u].Y))
+			}
+			text, err := json.Marshal(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(dir, name, part), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			putFile(t, filepath.Join(dir, name, part, "all.json"), text)
+		}
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	write("all", names)
+	for _, u := range names {
+		write(u, []string{u})
+	}
+	return paths
+}
+
+// leafFile is a file of LEAF's JSON for FEMNIST.
+type leafFile struct {
+	Users   []string            `json:"users"`
+	Samples []int               `json:"num_samples"`
+	Data    map[string]leafUser `json:"user_data"`
+}
+
+type leafUser struct {
+	X [][]float32 `json:"x"`
+	Y []int       `json:"y"`
+}
+
+// readLEAF reads the writers' samples of one part.
+func readLEAF(t *testing.T, part string) *leafFile {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("FEDPACE_DATA"), filepath.Join("..", "..", "shared", "data")), "femnist", "leaf", part, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return madeLEAF(t, part)
+	}
+	all := &leafFile{Data: map[string]leafUser{}}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f leafFile
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(all.Data, f.Data)
+	}
+	return all
+}
+
+// madeLEAF makes the samples of six writers: every eighth is for testing.
+func madeLEAF(t *testing.T, part string) *leafFile {
+	t.Helper()
+	set, err := synthetic.New("femnist", 6, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	all := &leafFile{Data: map[string]leafUser{}}
+	for client := range set.Clients() {
+		var u leafUser
+		for i := range set.Samples(client) {
+			if (i%8 == 0) != (part == "test") {
+				continue
+			}
+			var batch learn.Batch
+			if err := set.Batch(&batch, client, []int32{int32(i)}); err != nil {
+				t.Fatal(err)
+			}
+			u.X, u.Y = append(u.X, batch.X), append(u.Y, int(batch.Labels[0]))
+		}
+		all.Data[fmt.Sprint("made", client)] = u
+	}
+	return all
+}

@@ -192,7 +192,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		about := describe(r.p.Set.Info())
 		s.Data = &about
 	}
-	if watts(c.Fleet) != nil {
+	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
 	for o, n := range stop.Outcomes {

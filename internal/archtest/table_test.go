@@ -98,11 +98,13 @@ experiment/folder: actors/learn coordinator/measure coordinator/round coordinato
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
-	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
+	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
+experiment/predict: actors/device coordinator/closing coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed
+	metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
+experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
-experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder internal/human internal/statistics
+experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...

@@ -12,6 +12,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/plan"
 	"fedpace/experiment/predict"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
@@ -26,6 +27,7 @@ type program struct {
 	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
 	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*predict.Comparison, error)
+	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
 }
 
 // library is the program that users have.
@@ -37,6 +39,7 @@ var library = program{
 	sweep:   study.RunSweep,
 	compare: study.Compare,
 	predict: run.Predict,
+	plan:    plan.Make,
 }
 
 // Main runs fedpace with the arguments of the process and exits.
@@ -80,7 +83,7 @@ local SGD steps decays by a schedule.`,
   fedpace run --set task=femnist --set schedule.k=error --dry-run
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), predictCommand(p), exportCommand(), reportCommand(),
+	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), predictCommand(p), planCommand(p), exportCommand(), reportCommand(),
 		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"),
 		manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))

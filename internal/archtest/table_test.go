@@ -108,6 +108,8 @@ experiment/report: coordinator/measure coordinator/round experiment/config exper
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
+experiment/plan: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
+	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure golang.org/x/sync/errgroup
 experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...

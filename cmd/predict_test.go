@@ -59,6 +59,10 @@ fleet:
 	if exit != 0 || !strings.Contains(stdout, "0 of 4 rounds are within") || !strings.Contains(stdout, "Without scatter") {
 		t.Errorf("with a slow fleet: %s\n%s", stderr, stdout)
 	}
+	stdout, stderr, exit = finish(t, fedpace(t, "predict", "--config", s.path("run/config.yaml")))
+	if exit != 0 || !strings.Contains(stdout, "4 rounds are predicted to take") {
+		t.Errorf("before the run: %s\n%s", stderr, stdout)
+	}
 	page := s.path("report.html")
 	if _, stderr, exit = finish(t, fedpace(t, "report", s.path("run"), "--out", page)); exit != 0 {
 		t.Fatal(stderr)

@@ -27,6 +27,7 @@ type program struct {
 	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
 	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*predict.Comparison, error)
+	ahead   func(ctx context.Context, files, sets []string, o run.Options) (*predict.Comparison, error)
 	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
 }
 
@@ -39,6 +40,7 @@ var library = program{
 	sweep:   study.RunSweep,
 	compare: study.Compare,
 	predict: run.Predict,
+	ahead:   run.PredictAhead,
 	plan:    plan.Make,
 }
 

@@ -284,6 +284,8 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"a dropout", "dropout: {probability: 2}", nil, `config.yaml:1: dropout.probability: 2 is out of range (from 0 to 1)`},
 		{"a slowdown that speeds up", "slowdown:\n  every_seconds: 100\n  for_seconds: 10\n  factor: 0.5\n", nil, `config.yaml:4: slowdown.factor: 0.5 comes down to 0.5 (at least 1: at_least: 1)`},
 		{"classes that are none", "fleet: phone", nil, `config.yaml:1: fleet: "phone" stands where a list is wanted`},
+		{"more counted clients than there are", "clients: 3\ncohort: 2\nfleet: [{name: a, count: 2}, {name: b, count: 2}]", nil,
+			`config.yaml:3: fleet: the counts of its classes come to more than 3 clients (lower them, or set clients)`},
 		{"a class that is none", "fleet:\n  - {name: a}\n  - phone\n", nil, `config.yaml:3: fleet[1]: "phone" stands where a map of name, weight, count, download_mbps, upload_mbps, seconds_per_step, step_cv, batch, overhead, vary, links, slowdown, availability, dropout, watts or battery is wanted`},
 		{"a class without a name", "fleet:\n  - weight: 2\n", nil, `config.yaml:2: fleet[0].name: is not set (name of the class)`},
 		{"two classes of one name", phone + "  - {name: phone}\n", nil, `config.yaml:4: fleet[1].name: "phone" is the name of two classes`},

@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
+	"fedpace/internal/registry"
 )
 
 // Comparison is a run's prediction beside what its devices measured.
@@ -37,13 +38,8 @@ const maxDevices = 100
 // Compare predicts the run in a folder, of which p is the problem, and compares. It is
 // nil for a run of whose devices none has a class, and lists no times if some have none.
 func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
-	missing := withoutClass(p)
-	if len(missing) == len(p.Config.Devices.Names) {
-		return nil, nil
-	}
-	c := &Comparison{}
-	if len(missing) > 0 {
-		c.Unknown = []string{Lacking(missing)}
+	c := lacking(p)
+	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
 	r, err := read(dir, p.Config.Clients)
@@ -53,26 +49,60 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 	if !r.known {
 		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
 	}
+	return c, c.predict(ctx, p, r)
+}
+
+// Ahead predicts a run that is to come, of so many rounds, in which all devices are there.
+// It is nil, or lists no times, as Compare.
+func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
+	c := lacking(p)
+	if c == nil || c.Unknown != nil {
+		return c, nil
+	}
+	if n := registry.NeedsOf(p.Config.Schedule.K); n.Losses || n.Validation {
+		c.say("K_r follows what is learned: it is taken to stay at K_0.")
+	}
+	all := p.Config.Cohort + len(p.Config.Devices.Names)
+	return c, c.predict(ctx, p, record{ahead: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
+}
+
+// lacking is a comparison without times: nil if no device has a class, and with what is
+// missing if some have none.
+func lacking(p *problem.Problem) *Comparison {
+	switch missing := withoutClass(p); len(missing) {
+	case 0:
+		return &Comparison{}
+	case len(p.Config.Devices.Names):
+		return nil
+	default:
+		c := &Comparison{}
+		c.say("%s", Lacking(missing))
+		return c
+	}
+}
+
+// predict draws the rounds of a record and compares.
+func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) error {
 	var tasks []int
 	for _, m := range r.rounds {
 		tasks = append(tasks, m.all)
 	}
 	draws, rounds := effort(tasks)
 	if rounds < len(r.rounds) {
-		c.say("Of %d rounds the first %d are compared.", len(r.rounds), rounds)
+		c.say("Of %d rounds the first %d are predicted.", len(r.rounds), rounds)
 		r.rounds = r.rounds[:rounds]
 	}
 	t, err := newTwin(p, &r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	list, err := t.play(ctx, draws)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.Draws, c.Rounds = draws, rounds
 	c.compare(t, measuredOf(&r, t.devices), list)
-	return c, nil
+	return nil
 }
 
 func (c *Comparison) say(format string, a ...any) {

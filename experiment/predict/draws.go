@@ -131,10 +131,14 @@ func (d *drawn) device(i int) (seconds float64) {
 	return seconds
 }
 
-// measuredOf is what was measured in a record's rounds.
+// measuredOf is what was measured in a record's rounds; NaN of a run that is to come.
 func measuredOf(r *record, devices int) *drawn {
 	d := &drawn{devices: make([][len(phases)]sum, devices)}
 	for i := range r.rounds {
+		if r.ahead {
+			d.rounds = append(d.rounds, [columns]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()})
+			continue
+		}
 		var in [len(phases)]sum
 		for _, t := range r.rounds[i].tasks {
 			if t.device < devices {

@@ -17,6 +17,7 @@ import (
 type record struct {
 	rounds []measured
 	known  bool // the tasks of devices are known: the run kept an event log
+	ahead  bool // the run is to come: nothing is measured
 }
 
 // measured is a round of a run.

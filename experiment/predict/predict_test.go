@@ -143,6 +143,35 @@ func TestConstantClassesAreExact(t *testing.T) {
 	}
 }
 
+// Before a run its schedule says K_r, and where that needs losses it stays at K_0.
+func TestAheadOfARun(t *testing.T) {
+	constant := "fleet=[{name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
+	for _, x := range []struct {
+		schedule string
+		steps    []float64
+		says     bool
+	}{{"rounds", []float64{8, 7, 6, 6}, false}, {"error", []float64{8, 8, 8, 8}, true}} {
+		p := prepare(t, constant, "schedule.k="+x.schedule)
+		c, err := Ahead(context.Background(), p, len(x.steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range c.Rows {
+			want := 32*float64(p.Model.Params())*(1/8e6+1/2e6) + 0.5*x.steps[i]
+			if row.Seconds.Measured != nil || math.Abs(row.Seconds.P50-want) > 1e-6 {
+				t.Errorf("%s, round %d: %+v, want %g", x.schedule, i+1, row.Seconds, want)
+			}
+		}
+		if says := strings.Contains(strings.Join(c.Unknown, " "), "K_0"); says != x.says || c.Draws != Draws || c.Inside != 0 {
+			t.Errorf("%s: %d draws, %q", x.schedule, c.Draws, c.Unknown)
+		}
+	}
+	p := prepare(t, "devices.names={a: pi4, b: null, c: pi3}")
+	if c, err := Ahead(context.Background(), p, 3); err != nil || c.Draws != 0 || !strings.Contains(c.Unknown[0], "No class is known of b:") {
+		t.Errorf("a device without a class: %+v, %v", c, err)
+	}
+}
+
 // A device that was lost in a round is lost there in every draw, and away until it has a
 // task again: the interval is that of the rounds as they were.
 func TestLostDevicesAreLostInTheTwin(t *testing.T) {

@@ -32,7 +32,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		return nil, err
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
-	if c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
+	if !r.ahead && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
 		t.rounds.K = given{r.rounds}
 	}
 	t.bits = device.Both(32 * int64(p.Model.Params())) // devices send whole models

@@ -52,10 +52,14 @@ func ratio(p *folder.Predicted) string {
 
 // Lines say in sentences what a prediction came to.
 func Lines(p *folder.Prediction) (list []string) {
-	if p.Draws > 0 && p.Seconds.Measured != nil {
+	switch s := &p.Seconds; {
+	case p.Draws == 0:
+	case s.Measured == nil:
+		list = append(list, fmt.Sprintf("%d %s are predicted to take %s; 90 %% of %d draws are from %s to %s.", p.Rounds, human.Plural(p.Rounds, "round"), took(s.P50), p.Draws, took(s.P05), took(s.P95)))
+	default:
 		list = append(list,
 			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): %s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
-				took(*p.Seconds.Measured), took(p.Seconds.P50), took(p.Seconds.P05), took(p.Seconds.P95), ratio(&p.Seconds)),
+				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratio(s)),
 			fmt.Sprintf("%d of %d rounds are within the interval of 90 %% of %d draws.", p.Inside, p.Rounds, p.Draws))
 	}
 	return append(list, p.Unknown...)

@@ -101,7 +101,7 @@ experiment/problem: internal/human internal/registry actors actors/data actors/d
 	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
 experiment/predict: actors/device coordinator/closing coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed
-	metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
+	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/human internal/statistics

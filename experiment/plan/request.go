@@ -46,8 +46,10 @@ type Setting struct {
 // maxSettings bounds a grid.
 const maxSettings = 2000
 
-// defaultGrids vary K_0, the cohort and the closing rule around the configuration's.
-func defaultGrids(c *config.Config) []study.Grid {
+// defaultGrids vary K_0, the cohort and the closing rule around the configuration's. Where
+// devices alone take part, and all in each round, the cohort is what it is.
+func (s *Setting) defaultGrids() []study.Grid {
+	c := &s.real
 	around := func(n int, shares ...float64) (list []string) {
 		for _, s := range shares {
 			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
@@ -57,10 +59,10 @@ func defaultGrids(c *config.Config) []study.Grid {
 		return list
 	}
 	grids := []study.Grid{{Key: "schedule.k0", Values: around(c.Schedule.K0, 0.25, 1)}}
-	if c.Cohort > 1 {
+	if all := c.Clients == 0 && c.Devices.Include != config.Sampled; c.Cohort > 1 && !all {
 		grids = append(grids, study.Grid{Key: "cohort", Values: around(c.Cohort, 0.5, 1)})
 	}
-	if _, all := c.Close.(closing.All); all && c.Cohort > 2 {
+	if _, all := c.Close.(closing.All); all && s.config.Cohort > 2 {
 		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}})
 	}
 	return grids
@@ -77,7 +79,7 @@ func (q *Request) settings() (list []Setting, left []string, err error) {
 		return nil, nil, err
 	}
 	own.Schedule = own.real.Schedule.Name()
-	q.complete(&own.config)
+	q.complete(&own)
 	count := len(q.Schedules)
 	for _, g := range q.Grids {
 		if count *= len(g.Values); count > maxSettings {
@@ -119,13 +121,13 @@ func (s *Setting) identify() (err error) {
 }
 
 // complete fills in the schedules and grids that are not given.
-func (q *Request) complete(c *config.Config) {
+func (q *Request) complete(own *Setting) {
 	if len(q.Grids) == 0 {
-		q.Grids = defaultGrids(c)
+		q.Grids = own.defaultGrids()
 	}
 	if len(q.Schedules) == 0 {
 		q.Schedules = slices.Clone(Schedules)
-		if name := c.Schedule.Name(); !slices.Contains(q.Schedules, name) {
+		if name := own.Schedule; !slices.Contains(q.Schedules, name) {
 			q.Schedules = append([]string{name}, q.Schedules...)
 		}
 	}
@@ -168,13 +170,20 @@ func (q *Request) resolveShares(sets []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Cohort == 0 {
+	cohort := c.Cohort
+	if cohort == 0 { // fit
+		if c, err = Simulated(c); err != nil {
+			return nil, err
+		}
+		cohort = c.Cohort
+	}
+	if cohort == 0 {
 		return nil, &config.KeyError{Key: "cohort", Problem: "is not a number, and the grid has a share of it (set cohort)"}
 	}
 	for i, s := range sets {
 		sets[i] = share.ReplaceAllStringFunc(s, func(part string) string {
 			percent, _ := strconv.Atoi(strings.TrimSuffix(part, "%")) // digits, of which too many are too many clients
-			return strconv.Itoa(max(1, c.Cohort*percent/100))
+			return strconv.Itoa(max(1, cohort*percent/100))
 		})
 	}
 	return sets, nil

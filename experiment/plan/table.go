@@ -18,6 +18,9 @@ import (
 // shown is how many settings a table for people has, besides those that were trained.
 const shown = 20
 
+// maxLeft is how many points of the grid that make no configuration it names.
+const maxLeft = 5
+
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
 	energy, target := !math.IsNaN(p.Settings[0].Joules.P50), false
@@ -83,7 +86,11 @@ func (p *Plan) Write(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "- %s\n", line)
 	}
-	for _, line := range p.Left {
+	for i, line := range p.Left {
+		if i == maxLeft {
+			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Left)-i)
+			break
+		}
 		fmt.Fprintf(w, "Left out: %s\n", line)
 	}
 	return nil

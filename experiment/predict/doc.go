@@ -10,7 +10,7 @@
 // simulated clients of the run take stays as it was.
 //
 // Intervals hold 90 % of the draws: with 99 draws they reach from the 5th to the 95th
-// smallest, with 19 from the smallest to the largest. One more draw is in such an
-// interval with probability 0.9, exactly, if ties have none (order statistics of
+// smallest, with 19 from the smallest to the largest. One more draw is in such an interval
+// with probability 0.9 exactly, or more where draws are equal (order statistics of
 // independent draws); so is a measured time whose classes are right.
 package predict

@@ -14,16 +14,17 @@ import (
 	"fedpace/experiment/problem"
 )
 
-// scattered is a fleet whose classes vary from task to task, and in a class from device
-// to device.
-const scattered = "fleet=[{name: pi4, overhead: {download: 0.1, compute: 0.02, upload: 0.2}, step_cv: 0.3, vary: {download: {dist: lognormal, mean: 1, sigma: 0.3}, upload: {dist: lognormal, mean: 1, sigma: 0.2}, compute: {dist: lognormal, mean: 1, sigma: 0.2}}}," +
-	"{name: pi3, seconds_per_step: 0.06, vary: {compute: {dist: uniform, min: 0.7, max: 1.5}}}]"
+// scattered is a fleet whose devices' classes vary from task to task. Its simulated clients
+// are so fast that they decide no round: times without atoms are within an interval as
+// often as it promises.
+const scattered = "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 20, upload_mbps: 5, overhead: {download: 0.1, compute: 0.02, upload: 0.2}, step_cv: 0.3, vary: {download: {dist: lognormal, mean: 1, sigma: 0.3}, upload: {dist: lognormal, mean: 1, sigma: 0.2}, compute: {dist: lognormal, mean: 1, sigma: 0.2}}}," +
+	"{name: pi3, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.06, vary: {compute: {dist: uniform, min: 0.7, max: 1.5}}}]"
 
 // prepare prepares a run with three devices.
 func prepare(t *testing.T, sets ...string) *problem.Problem {
 	t.Helper()
 	c, err := config.Load("", append([]string{
-		"task=sent140", "clients=40", "cohort=4", "schedule.k0=8", "stop.rounds=60", "schedule.window=3", "nats.listen=127.0.0.1:0",
+		"task=sent140", "clients=8", "cohort=4", "network.download_mbps=10000", "network.upload_mbps=10000", "schedule.k0=8", "stop.rounds=60", "schedule.window=3", "nats.listen=127.0.0.1:0",
 		"devices.names={a: pi4, b: pi4, c: pi3}", scattered,
 	}, sets...))
 	if err != nil {
@@ -95,9 +96,9 @@ func compared(t *testing.T, p *problem.Problem, r record, draws int) *Comparison
 // Where the truth is a draw of the same fleet, 90 % of its rounds are within the interval,
 // up to the binomial error of so many rounds of several runs: their tasks are independent.
 func TestNineOfTenRoundsAreInside(t *testing.T) {
-	for _, sets := range [][]string{nil, {"close={rule: first, n: 3}"}, {"close={rule: deadline, seconds: 4}"}, {"devices.include=sampled"}} {
+	for _, sets := range [][]string{nil, {"devices.include=sampled"}, {"devices.include=sampled", "clients=4", "close={rule: first, n: 3}"}} {
 		inside, rounds := 0, 0
-		for run := range 5 {
+		for run := range 12 {
 			p := prepare(t, sets...)
 			c := compared(t, p, made(t, p, 60, 1000+run), Draws)
 			for _, row := range c.Rows {
@@ -111,15 +112,15 @@ func TestNineOfTenRoundsAreInside(t *testing.T) {
 		}
 		share, deviation := float64(inside)/float64(rounds), math.Sqrt(0.9*0.1/float64(rounds))
 		t.Logf("%v: %d of %d rounds, %.3f ± %.3f", sets, inside, rounds, share, deviation)
-		if rounds < 30 || math.Abs(share-0.9) > 4*deviation {
-			t.Errorf("%v: %d of %d rounds are inside, want 90 %% ± %.1f %%", sets, inside, rounds, 400*deviation)
+		if rounds < 30 || math.Abs(share-0.9) > 3*deviation {
+			t.Errorf("%v: %d of %d rounds are inside, want 90 %% ± %.1f %%", sets, inside, rounds, 300*deviation)
 		}
 	}
 }
 
 // Without scatter a prediction is exact: that of Eq. 3, with the overhead.
 func TestConstantClassesAreExact(t *testing.T) {
-	p := prepare(t, "fleet=[{name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
+	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
 	c := compared(t, p, made(t, p, 20, 1000), fewDraws)
 	bits := 32 * float64(p.Model.Params())
 	for i, row := range c.Rows {
@@ -145,7 +146,7 @@ func TestConstantClassesAreExact(t *testing.T) {
 
 // Before a run its schedule says K_r, and where that needs losses it stays at K_0.
 func TestAheadOfARun(t *testing.T) {
-	constant := "fleet=[{name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
+	constant := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
 	for _, x := range []struct {
 		schedule string
 		steps    []float64

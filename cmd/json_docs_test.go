@@ -25,6 +25,7 @@ func TestDocumentedJSON(t *testing.T) {
 		"data info":     {"data", "info", "synthetic:femnist", "--clients", "10", "--json"},
 		"version":       {"version", "--json"},
 		"verify":        {"verify", dir, "--json"},
+		"plan":          {"plan", "--learn", "0", "--json", "--set", "task=logistic", "--out", filepath.Join(t.TempDir(), "plan")},
 	} {
 		documented := documentedKeys(t, command)
 		for key := range jsonOf(t, r, args...) {

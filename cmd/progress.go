@@ -79,3 +79,10 @@ func statusOfStudy(p study.Progress) cli.Status {
 	}
 	return s
 }
+
+// statusOfDraws is how far a plan has timed its settings.
+func statusOfDraws(done, of int) cli.Status {
+	s := cli.Status{Of: "times", Done: float64(done) / float64(max(1, of))}
+	s.Add(0, "timing settings: draw %d of %d", done, of)
+	return s
+}

@@ -12,6 +12,8 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/plan"
+	"fedpace/experiment/predict"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 )
@@ -24,6 +26,9 @@ type program struct {
 	dryRun  func(context.Context, config.Config, run.Options) (run.Estimate, error)
 	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
 	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
+	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*predict.Comparison, error)
+	ahead   func(ctx context.Context, files, sets []string, o run.Options) (*predict.Comparison, error)
+	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
 }
 
 // library is the program that users have.
@@ -34,6 +39,9 @@ var library = program{
 	dryRun:  run.DryRun,
 	sweep:   study.RunSweep,
 	compare: study.Compare,
+	predict: run.Predict,
+	ahead:   run.PredictAhead,
+	plan:    plan.Make,
 }
 
 // Main runs fedpace with the arguments of the process and exits.
@@ -77,7 +85,8 @@ local SGD steps decays by a schedule.`,
   fedpace run --set task=femnist --set schedule.k=error --dry-run
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), fitCommand(),
+	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(),
+		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), reportCommand(),
 		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
 		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))

@@ -45,6 +45,7 @@ func (r *recorder) program() program {
 			r.configs, r.options, r.schedules = append(r.configs, c), o.Run, schedules
 			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
 		},
+		plan: library.plan,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/predict"
 	"fedpace/internal/human"
 	"fedpace/metrics"
 )
@@ -119,8 +120,32 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	if s.Bus == folder.InMemory {
 		line("messages", "in memory, without NATS (nats.url: %s)", "none")
 	}
+	writePrediction(line, &c, &s)
 	line("results", "%s", c.Out)
 	return t.Flush()
+}
+
+// writePrediction says what the devices of a run took beside what was predicted of them.
+func writePrediction(line func(name, format string, a ...any), c *config.Config, s *folder.Summary) {
+	p := s.Prediction
+	if p == nil {
+		if len(c.Devices.Names) > 0 && s.Completed {
+			line("prediction", "none: %s", predict.Lacking(c.Devices.IDs()))
+		}
+		return
+	}
+	for i, text := range predict.Lines(p) {
+		name := ""
+		if i == 0 {
+			name = "prediction"
+		}
+		line(name, "%s", text)
+	}
+	for i := range p.Phases {
+		if f := &p.Phases[i]; f.Ratio != nil {
+			line("", "%s: %.4g s a task, predicted %.4g (%.4g to %.4g), %.3f of it", f.Phase, *f.Measured, f.P50, f.P05, f.P95, *f.Ratio)
+		}
+	}
 }
 
 // fairness says how a model did on the clients' own samples by one of its measures.

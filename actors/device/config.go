@@ -37,6 +37,8 @@ type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
 	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares; null beside others: of real devices alone"`
 
+	Count int `key:"count" is:"null" range:"[1,10000000]" help:"so many clients are of this class, the first ones in the order of the classes; null: by its weight"`
+
 	// Each client's own speeds, drawn once and kept in all rounds.
 	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed: a number or a distribution"`
 	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`

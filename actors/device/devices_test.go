@@ -170,3 +170,22 @@ func TestOverhead(t *testing.T) {
 		}
 	}
 }
+
+// Classes with a count have the first clients, exactly; the others are drawn by weight.
+func TestCountedClients(t *testing.T) {
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Fleet: []Class{{Name: "a", Count: 3}, {Name: "b", Weight: 1}, {Name: "c", Count: 2, Weight: 1}}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var classes [3]int
+	for client := range 1005 {
+		class := f.Class(client)
+		classes[class]++
+		if want := []int{0, 0, 0, 2, 2}; client < len(want) && class != want[client] {
+			t.Errorf("client %d is of class %d, want %d", client, class, want[client])
+		}
+	}
+	if classes[0] != 3 || classes[1] < 400 || classes[2] < 402 {
+		t.Errorf("%d clients by class", classes)
+	}
+}

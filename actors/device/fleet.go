@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -50,6 +51,8 @@ type Fleet struct {
 	// first.
 	real      []int
 	firstReal int
+
+	counted []int // by class: the number of the first client behind those that it has by count; nil: none has
 }
 
 // NoClass is the class of a real device of which none is known.
@@ -109,8 +112,22 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if files != nil {
 		f.files = files.paths
 	}
-	f.shares, err = shares("fleet", weights, func(i int) bool { return slices.Contains(f.real, i) })
+	f.counted = counted(c.Fleet)
+	f.shares, err = shares("fleet", weights, func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 })
 	return f, err
+}
+
+// counted adds the counts of the classes up; nil: there are none.
+func counted(classes []Class) (upTo []int) {
+	all := 0
+	for _, k := range classes {
+		all += k.Count
+		upTo = append(upTo, all)
+	}
+	if all == 0 {
+		return nil
+	}
+	return upTo
 }
 
 // classesOfDevices are the numbers of the real devices' classes.
@@ -167,6 +184,14 @@ func (f *Fleet) DeviceClass(client int) int {
 	return NoClass
 }
 
+// Reseeded is the same population with another seed: other clients of the same classes.
+// Who has whose device where data decide that stays as it is.
+func (f *Fleet) Reseeded(seed uint64) *Fleet {
+	other := *f
+	other.seed = seed
+	return &other
+}
+
 // class is a client's class, with the key of its device.
 func (f *Fleet) class(client int) (*class, uint64) { return f.classOf(of(f.devices, client)) }
 
@@ -191,6 +216,9 @@ func (f *Fleet) pick(device int, h uint64) int {
 		if k := f.DeviceClass(device); k != NoClass {
 			return k
 		}
+	}
+	if n := len(f.counted); n > 0 && device < f.counted[n-1] {
+		return sort.SearchInts(f.counted, device+1)
 	}
 	return pick(f.shares, keyed.Nth(h, ofClass))
 }

@@ -296,6 +296,12 @@ func (c *Config) checkFleet() error {
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
 	}
+	counted := 0
+	for _, k := range c.Fleet {
+		if counted += k.Count; c.Clients > 0 && counted > c.Clients {
+			return problem("fleet", []string{"clients"}, "the counts of its classes come to more than %d clients (lower them, or set clients)", c.Clients)
+		}
+	}
 	i := slices.IndexFunc(c.Fleet, func(k device.Class) bool { return k.Battery != nil })
 	key := fmt.Sprintf("fleet[%d].battery", i)
 	switch {

@@ -34,7 +34,7 @@ func Files(sinks ...metrics.Sink) []string {
 }
 
 // ownFiles are the files that no output writes.
-var ownFiles = []string{ConfigFile, SummaryFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+var ownFiles = []string{ConfigFile, SummaryFile, PredictionFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
 
 // outputFiles are the files of every output that is registered, but for those that
 // options name, and of those given.

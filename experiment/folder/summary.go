@@ -54,6 +54,9 @@ type Summary struct {
 
 	ClientEvaluation *ClientEvaluation `json:"client_evaluation"` // the last, on the clients' own samples
 
+	// Prediction is beside what the run took; nil where no real device has a class.
+	Prediction *Prediction `json:"prediction,omitempty"`
+
 	ModelSHA256 *string  `json:"model_sha256"`      // of the tensors' bytes in model order
 	Fingerprint string   `json:"fingerprint"`       // of the clock's events
 	Kernel      string   `json:"kernel"`            // the class of kernels that trained

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
+	"fedpace/experiment/predict"
 	"fedpace/metrics/figure"
 )
 
@@ -74,11 +75,27 @@ func (s section) Panels() []figure.Panel {
 	list = append(list,
 		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
 		s.distribution(of+": how long rounds take"))
+	list = append(list, s.predictions()...)
 	return slices.DeleteFunc(list, func(p figure.Panel) bool {
 		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
 			return slices.ContainsFunc(l.Points, func(q figure.Point) bool { return !math.IsNaN(q.Y) })
 		})
 	})
+}
+
+// maxPredictions is how many runs have a figure of their prediction.
+const maxPredictions = 6
+
+// predictions are the runs with real devices beside what was predicted of them.
+func (s section) predictions() (list []figure.Panel) {
+	for _, g := range s.Groups {
+		for _, r := range g.Runs {
+			if r.predicted != nil && len(list) < maxPredictions {
+				list = append(list, predict.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
+			}
+		}
+	}
+	return list
 }
 
 // qualities are by what the runs' models are compared.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/predict"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
@@ -39,6 +41,7 @@ type Run struct {
 	Outcomes  metrics.Outcomes
 	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
 	points    []point
+	predicted []predict.Row // of a run with real devices whose time was predicted
 }
 
 // point is a state of the run at the end of a round.
@@ -106,7 +109,23 @@ func Read(dir string) (Run, error) {
 	}
 	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)
-	return r, nil
+	return r, r.readPrediction()
+}
+
+// readPrediction reads what was predicted of the run, if there is anything.
+func (r *Run) readPrediction() error {
+	if r.Summary.Prediction == nil || r.Summary.Prediction.Draws == 0 {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(r.Dir, folder.PredictionFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if r.predicted, err = predict.ReadCSV(f); err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 // group is runs that differ in nothing but their seed.

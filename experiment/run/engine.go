@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -208,20 +207,8 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		},
 		Record: e.record, Replay: e.record.Replay,
 	}
-	if d.Link == config.ModelledLink {
-		download, downErr := seconds(float64(e.p.Bits.Down) / (c.Network.DownloadMbps * 1e6))
-		upload, upErr := seconds(float64(e.p.Bits.Up) / (c.Network.UploadMbps * 1e6))
-		if err := errors.Join(downErr, upErr); err != nil {
-			return nil, fmt.Errorf("devices.link: %w", err)
-		}
-		v.Link = func(client int) (round.Time, round.Time) {
-			if e.p.Fleet.DeviceClass(client) != device.NoClass {
-				if d, err := e.p.Fleet.Expect(client, 0, e.p.Bits); err == nil {
-					return round.Time(d.Download), round.Time(d.Upload)
-				}
-			}
-			return download, upload
-		}
+	if v.Link, err = e.p.ModelledLink(); err != nil {
+		return nil, err
 	}
 	if v.Replay {
 		return v, nil

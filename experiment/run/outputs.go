@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"fedpace/actors/device"
 	"fedpace/bus"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
@@ -19,7 +18,6 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/fairness"
@@ -114,10 +112,7 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
-		Power: metrics.Power{
-			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
-			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
-		},
+		Power:       p.Power(),
 		DeviceClass: p.Fleet.DeviceClass,
 		MeanPlan: func(class, steps int) (round.Plan, error) {
 			d, err := p.Fleet.MeanOf(class, steps, p.Bits)
@@ -146,18 +141,6 @@ func closes(c *config.Config) string {
 		text += "; late updates are " + closing.Lates.Text(c.Late)
 	}
 	return text
-}
-
-// watts are those of the fleet's classes; nil: none gives any, or there are devices alone, of
-// which nobody knows what they draw.
-func watts(c *config.Config) (list []metrics.Watts) {
-	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
-		return nil
-	}
-	for _, k := range c.Fleet {
-		list = append(list, metrics.Watts(k.Watts))
-	}
-	return list
 }
 
 // roundsSoFar reads the run's rounds.csv, with the mean losses of the window.

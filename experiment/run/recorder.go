@@ -206,7 +206,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if r.p.Trainer != nil {
 		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}
 	}
-	if watts(c) != nil {
+	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
 	for o, n := range stop.Outcomes {

@@ -145,7 +145,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
-	err = errors.Join(runErr, r.finish(result, &s, runErr))
+	err = errors.Join(runErr, r.predict(ctx, &s), r.finish(result, &s, runErr))
 	if err == nil {
 		err = results.Complete()
 	}

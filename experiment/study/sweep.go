@@ -90,7 +90,7 @@ func (s Sweep) Cells() ([]Cell, error) {
 	}
 	var cells []Cell
 	names := map[string]string{} // by what the cells compute
-	for _, values := range combinations(s.Grids) {
+	for _, values := range Combinations(s.Grids) {
 		sets := slices.Clone(s.Sets)
 		for i, g := range s.Grids {
 			sets = append(sets, g.Key+"="+values[i])
@@ -133,7 +133,7 @@ func (s Sweep) cell(c config.Config, schedule string, values []string, out strin
 	}
 	parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
 	cell.Name, cell.Values = strings.Join(parts, " "), values
-	cell.Config.Out = filepath.Join(cmp.Or(s.Out, out), fileName(strings.Join(parts, ",")))
+	cell.Config.Out = filepath.Join(cmp.Or(s.Out, out), FileName(strings.Join(parts, ",")))
 	if err != nil {
 		return cell, fmt.Errorf("compare: %s: %w", cell.Name, err)
 	}
@@ -153,8 +153,8 @@ func EqualTime(c *config.Config) {
 	}
 }
 
-// fileName is a name that every file system takes.
-func fileName(name string) string {
+// FileName is a name that every file system takes.
+func FileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|{}[] `, r) {
 			return '_'
@@ -163,9 +163,9 @@ func fileName(name string) string {
 	}, name)
 }
 
-// combinations is the product of the grids' values, the last grid varying
+// Combinations is the product of the grids' values, the last grid varying
 // fastest; one empty combination for no grid.
-func combinations(grids []Grid) [][]string {
+func Combinations(grids []Grid) [][]string {
 	all := [][]string{nil}
 	for _, g := range grids {
 		var next [][]string

@@ -103,16 +103,20 @@ experiment/folder: actors/learn coordinator/measure coordinator/round coordinato
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
-	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
+	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
+experiment/predict: actors/device coordinator/closing coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed
+	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
+experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder internal/human internal/statistics
+experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
+experiment/plan: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
+	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure golang.org/x/sync/errgroup
 experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...

@@ -40,4 +40,5 @@ const (
 	External   Purpose = 28 // (client, task): the seed of a task in an external trainer
 
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
+	Twin     Purpose = 32 // (draw): a seed of the fleet in one draw of a prediction
 )

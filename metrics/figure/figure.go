@@ -45,10 +45,20 @@ func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float6
 // Bar is a bar of a histogram, whose axes count.
 type Bar struct{ From, To, Height float64 }
 
+// Band is a named area between two curves.
+type Band struct {
+	Name   string
+	Points []Interval
+}
+
+// Interval is a band at X.
+type Interval struct{ X, Low, High float64 }
+
 // Panel is one diagram.
 type Panel struct {
 	Title, X, Y string
 	Lines       []Line
+	Bands       []Band // behind the lines
 	Bars        []Bar
 	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
 	Marks       []Mark
@@ -214,6 +224,14 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	if panel.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
+	for _, b := range panel.Bands {
+		if len(b.Points) == 0 {
+			continue
+		}
+		if err := addOutline(p, key, b); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", b.Name, err)
+		}
+	}
 	for i, l := range panel.Lines {
 		style, ok := styles[l.Name]
 		if !ok {
@@ -321,19 +339,42 @@ func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 	if !slices.ContainsFunc(points, func(q Point) bool { return q.Half > 0 }) {
 		return nil
 	}
-	outline := make(plotter.XYs, 2*len(points)) // forth above the curve, and back below it
-	for i, q := range points {
-		outline[i] = plotter.XY{X: q.X, Y: q.Y + q.Half}
-		outline[len(outline)-1-i] = plotter.XY{X: q.X, Y: q.Y - q.Half}
+	around := Band{}
+	for _, q := range points {
+		around.Points = append(around.Points, Interval{q.X, q.Y - q.Half, q.Y + q.Half})
 	}
-	band, err := plotter.NewPolygon(outline)
+	band, err := around.polygon(c)
+	if err == nil {
+		p.Add(band)
+	}
+	return err
+}
+
+// addOutline draws a band with its name in the legend.
+func addOutline(p *plot.Plot, key *legend, b Band) error {
+	band, err := b.polygon(palette[5])
 	if err != nil {
 		return err
 	}
+	p.Add(band)
+	key.add(b.Name, band)
+	return nil
+}
+
+// polygon is the band, filled with a light shade of a colour.
+func (b *Band) polygon(c color.RGBA) (*plotter.Polygon, error) {
+	outline := make(plotter.XYs, 2*len(b.Points)) // forth above, and back below
+	for i, q := range b.Points {
+		outline[i] = plotter.XY{X: q.X, Y: q.High}
+		outline[len(outline)-1-i] = plotter.XY{X: q.X, Y: q.Low}
+	}
+	band, err := plotter.NewPolygon(outline)
+	if err != nil {
+		return nil, err
+	}
 	band.Color = color.NRGBA{c.R, c.G, c.B, 48}
 	band.LineStyle.Width = 0
-	p.Add(band)
-	return nil
+	return band, nil
 }
 
 // addMarks draws vertical lines over the height of the panel.

@@ -21,6 +21,25 @@ func panels() []Panel {
 	}
 }
 
+// A band is an area with its name in the legend, behind lines that may be at its edge.
+func TestBand(t *testing.T) {
+	draw := func(bands ...Band) string {
+		var b bytes.Buffer
+		panel := Panel{Title: "Rounds", X: "round", Y: "s", Steps: true, Bands: bands, Lines: []Line{{"measured", []Point{{1, 4, 0}, {2, 5, 0}}}}}
+		if err := Write(&b, "svg", []Panel{panel}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	with, without := draw(Band{"90 %", []Interval{{1, 3, 4}, {2, 4, 9}}}), draw(Band{Name: "none"})
+	if areas := strings.Count(with, "fill-opacity") - strings.Count(without, "fill-opacity"); areas != 2 { // and one in the legend
+		t.Errorf("%d areas more with a band", areas)
+	}
+	if !strings.Contains(with, ">90 %<") || strings.Contains(without, ">none<") {
+		t.Error("the legend is wrong")
+	}
+}
+
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, "svg", panels()); err != nil {

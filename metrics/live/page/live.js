@@ -712,6 +712,11 @@ function showTables(s) {
     if (known(end.time_to_target)) facts.push(['target reached', 'after ' + duration(end.time_to_target)]);
     if (known(end.straggler_share)) facts.push(['stragglers', percent(end.straggler_share) + ' of a round is spent waiting from the median client to the slowest']);
     if (known(end.energy_joules)) facts.push(['energy', short((end.energy_joules.useful + end.energy_joules.wasted) / 1000, 4) + ' kJ']);
+    const p = end.prediction;
+    if (p && p.draws) {
+      const t = p.seconds;
+      facts.push(['predicted', `${duration(t.p50)} (90 %: ${duration(t.p05)} to ${duration(t.p95)}), measured ${fixed(t.ratio, 3)} of it; ${whole(p.rounds_inside)} of ${count(p.rounds, 'round', 'rounds')} inside their interval`]);
+    }
     facts.push(['fingerprint', end.fingerprint]);
     if (end.model_sha256) facts.push(['model', end.model_sha256]);
     if (end.kernel) facts.push(['kernel', end.kernel]);

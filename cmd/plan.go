@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/plan"
+	"fedpace/experiment/study"
+	"fedpace/internal/atomicfile"
+	"fedpace/metrics/figure"
+)
+
+func planCommand(p program) *cobra.Command {
+	var f planFlags
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
+		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
+setting of the grid is timed first, without learning and for many draws of the
+fleet; then the most promising ones, and the configuration's own, are trained.
+Simulated clients of their classes stand for real devices.
+
+The folder gets the table (plan.csv), the figure (plan.svg) and the recommended
+setting (plan.yaml, for fedpace run). A plan that was interrupted goes on with
+the same command.`,
+		Example: `  fedpace plan
+  fedpace plan --config exp.yaml --learn 0
+  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,k-rounds --grid cohort=3,6 --grid 'close=all,{rule: first, n: 80%}'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			loaded, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			q, err := f.request(c)
+			if err != nil {
+				return cli.Usage(c, err)
+			}
+			out := loaded.Out
+			if !c.Flags().Changed("out") {
+				out += "-plan"
+			}
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			o := f.study(show, &cli.Connection{})
+			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			made, err := p.plan(c.Context(), q, out, o, func(done, of int) { show.Show(statusOfDraws(done, of)) })
+			show.Close()
+			if err != nil {
+				return interrupted(c.Context(), err, out+sameCommand)
+			}
+			if err := f.write(made, out); err != nil {
+				return err
+			}
+			return cli.Print(c, f.json, made, func(w io.Writer) error {
+				if err := made.Write(w); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(w, "\n%s runs it: fedpace run --config %s\n", plan.ConfigFile, filepath.Join(out, plan.ConfigFile))
+				return err
+			})
+		},
+	}
+	f.flags.add(c)
+	s := c.Flags()
+	s.StringSliceVar(&f.schedules, "schedules", nil, "`SCHEDULES` to compare, separated by commas (default the configuration's, fixed, k-rounds and k-error)")
+	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default a quarter of K_0 and K_0, half the cohort and the cohort, with and without over-selection)")
+	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default what the configuration's own takes)")
+	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
+	s.IntVar(&f.learn, "learn", 3, "settings that are trained, and the configuration's own beside them; 0: none is")
+	s.IntVar(&f.seeds, "seeds", 3, "seeds of each that is trained")
+	cli.Complete(c, "schedules", scheduleList)
+	cli.Complete(c, "grid", assignments)
+	cli.JSONFlag(c, &f.json, "every setting, and the one that is recommended")
+	return c
+}
+
+type planFlags struct {
+	flags
+	schedules, grids    []string
+	hours               float64
+	draws, learn, seeds int
+}
+
+// request is what the flags ask for.
+func (f *planFlags) request(c *cobra.Command) (q plan.Request, err error) {
+	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds}
+	for _, x := range []struct {
+		flag       string
+		n          int
+		from, upTo int
+	}{{"draws", f.draws, 1, 1000}, {"learn", f.learn, 0, 1000}, {"seeds", f.seeds, 1, 1000}} {
+		if x.n < x.from || x.n > x.upTo {
+			return q, fmt.Errorf("--%s %d: want %d to %d", x.flag, x.n, x.from, x.upTo)
+		}
+	}
+	if !(f.hours >= 0 && f.hours <= 1e6) {
+		return q, fmt.Errorf("--hours %g: want 0 to 1e6", f.hours)
+	}
+	for _, text := range f.grids {
+		g, err := study.ParseGrid(text)
+		if err != nil {
+			return q, err
+		}
+		q.Grids = append(q.Grids, g)
+	}
+	return q, nil
+}
+
+// write writes the files of a plan.
+func (f *planFlags) write(p *plan.Plan, out string) error {
+	panels, err := p.Panels()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	return errors.Join(
+		atomicfile.Write(filepath.Join(out, plan.TableFile), p.WriteCSV),
+		atomicfile.Write(filepath.Join(out, plan.ConfigFile), func(w io.Writer) error { _, err := w.Write(p.YAML()); return err }),
+		figure.Save(filepath.Join(out, plan.FigureFile), panels...),
+	)
+}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/predict"
+	"fedpace/experiment/run"
+	"fedpace/metrics/figure"
+)
+
+func predictCommand(p program) *cobra.Command {
+	var f predictFlags
+	c := &cobra.Command{
+		Use:   "predict [DIR]",
+		Short: "Predict a run with real devices, or compare what one took with its prediction",
+		Long: `Predict the run in a folder by its twin, the same run with a simulated client of
+its class in place of each real device, and compare: the time of the run, each
+round, each phase, each device. Every run whose devices have classes ends with
+this comparison (prediction.csv, summary.json); the command makes it again.
+
+With --config another fleet is tried, such as one that fedpace fit has made.
+
+Without a folder the run that --config and --set describe is predicted, before it
+is run. What K_r follows is not known then: where losses decide, it stays at K_0.`,
+		Example: `  fedpace predict --config exp.yaml
+  fedpace predict runs/pis
+  fedpace predict runs/pis --config fleet.yaml --figure pis.svg
+  fedpace predict runs/pis --json | jq .rounds_inside`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cli.OneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.figure != "" {
+				if _, err := figure.Format(f.figure); err != nil {
+					return cli.Usage(c, fmt.Errorf("--figure %w", err))
+				}
+			}
+			show := cli.NewDisplay(c.ErrOrStderr(), false)
+			o := run.Options{Version: cli.Version(), Notice: show.Notice}
+			var found *predict.Comparison
+			var err error
+			of := "the run"
+			if len(args) == 0 {
+				found, err = p.ahead(c.Context(), f.files, f.sets, o)
+			} else {
+				of = args[0]
+				found, err = p.predict(c.Context(), of, f.files, f.sets, o)
+			}
+			show.Close()
+			if err != nil {
+				return interrupted(c.Context(), err, "")
+			}
+			return f.write(c, of, found)
+		},
+	}
+	s := c.Flags()
+	s.StringArrayVar(&f.files, "config", nil, "YAML `FILE` of the run, or with another fleet; may be repeated")
+	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE` of the run's configuration; may be repeated")
+	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
+	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")
+	cli.JSONFlag(c, &f.json, "the comparison, as in summary.json")
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+	return c
+}
+
+type predictFlags struct {
+	files, sets []string
+	csv, figure string
+	json        bool
+}
+
+// write prints a comparison and writes what else the flags ask for.
+func (f *predictFlags) write(c *cobra.Command, of string, found *predict.Comparison) error {
+	if f.csv != "" {
+		if err := writeFile(c, f.csv, found.WriteCSV); err != nil || f.csv == "-" {
+			return err
+		}
+	}
+	if f.figure != "" {
+		if err := figure.Save(f.figure, predict.Panel(of+": how long rounds take", found.Rows)); err != nil {
+			return err
+		}
+	}
+	return cli.Print(c, f.json, found.Prediction, found.Write)
+}

@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/coordinator/measure"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+	"fedpace/internal/statistics"
+)
+
+// small is a plan that takes a moment.
+func small(sets ...string) Request {
+	return Request{
+		Sets: append([]string{
+			"task=logistic", "clients=20", "cohort=5", "schedule.k0=8", "stop.rounds=12", "schedule.window=3", "evaluate.every=3",
+		}, sets...),
+		Draws: 19, Seeds: 2,
+	}
+}
+
+func made(t *testing.T, q Request, out string) *Plan {
+	t.Helper()
+	p, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// The rounds of a constant fleet are those of Eq. 5: what fits into the time of 12 rounds
+// of K_0 = 8 with the configuration's own schedule.
+func TestTimesAreThoseOfTheFormula(t *testing.T) {
+	q := small("schedule.k=fixed")
+	q.Schedules = []string{"fixed", "dsgd"}
+	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10"}}}
+	p := made(t, q, t.TempDir())
+	c, err := config.Load("", q.Sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := func(steps float64) float64 {
+		return c.Network.ModelMegabits/c.Network.DownloadMbps + steps*c.Compute.SecondsPerStep + c.Network.ModelMegabits/c.Network.UploadMbps
+	}
+	if want := 12 * took(8); math.Abs(p.Seconds-want) > 1e-6 {
+		t.Errorf("the time is %g s, want %g", p.Seconds, want)
+	}
+	if len(p.Settings) != 8 || len(p.Left) > 0 {
+		t.Fatalf("%d settings, without %v", len(p.Settings), p.Left)
+	}
+	for _, s := range p.Settings {
+		k, cohort := 4., 5.
+		if s.Values[0] == "8" {
+			k = 8
+		}
+		if s.Schedule == "dsgd" {
+			k = 1
+		}
+		if s.Values[1] == "10" {
+			cohort = 10
+		}
+		rounds := math.Floor(p.Seconds/took(k) + 1e-9)
+		want := Timing{Rounds: Spread{rounds, rounds, rounds}, Steps: Spread{k * rounds, k * rounds, k * rounds}, Work: Spread{cohort * k * rounds, cohort * k * rounds, cohort * k * rounds}}
+		if s.Rounds != want.Rounds || s.Steps != want.Steps || s.Work != want.Work || !math.IsNaN(s.Joules.P50) {
+			t.Errorf("%s: %+v, want %+v", s.Name, s.Timing, want)
+		}
+		if own := k == 8 && cohort == 5; s.Own != own {
+			t.Errorf("%s is the configuration's own: %v", s.Name, s.Own)
+		}
+	}
+}
+
+// A plan that was cut goes on with what it has trained, and comes to the same.
+func TestAPlanGoesOn(t *testing.T) {
+	q := small()
+	q.Learn = 2
+	q.Schedules = []string{"fixed", "k-rounds"}
+	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"2", "8"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
+	whole := made(t, q, t.TempDir())
+
+	out := t.TempDir()
+	ctx, cut := context.WithCancel(t.Context())
+	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Beside: 1, Done: func() error { cut(); return nil }}, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it was cut after a run: %v", err)
+	}
+	var lines []string
+	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Notice: func(line string) { lines = append(lines, line) }}, Beside: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, "runs were done before") {
+		t.Errorf("it trains again what was trained: %s", text)
+	}
+	var a, b bytes.Buffer
+	if err := errors.Join(whole.WriteCSV(&a), again.WriteCSV(&b)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a.String(), b.String()); diff != "" || whole.Why != again.Why {
+		t.Errorf("%s\n%s\n%s", diff, whole.Why, again.Why)
+	}
+	if n := whole.trained(); n < 2 || n > 3 {
+		t.Errorf("%d settings were trained", n)
+	}
+
+	// The recommended setting is a configuration that can be run.
+	path := filepath.Join(t.TempDir(), ConfigFile)
+	if err := os.WriteFile(path, whole.YAML(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := whole.Settings[whole.Chosen]
+	if c.Schedule.Name() != chosen.Schedule || c.Stop != (config.Stop{VirtualSeconds: whole.Seconds}) {
+		t.Errorf("plan.yaml has %s until %+v, recommended is %s", c.Schedule.Name(), c.Stop, chosen.Name)
+	}
+	panels, err := whole.Panels()
+	if err != nil || len(panels) != 2 || len(panels[0].Lines) != whole.trained() {
+		t.Errorf("%v: %d panels", err, len(panels))
+	}
+}
+
+// The table has what it knows, marks what it recommends and says what it does not know.
+func TestTheTable(t *testing.T) {
+	q := small("schedule.k=fixed", "fleet=[{name: a, step_cv: 0.5, watts: 2}, {name: b, seconds_per_step: {dist: lognormal, mean: 0.05, sigma: 0.5}, watts: 5}]", "train=false")
+	q.Schedules = []string{"fixed"}
+	q.Grids = []study.Grid{{Key: "cohort", Values: []string{"5", "10", "40"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
+	p := made(t, q, t.TempDir())
+	if len(p.Left) != 2 || !strings.Contains(p.Left[0], "cohort") {
+		t.Errorf("left out: %q, want the two with a cohort of 40 of 20 clients", p.Left)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"energy kJ", "*  fixed, cohort=10, close={rule: first, n: 80%}", "(as configured)", "By its time alone", "nothing was trained", "Left out: fixed, cohort=40",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	for _, not := range []string{"watts", "no class varies"} {
+		if text := strings.Join(p.Unknown, " "); strings.Contains(text, not) {
+			t.Errorf("%q in %q", not, text)
+		}
+	}
+	for _, s := range p.Settings { // more clients at work take more energy and bytes, and over-selection is wasted
+		if s.Joules.P50 <= 0 || s.Joules.P05 > s.Joules.P50 || s.Joules.P95 < s.Joules.P50 || strings.Contains(s.Name, "first") != (s.Wasted.P50 > 0.1) {
+			t.Errorf("%s: %+v", s.Name, s.Timing)
+		}
+	}
+}
+
+// Of settings that seeds do not tell apart the cheaper one is recommended; one that
+// diverged is not.
+func TestChoosing(t *testing.T) {
+	setting := func(name string, bests []float64, joules, bytes float64, diverged int) Setting {
+		one := func(v float64) statistics.Estimated { return statistics.Estimated{Mean: v, Half: 0.1, N: 3} }
+		tr := &Trained{Seeds: 3, Diverged: diverged, Best: statistics.EstimateMean(bests), Bytes: one(bytes), bests: bests}
+		if joules > 0 {
+			tr.Joules = one(joules)
+		}
+		return Setting{Name: name, Trained: tr}
+	}
+	good, same, bad := []float64{0.7, 0.8, 0.9}, []float64{0.71, 0.78, 0.9}, []float64{0.6, 0.71, 0.8} // of three seeds that differ a lot
+	for _, x := range []struct {
+		better string
+		list   []Setting
+		want   string
+	}{
+		{measure.Higher, []Setting{{Name: "not trained"}, setting("a", good, 5, 9, 0), setting("b", bad, 1, 1, 0)}, "a"},
+		{measure.Higher, []Setting{setting("a", good, 5, 9, 0), setting("b", same, 1, 10, 0)}, "b"},
+		{measure.Higher, []Setting{setting("a", good, 0, 9, 0), setting("b", same, 0, 10, 0)}, "a"},
+		{measure.Lower, []Setting{setting("a", good, 5, 9, 0), setting("b", bad, 9, 9, 0)}, "b"},
+		{measure.Higher, []Setting{setting("a", bad, 5, 9, 0), setting("b", good, 9, 9, 1)}, "a"},
+		{measure.Higher, []Setting{setting("a", []float64{0.8}, 5, 9, 0), setting("b", []float64{0.79}, 1, 1, 0)}, "a"},
+	} {
+		p := &Plan{Settings: x.list, Seconds: 60, quality: folder.Metric{Name: measure.Accuracy, Better: x.better}}
+		p.choose()
+		if got := p.Settings[p.Chosen].Name; got != x.want || p.Why == "" {
+			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Why, x.want)
+		}
+	}
+}
+
+// A simulated client of its class stands for each device.
+func TestSimulatedDevices(t *testing.T) {
+	for _, x := range []struct {
+		sets            []string
+		clients, cohort int
+	}{
+		{nil, 13, 7},
+		{[]string{"devices.include=sampled"}, 13, 4},
+	} {
+		c, err := config.Load("", append([]string{
+			"task=logistic", "clients=10", "cohort=4", "nats.listen=127.0.0.1:0", "devices.names={a: pi4, b: pi3, c: pi4}",
+			"fleet=[{name: phone, weight: 1}, {name: pi4}, {name: pi3}]",
+		}, x.sets...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Simulated(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Clients != x.clients || s.Cohort != x.cohort || len(s.Devices.Names) > 0 || !s.NATS.Alone() {
+			t.Errorf("%v: %d clients, %d a round, devices %v", x.sets, s.Clients, s.Cohort, s.Devices.Names)
+		}
+		f, err := s.NewFleet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var classes []int
+		for client := range s.Clients {
+			classes = append(classes, f.Class(client))
+		}
+		if want := append([]int{1, 1, 2}, make([]int, 10)...); !slices.Equal(classes, want) {
+			t.Errorf("classes %v, want %v", classes, want)
+		}
+		if len(c.Fleet) != 3 || c.Fleet[1].Count != 0 {
+			t.Error("the configuration itself has changed")
+		}
+	}
+	c, err := config.Load("", []string{"task=logistic", "nats.listen=127.0.0.1:0", "devices.names=[a]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Simulated(c); err == nil || !strings.Contains(err.Error(), "a has no class") {
+		t.Errorf("a device without a class: %v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/study"
+)
+
+// Request says what to plan.
+type Request struct {
+	ConfigFiles []string     // as for [config.LoadFiles]
+	Sets        []string     // as for [config.LoadFiles]
+	Schedules   []string     // empty: [Schedules] and the configuration's own
+	Grids       []study.Grid // values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
+	Hours       float64      // virtual time of all settings; 0: what the configuration's own takes
+	Draws       int          // of each setting's time
+	Learn       int          // settings that are trained, and the configuration's own beside them; 0: none is
+	Seeds       int          // of each that is trained
+}
+
+// Schedules are those that a plan compares unless it is told others.
+var Schedules = []string{schedule.Fixed, "k-rounds", "k-error"}
+
+// Setting is a point of the grid.
+type Setting struct {
+	Name     string
+	Schedule string
+	Values   []string // of the grids
+	Own      bool     // the configuration as it is
+
+	real   config.Config // as it would be run
+	config config.Config // with simulated clients in place of real devices
+	id     string        // what it computes
+
+	Timing
+	Trained *Trained // nil: nothing was
+}
+
+// maxSettings bounds a grid.
+const maxSettings = 2000
+
+// defaultGrids vary K_0, the cohort and the closing rule around the configuration's. Where
+// devices alone take part, and all in each round, the cohort is what it is.
+func (s *Setting) defaultGrids() []study.Grid {
+	c := &s.real
+	around := func(n int, shares ...float64) (list []string) {
+		for _, s := range shares {
+			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
+				list = append(list, v)
+			}
+		}
+		return list
+	}
+	grids := []study.Grid{{Key: "schedule.k0", Values: around(c.Schedule.K0, 0.25, 1)}}
+	if all := c.Clients == 0 && c.Devices.Include != config.Sampled; c.Cohort > 1 && !all {
+		grids = append(grids, study.Grid{Key: "cohort", Values: around(c.Cohort, 0.5, 1)})
+	}
+	if _, all := c.Close.(closing.All); all && s.config.Cohort > 2 {
+		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}})
+	}
+	return grids
+}
+
+// settings lists the points of the grid, first the configuration's own, and says which
+// make no configuration.
+func (q *Request) settings() (list []Setting, left []string, err error) {
+	own := Setting{Name: "as configured", Own: true}
+	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
+		return nil, nil, err
+	}
+	if own.config, err = Simulated(own.real); err != nil {
+		return nil, nil, err
+	}
+	own.Schedule = own.real.Schedule.Name()
+	q.complete(&own)
+	count := len(q.Schedules)
+	for _, g := range q.Grids {
+		if count *= len(g.Values); count > maxSettings {
+			return nil, nil, fmt.Errorf("plan: over %d settings; take fewer values", maxSettings)
+		}
+	}
+	list, known := []Setting{own}, map[string]int{}
+	if err := list[0].identify(); err != nil {
+		return nil, nil, err
+	}
+	known[list[0].id] = 0
+	for _, values := range study.Combinations(q.Grids) {
+		for _, name := range q.Schedules {
+			s, err := q.point(name, values)
+			if err == nil {
+				err = s.identify()
+			}
+			if err != nil {
+				left = append(left, fmt.Sprintf("%s: %v", s.Name, err))
+				continue
+			}
+			at, twice := known[s.id]
+			switch {
+			case !twice:
+				known[s.id] = len(list)
+				list = append(list, s)
+			case list[at].Own:
+				list[at].Name, list[at].Values = s.Name+" (as configured)", s.Values
+			}
+		}
+	}
+	return list, left, nil
+}
+
+// identify fills in what the setting computes.
+func (s *Setting) identify() (err error) {
+	s.id, err = study.Identity(s.config)
+	return err
+}
+
+// complete fills in the schedules and grids that are not given.
+func (q *Request) complete(own *Setting) {
+	if len(q.Grids) == 0 {
+		q.Grids = own.defaultGrids()
+	}
+	if len(q.Schedules) == 0 {
+		q.Schedules = slices.Clone(Schedules)
+		if name := own.Schedule; !slices.Contains(q.Schedules, name) {
+			q.Schedules = append([]string{name}, q.Schedules...)
+		}
+	}
+}
+
+// point is the setting with a schedule and values of the grids.
+func (q *Request) point(name string, values []string) (Setting, error) {
+	sets := make([]string, len(values))
+	for i, v := range values {
+		sets[i] = q.Grids[i].Key + "=" + v
+	}
+	s := Setting{Name: strings.Join(append([]string{name}, sets...), ", "), Schedule: name, Values: values}
+	sets, err := q.resolveShares(sets)
+	if err != nil {
+		return s, err
+	}
+	c, err := config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
+	if err != nil {
+		return s, err
+	}
+	if c.Schedule, err = c.Schedule.Named(name); err != nil {
+		return s, err
+	}
+	s.real = c
+	s.config, err = Simulated(c)
+	return s, err
+}
+
+// share is a part of the cohort in a value of a grid.
+var share = regexp.MustCompile(`\b([0-9]+)%`)
+
+// resolveShares puts numbers of clients in the place of parts of the cohort, as in
+// close={rule: first, n: 80%}.
+func (q *Request) resolveShares(sets []string) ([]string, error) {
+	plain := slices.DeleteFunc(slices.Clone(sets), share.MatchString)
+	if len(plain) == len(sets) {
+		return sets, nil
+	}
+	c, err := config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, plain))
+	if err != nil {
+		return nil, err
+	}
+	cohort := c.Cohort
+	if cohort == 0 { // fit
+		if c, err = Simulated(c); err != nil {
+			return nil, err
+		}
+		cohort = c.Cohort
+	}
+	if cohort == 0 {
+		return nil, &config.KeyError{Key: "cohort", Problem: "is not a number, and the grid has a share of it (set cohort)"}
+	}
+	for i, s := range sets {
+		sets[i] = share.ReplaceAllStringFunc(s, func(part string) string {
+			percent, _ := strconv.Atoi(strings.TrimSuffix(part, "%")) // digits, of which too many are too many clients
+			return strconv.Itoa(max(1, cohort*percent/100))
+		})
+	}
+	return sets, nil
+}

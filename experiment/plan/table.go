@@ -1,0 +1,247 @@
+package plan
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+
+	"fedpace/coordinator/measure"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/metrics"
+)
+
+// shown is how many settings a table for people has, besides those that were trained.
+const shown = 20
+
+// maxLeft is how many points of the grid that make no configuration it names.
+const maxLeft = 5
+
+// Write writes the plan for people: a table, the recommendation, and what is not known.
+func (p *Plan) Write(w io.Writer) error {
+	energy, target := !math.IsNaN(p.Settings[0].Joules.P50), false
+	for i := range p.Settings {
+		target = target || p.Settings[i].Trained != nil && p.Settings[i].Trained.Target.N > 0
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(cells ...string) {
+		for _, c := range cells {
+			fmt.Fprintf(t, "%s\t", c)
+		}
+		fmt.Fprintln(t)
+	}
+	optional := func(is bool, cell string, cells []string) []string {
+		if is {
+			return append(cells, cell)
+		}
+		return cells
+	}
+	head := optional(energy, "energy kJ", []string{"", "setting", "rounds", "client steps", "wasted time", "MB"})
+	if p.trained() > 0 {
+		head = append(head, "best "+measure.Title(p.quality.Name))
+	}
+	line(optional(target, "s to target", head)...)
+	hidden := 0
+	for i := range p.Settings {
+		s := &p.Settings[i]
+		if i >= shown && s.Trained == nil && i != p.Chosen {
+			hidden++
+			continue
+		}
+		mark := ""
+		if i == p.Chosen {
+			mark = "*"
+		}
+		rounds := s.Rounds.text(1)
+		if s.AtMost {
+			rounds += " at K_0"
+		}
+		cells := optional(energy, s.Joules.text(1e-3), []string{mark, s.Name, rounds, s.Work.text(1), fmt.Sprintf("%.1f %%", 100*s.Wasted.P50), s.Bytes.text(1e-6)})
+		if p.trained() > 0 {
+			cells = append(cells, s.Trained.best())
+		}
+		if s.Trained != nil {
+			cells = optional(target, s.Trained.Target.Digits(4), cells)
+		}
+		line(cells...)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if hidden > 0 {
+		fmt.Fprintf(w, "%d settings that are less promising are in %s.\n", hidden, TableFile)
+	}
+	fmt.Fprintf(w, "\nEvery setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
+	if p.trained() > 0 {
+		fmt.Fprint(w, ", and 95 % for the mean over seeds")
+	}
+	fmt.Fprintf(w, ".\n\nRecommended: %s\n%s\n", p.Settings[p.Chosen].Name, p.Why)
+	for i, line := range p.Unknown {
+		if i == 0 {
+			fmt.Fprintln(w, "\nWhat this does not know:")
+		}
+		fmt.Fprintf(w, "- %s\n", line)
+	}
+	for i, line := range p.Left {
+		if i == maxLeft {
+			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Left)-i)
+			break
+		}
+		fmt.Fprintf(w, "Left out: %s\n", line)
+	}
+	return nil
+}
+
+// text is the median with its interval, in another unit.
+func (s Spread) text(unit float64) string {
+	if s.P05 == s.P95 {
+		return short(unit * s.P50)
+	}
+	return fmt.Sprintf("%s (%s to %s)", short(unit*s.P50), short(unit*s.P05), short(unit*s.P95))
+}
+
+// short is a number with four digits, and all of a large one.
+func short(v float64) string {
+	if math.Abs(v) >= 1000 && math.Abs(v) < 1e15 {
+		return human.Thousands(int64(math.Round(v)))
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+func (t *Trained) best() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.Diverged > 0:
+		return fmt.Sprintf("%s, %d of %d diverged", t.Best.Digits(4), t.Diverged, t.Seeds)
+	}
+	return t.Best.Digits(4)
+}
+
+// The files of a plan in its folder.
+const (
+	TableFile  = "plan.csv"
+	ConfigFile = "plan.yaml"
+	FigureFile = "plan.svg"
+)
+
+// WriteCSV writes every setting, the most promising first.
+func (p *Plan) WriteCSV(w io.Writer) error {
+	header := []string{"setting", "schedule"}
+	for _, g := range p.request.Grids {
+		header = append(header, g.Key)
+	}
+	for _, name := range []string{"rounds", "local_steps", "client_sgd_steps", "wasted_time_share", "energy_joules", "bytes"} {
+		header = append(header, name+"_p05", name+"_p50", name+"_p95")
+	}
+	header = append(header, "at_most", "score", "seeds", "diverged", "metric", "best", "best_ci95", "validation", "validation_ci95", "recommended")
+	out := csv.NewWriter(w)
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for i := range p.Settings {
+		s := &p.Settings[i]
+		record := []string{s.Name, s.Schedule}
+		for g := range p.request.Grids {
+			value := ""
+			if g < len(s.Values) {
+				value = s.Values[g]
+			}
+			record = append(record, value)
+		}
+		for _, x := range s.spreads() {
+			record = append(record, decimal(x.P05), decimal(x.P50), decimal(x.P95))
+		}
+		record = append(record, strconv.FormatBool(s.AtMost), decimal(s.Score()))
+		if t := s.Trained; t != nil {
+			record = append(record, strconv.Itoa(t.Seeds), strconv.Itoa(t.Diverged), p.quality.Name, decimal(t.Best.Mean), decimal(t.Best.Half), decimal(t.Quality.Mean), decimal(t.Quality.Half))
+		} else {
+			record = append(record, "0", "0", "", "", "", "", "")
+		}
+		if err := out.Write(append(record, strconv.FormatBool(i == p.Chosen))); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (t *Timing) spreads() []Spread {
+	return []Spread{t.Rounds, t.Steps, t.Work, t.Wasted, t.Joules, t.Bytes}
+}
+
+// decimal is a cell; empty: not known.
+func decimal(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// MarshalJSON writes the plan as one object.
+func (p *Plan) MarshalJSON() ([]byte, error) {
+	type spread struct {
+		P05 *float64 `json:"p05"`
+		P50 *float64 `json:"p50"`
+		P95 *float64 `json:"p95"`
+	}
+	type mean struct {
+		Mean *float64 `json:"mean"`
+		Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
+		N    int      `json:"n"`
+	}
+	type setting struct {
+		Name     string            `json:"setting"`
+		Schedule string            `json:"schedule"`
+		Values   map[string]string `json:"values"` // of the grids, by key
+		Own      bool              `json:"as_configured"`
+		Rounds   spread            `json:"rounds"`
+		Steps    spread            `json:"local_steps"`
+		Work     spread            `json:"client_sgd_steps"`
+		Wasted   spread            `json:"wasted_time_share"`
+		Joules   spread            `json:"energy_joules"`
+		Bytes    spread            `json:"bytes"`
+		AtMost   bool              `json:"at_most"`
+		Score    float64           `json:"score"`
+		Seeds    int               `json:"seeds"` // that were trained
+		Diverged int               `json:"diverged"`
+		Best     *mean             `json:"best"`
+		Final    *mean             `json:"validation"`
+		Target   *mean             `json:"seconds_to_target"`
+	}
+	spreadOf := func(s Spread) spread {
+		return spread{metrics.Measured(s.P05), metrics.Measured(s.P50), metrics.Measured(s.P95)}
+	}
+	meanOf := func(e statistics.Estimated) *mean {
+		return &mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
+	}
+	list := make([]setting, len(p.Settings))
+	for i := range p.Settings {
+		s := &p.Settings[i]
+		x := setting{
+			Name: s.Name, Schedule: s.Schedule, Values: map[string]string{}, Own: s.Own, AtMost: s.AtMost, Score: s.Score(),
+			Rounds: spreadOf(s.Rounds), Steps: spreadOf(s.Steps), Work: spreadOf(s.Work), Wasted: spreadOf(s.Wasted), Joules: spreadOf(s.Joules), Bytes: spreadOf(s.Bytes),
+		}
+		for g, v := range s.Values {
+			x.Values[p.request.Grids[g].Key] = v
+		}
+		if t := s.Trained; t != nil {
+			x.Seeds, x.Diverged, x.Best, x.Final, x.Target = t.Seeds, t.Diverged, meanOf(t.Best), meanOf(t.Quality), meanOf(t.Target)
+		}
+		list[i] = x
+	}
+	return json.Marshal(struct {
+		Seconds     float64   `json:"virtual_seconds"`
+		Draws       int       `json:"draws"`
+		Metric      string    `json:"metric"` // by which settings are compared; empty: nothing was trained
+		Recommended string    `json:"recommended"`
+		Why         string    `json:"why"`
+		Unknown     []string  `json:"what_is_unknown"`
+		Left        []string  `json:"left_out"`
+		Settings    []setting `json:"settings"`
+	}{p.Seconds, p.Draws, p.quality.Name, p.Settings[p.Chosen].Name, p.Why, p.Unknown, p.Left, list})
+}

@@ -1,0 +1,247 @@
+package predict
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+)
+
+// scattered is a fleet whose devices' classes vary from task to task. Its simulated clients
+// are so fast that they decide no round: times without atoms are within an interval as
+// often as it promises.
+const scattered = "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 20, upload_mbps: 5, overhead: {download: 0.1, compute: 0.02, upload: 0.2}, step_cv: 0.3, vary: {download: {dist: lognormal, mean: 1, sigma: 0.3}, upload: {dist: lognormal, mean: 1, sigma: 0.2}, compute: {dist: lognormal, mean: 1, sigma: 0.2}}}," +
+	"{name: pi3, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.06, vary: {compute: {dist: uniform, min: 0.7, max: 1.5}}}]"
+
+// prepare prepares a run with three devices.
+func prepare(t *testing.T, sets ...string) *problem.Problem {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=sent140", "clients=8", "cohort=4", "network.download_mbps=10000", "network.upload_mbps=10000", "schedule.k0=8", "stop.rounds=60", "schedule.window=3", "nats.listen=127.0.0.1:0",
+		"devices.names={a: pi4, b: pi4, c: pi3}", scattered,
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := problem.Prepare(context.Background(), c, true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// made is the record of a run that is a draw of its own twin: the truth is known. lost
+// says over which tasks devices fall silent.
+func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) record {
+	t.Helper()
+	r := record{known: true, rounds: make([]measured, rounds)}
+	for i := range r.rounds {
+		r.rounds[i].steps = 1 + (rounds-i)/8
+		for d := range 3 {
+			r.rounds[i].tasks = append(r.rounds[i].tasks, deviceTask{device: d})
+		}
+	}
+	for _, l := range lost {
+		r.rounds[l[0]-1].tasks[l[1]].lost = true
+	}
+	twin, err := newTwin(p, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	var tasks []deviceTask
+	err = twin.draw(context.Background(), seed, func(e *round.TaskReport) {
+		tasks = append(tasks, taskOf(e, twin.first))
+	}, func(x *round.Report) {
+		m := &r.rounds[number]
+		if x.LocalSteps != m.steps {
+			t.Errorf("round %d has K_r = %d, want the record's %d", x.Round, x.LocalSteps, m.steps)
+		}
+		m.took, m.all, m.tasks, tasks = x.End-x.Start, x.Cohort, tasks, nil
+		number++
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func compared(t *testing.T, p *problem.Problem, r record, draws int) *Comparison {
+	t.Helper()
+	twin, err := newTwin(p, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := twin.play(context.Background(), draws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Comparison{Prediction: folder.Prediction{Draws: draws, Rounds: len(r.rounds)}}
+	c.compare(twin, measuredOf(&r, 3), list)
+	return c
+}
+
+// Where the truth is a draw of the same fleet, 90 % of its rounds are within the interval,
+// up to the binomial error of so many rounds of several runs: their tasks are independent.
+func TestNineOfTenRoundsAreInside(t *testing.T) {
+	for _, sets := range [][]string{nil, {"devices.include=sampled"}, {"devices.include=sampled", "clients=4", "close={rule: first, n: 3}"}} {
+		inside, rounds := 0, 0
+		for run := range 12 {
+			p := prepare(t, sets...)
+			c := compared(t, p, made(t, p, 60, 1000+run), Draws)
+			for _, row := range c.Rows {
+				if row.Seconds.P05 < row.Seconds.P95 { // else a simulated client decides
+					rounds++
+					if row.Seconds.Inside() {
+						inside++
+					}
+				}
+			}
+		}
+		share, deviation := float64(inside)/float64(rounds), math.Sqrt(0.9*0.1/float64(rounds))
+		t.Logf("%v: %d of %d rounds, %.3f ± %.3f", sets, inside, rounds, share, deviation)
+		if rounds < 30 || math.Abs(share-0.9) > 3*deviation {
+			t.Errorf("%v: %d of %d rounds are inside, want 90 %% ± %.1f %%", sets, inside, rounds, 300*deviation)
+		}
+	}
+}
+
+// Without scatter a prediction is exact: that of Eq. 3, with the overhead.
+func TestConstantClassesAreExact(t *testing.T) {
+	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
+	c := compared(t, p, made(t, p, 20, 1000), fewDraws)
+	bits := 32 * float64(p.Model.Params())
+	for i, row := range c.Rows {
+		steps := float64(1 + (20-i)/8)
+		want := 0.25 + bits/8e6 + 0.5*steps + 0.5 + bits/2e6 // a and b are slower than all others
+		if got := row.Seconds; math.Abs(got.P50-want) > 1e-6 || got.P05 != got.P50 || got.P95 != got.P50 || *got.Measured != got.P50 {
+			t.Errorf("round %d: %+v, want %g", i+1, got, want)
+		}
+	}
+	if c.Inside != 20 || math.Abs(*c.Seconds.Ratio-1) > 1e-12 {
+		t.Errorf("%d of 20 rounds are inside, %+v", c.Inside, c.Seconds)
+	}
+	want := map[string]float64{"download": 0.5 / 3, "compute": 0, "upload": 1. / 3}
+	for _, phase := range c.Phases {
+		if math.Abs(phase.Overhead-want[phase.Phase]) > 1e-12 || math.Abs(*phase.Ratio-1) > 1e-12 {
+			t.Errorf("%+v, want an overhead of %g", phase, want[phase.Phase])
+		}
+	}
+	if text := strings.Join(c.Unknown, "\n"); !strings.Contains(text, "Without scatter") {
+		t.Errorf("it does not say that the classes have no scatter: %q", text)
+	}
+}
+
+// Before a run its schedule says K_r, and where that needs losses it stays at K_0.
+func TestAheadOfARun(t *testing.T) {
+	constant := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
+	for _, x := range []struct {
+		schedule string
+		steps    []float64
+		says     bool
+	}{{"rounds", []float64{8, 7, 6, 6}, false}, {"error", []float64{8, 8, 8, 8}, true}} {
+		p := prepare(t, constant, "schedule.k="+x.schedule)
+		c, err := Ahead(context.Background(), p, len(x.steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range c.Rows {
+			want := 32*float64(p.Model.Params())*(1/8e6+1/2e6) + 0.5*x.steps[i]
+			if row.Seconds.Measured != nil || math.Abs(row.Seconds.P50-want) > 1e-6 {
+				t.Errorf("%s, round %d: %+v, want %g", x.schedule, i+1, row.Seconds, want)
+			}
+		}
+		if says := strings.Contains(strings.Join(c.Unknown, " "), "K_0"); says != x.says || c.Draws != Draws || c.Inside != 0 {
+			t.Errorf("%s: %d draws, %q", x.schedule, c.Draws, c.Unknown)
+		}
+	}
+	p := prepare(t, "devices.names={a: pi4, b: null, c: pi3}")
+	if c, err := Ahead(context.Background(), p, 3); err != nil || c.Draws != 0 || !strings.Contains(c.Unknown[0], "No class is known of b:") {
+		t.Errorf("a device without a class: %+v, %v", c, err)
+	}
+}
+
+// A device that was lost in a round is lost there in every draw, and away until it has a
+// task again: the interval is that of the rounds as they were.
+func TestLostDevicesAreLostInTheTwin(t *testing.T) {
+	p := prepare(t, "devices.liveness_seconds=50")
+	r := made(t, p, 12, 1000, [2]int{4, 2})
+	if took := r.rounds[3].took; took != 50e9 {
+		t.Fatalf("the round takes %d ns with a lost device", took)
+	}
+	r.rounds[4].tasks = slices.DeleteFunc(r.rounds[4].tasks, func(t deviceTask) bool { return t.device == 2 }) // c comes back in round 6
+	c := compared(t, p, r, fewDraws)
+	if row := c.Rows[3].Seconds; row.P05 != 50 || row.P95 != 50 {
+		t.Errorf("round 4 is predicted as %+v, want the 50 s until the device is lost", row)
+	}
+	if n := c.Devices[2].Tasks; n != 10 || len(c.Devices) != 3 {
+		t.Errorf("device c has answered %d tasks, want 10", n)
+	}
+}
+
+// With these numbers of draws the quantiles are draws themselves.
+func TestQuantilesAreDraws(t *testing.T) {
+	for _, n := range []int{Draws, fewDraws} {
+		values := []float64{math.NaN()}
+		for i := range n {
+			values = append(values, float64((i*7)%n+1))
+		}
+		p05, p50, p95 := Quantiles(values)
+		if step := float64(n+1) / 20; p05 != step || p50 != 10*step || p95 != 19*step {
+			t.Errorf("%d draws: %g, %g, %g", n, p05, p50, p95)
+		}
+	}
+	if p05, p50, p95 := Quantiles([]float64{3}); p05 != 3 || p50 != 3 || p95 != 3 {
+		t.Errorf("one draw: %g, %g, %g", p05, p50, p95)
+	}
+}
+
+func TestEffortIsBounded(t *testing.T) {
+	same := func(rounds, tasks int) (list []int) {
+		for range rounds {
+			list = append(list, tasks)
+		}
+		return list
+	}
+	for _, x := range []struct{ rounds, tasks, draws, compared int }{
+		{20, 6, Draws, 20}, {10_000, 10, Draws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
+	} {
+		if draws, rounds := effort(same(x.rounds, x.tasks)); draws != x.draws || rounds != x.compared {
+			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
+		}
+	}
+}
+
+func TestTheTable(t *testing.T) {
+	p := prepare(t)
+	c := compared(t, p, made(t, p, 3, 1000), fewDraws)
+	var b bytes.Buffer
+	if err := c.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 1+3*columns || lines[0]+"\n" != header || !strings.HasPrefix(lines[1], "1,round,") || !strings.HasPrefix(lines[12], "3,upload,") {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"of 3 rounds are within", "download", "pi4", "pi3"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/actors/device"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/internal/registry"
+	"fedpace/metrics"
+)
+
+// Power is what the run's clients use of, and how much of it their tasks take.
+func (p *Problem) Power() metrics.Power {
+	c := &p.Config
+	return metrics.Power{
+		ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
+		HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
+	}
+}
+
+// watts are those of the fleet's classes; nil: none gives any, or there are devices alone, of
+// which nobody knows what they draw.
+func watts(c *config.Config) (list []metrics.Watts) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
+		return nil
+	}
+	for _, k := range c.Fleet {
+		list = append(list, metrics.Watts(k.Watts))
+	}
+	return list
+}
+
+// ModelledLink is what devices' transfers take in place of what they measure: what is
+// expected of their class, or of the network without one. nil: nothing is in its place.
+func (p *Problem) ModelledLink() (func(client int) (download, upload round.Time), error) {
+	n := &p.Config.Network
+	if p.Config.Devices.Link != config.ModelledLink {
+		return nil, nil
+	}
+	transfer := func(bits int64, mbps float64) (round.Time, error) {
+		ns := math.RoundToEven(float64(bits) / (mbps * 1e6) * 1e9)
+		if !(ns >= 1 && ns <= float64(round.MaxTime)) {
+			return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", ns/1e9, round.MaxTime.Seconds())
+		}
+		return round.Time(ns), nil
+	}
+	download, downErr := transfer(p.Bits.Down, n.DownloadMbps)
+	upload, upErr := transfer(p.Bits.Up, n.UploadMbps)
+	if err := errors.Join(downErr, upErr); err != nil {
+		return nil, fmt.Errorf("devices.link: %w", err)
+	}
+	return func(client int) (round.Time, round.Time) {
+		if p.Fleet.DeviceClass(client) != device.NoClass {
+			if d, err := p.Fleet.Expect(client, 0, p.Bits); err == nil {
+				return round.Time(d.Download), round.Time(d.Upload)
+			}
+		}
+		return download, upload
+	}, nil
+}

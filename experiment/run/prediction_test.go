@@ -1,0 +1,48 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/predict"
+	"fedpace/experiment/problem"
+	"fedpace/experiment/run/runtest"
+)
+
+// What package predict plays, on no bus and in one goroutine, has the history of the run:
+// the fingerprints are equal.
+func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
+	for _, sets := range [][]string{
+		nil,
+		{"close={rule: first, n: 9}", "late={rule: use, limit: 3}"},
+		{"close={rule: deadline, seconds: 2}", "dropout.probability=0.1"},
+		{"select=fit", "close={rule: deadline, seconds: 2}"},
+		{"network.server_upload_mbps=8"},
+		{"availability={model: markov, on_seconds: 20, off_seconds: 20}", "dropout.when_unavailable=true"},
+	} {
+		c := runtest.Stragglers(t, append([]string{"train=false"}, sets...)...)
+		s := mustRun(t, c, Options{})
+		p, err := problem.Prepare(context.Background(), c, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds, err := predict.Rounds(p, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := 0
+		timing := predict.Timing{Rounds: rounds, Answer: predict.Answer(p), Report: func(r *round.Report) error { last = r.Round; return nil }}
+		stop, fingerprint, err := timing.Play(context.Background())
+		if err != nil {
+			t.Fatalf("%v: %v", sets, err)
+		}
+		if got := fmt.Sprintf("%016x", fingerprint); got != s.Fingerprint || stop.At.Seconds() != s.VirtualSeconds || last != s.Rounds {
+			t.Errorf("%v: played to %s after %d rounds and %g s; the run came to %s after %d and %g s", sets, got, last, stop.At.Seconds(), s.Fingerprint, s.Rounds, s.VirtualSeconds)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

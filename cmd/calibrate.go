@@ -91,9 +91,9 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 	measured, err := f.measure(c.Context())
 	show.Close()
 	if err != nil && len(measured) == 0 {
-		return interrupted(c.Context(), err, "")
+		return cli.Interruption(c.Context(), err, "")
 	}
-	err = interrupted(c.Context(), err, "what is printed")
+	err = cli.Interruption(c.Context(), err, "what is printed")
 	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
 }
 

@@ -47,7 +47,7 @@ on with the same command. The schedules are
 			result, err := p.compare(c.Context(), config, schedules, f.study(show, &server))
 			show.Close()
 			if err != nil {
-				return interrupted(c.Context(), err, config.Out+sameCommand)
+				return cli.Interruption(c.Context(), err, config.Out+sameCommand)
 			}
 			if err := cli.Print(c, f.json, result, result.WriteTable); err != nil {
 				return err
@@ -104,7 +104,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 	cells, err := p.sweep(c.Context(), s, o)
 	show.Close()
 	if err != nil {
-		return interrupted(c.Context(), err, config.Out+sameCommand)
+		return cli.Interruption(c.Context(), err, config.Out+sameCommand)
 	}
 	table := study.NewSweepTable(s, cells)
 	if err := cli.Print(c, shared.json, table, table.Write); err != nil {

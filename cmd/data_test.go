@@ -20,17 +20,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/federated"
 	"fedpace/actors/data/fetch"
 	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/cmd/internal/dataset"
 )
 
 // callData runs a data command; archives are those that fetch knows.
 func callData(ctx context.Context, archives []fetch.Archive, args ...string) (status int, stdout, stderr string) {
 	root := &cobra.Command{Use: "fedpace", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(dataCommand(archives, fetch.Fetcher{Stall: 5 * time.Second, Backoff: time.Millisecond, Retries: 1}))
+	root.AddCommand(dataset.Command(archives, fetch.Fetcher{Stall: 5 * time.Second, Backoff: time.Millisecond, Retries: 1}))
 	var out, errs bytes.Buffer
 	status = cli.Perform(ctx, root, append([]string{"data"}, args...), &out, &errs)
 	return status, out.String(), errs.String()
@@ -325,7 +324,7 @@ func TestExamplesOfData(t *testing.T) {
 	for _, a := range fetch.Archives {
 		has(t, page, "`"+a.Name+"`", "`"+a.File+"`")
 	}
-	for _, kind := range dealt() {
+	for _, kind := range dataset.Dealt() {
 		has(t, page, "| `"+kind+"` |")
 	}
 }
@@ -424,31 +423,6 @@ func TestFetchFails(t *testing.T) {
 	}
 	if left := listing(t, "data"); left != nil {
 		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestNextSteps(t *testing.T) {
-	for _, a := range fetch.Archives {
-		if next := nextStep(a.Name, filepath.Join("data", a.File)); !strings.Contains(next, "fedpace run --set task=") || !strings.Contains(next, a.File) {
-			t.Errorf("%s: %s", a.Name, next)
-		}
-	}
-	if got, want := runWith(taskOf(federated.Info{Name: "custom data (parquet)"}), "x", learn.Samples{}), "fedpace run --set task=custom --set data=x --set model=linear --set schedule.k0=10 --set schedule.eta0=0.1 --set compute.seconds_per_step=0.01 --set network.download_mbps=20 --set network.upload_mbps=5 --set evaluate.every=5 --set stop.rounds=100"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestFetchLine(t *testing.T) {
-	for want, p := range map[string]fetch.Progress{
-		"x  0 bytes of 2.0 MB  0 %":                      {Archive: "x", Total: 2e6},
-		"x  1.5 MB of 2.0 MB  75 %  500.0 kB/s  1s left": {Archive: "x", Done: 15e5, Total: 2e6, Start: 5e5, Elapsed: 2 * time.Second},
-		"x  2.0 GB of 2.0 GB  100 %  1.0 GB/s":           {Archive: "x", Done: 2e9, Total: 2e9, Elapsed: 2 * time.Second},
-		"x  999 bytes":                                   {Archive: "x", Done: 999, Total: -1},
-	} {
-		of := statusOfFetch(p)
-		if got := of.Line(); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
 	}
 }
 

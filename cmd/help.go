@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 
 // configurationKeys is a page of help: all keys with their meaning.
 func configurationKeys() string {
-	return aligned(func(w io.Writer) {
+	return cli.Aligned(func(w io.Writer) {
 		for _, part := range []struct {
 			about string
 			keys  []config.KnownKey
@@ -69,17 +68,6 @@ func configurationKeys() string {
 			fmt.Fprintln(w)
 		}
 	})
-}
-
-// aligned is a text whose columns, which tabs separate, are lined up.
-func aligned(write func(io.Writer)) string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	write(t)
-	if err := t.Flush(); err != nil {
-		panic("fedpace: a string builder does not fail")
-	}
-	return strings.TrimRight(b.String(), "\n")
 }
 
 // configurationTopic explains the configuration. Its page is made when it is asked

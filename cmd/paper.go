@@ -105,7 +105,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	})
 	show.Close()
 	if err != nil {
-		return interrupted(c.Context(), err, f.plan.Out+sameCommand)
+		return cli.Interruption(c.Context(), err, f.plan.Out+sameCommand)
 	}
 	curves, err := f.keep(cells)
 	if err != nil {

@@ -52,7 +52,7 @@ the same command.`,
 			made, err := p.plan(c.Context(), q, out, o, func(done, of int) { show.Show(statusOfDraws(done, of)) })
 			show.Close()
 			if err != nil {
-				return interrupted(c.Context(), err, out+sameCommand)
+				return cli.Interruption(c.Context(), err, out+sameCommand)
 			}
 			if err := f.write(made, out); err != nil {
 				return err

@@ -50,7 +50,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 			}
 			show.Close()
 			if err != nil {
-				return interrupted(c.Context(), err, "")
+				return cli.Interruption(c.Context(), err, "")
 			}
 			return f.write(c, of, found)
 		},

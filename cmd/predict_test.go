@@ -18,7 +18,7 @@ import (
 // fleet another one.
 func TestARunWithDevicesEndsWithItsPrediction(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 5, 3, 4, `devices: {names: {pi1: here, pi2: here}, liveness_seconds: 30}
+	s := newSite(t, 5, 3, 4, `devices: {names: {pi1: here, pi2: here}, keep_updates: true, liveness_seconds: 30}
 fleet:
   - {name: phone, weight: 1}
   - {name: here, download_mbps: 500, upload_mbps: 500, seconds_per_step: 0.01, overhead: {download: 0.01}, vary: {compute: {dist: uniform, min: 0.5, max: 2}}}

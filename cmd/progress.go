@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/measure"
 	"fedpace/experiment/run"
@@ -41,27 +40,6 @@ func statusOf(p run.Progress) cli.Status {
 	}
 	if left, known := p.Left(); known && p.Fraction() < 1 {
 		s.Add(1, "%s left", left.Round(time.Second))
-	}
-	return s
-}
-
-// statusOfFetch is a download's state.
-func statusOfFetch(p fetch.Progress) cli.Status {
-	s := cli.Status{Of: p.Archive, Done: -1}
-	s.Add(0, "%s", p.Archive)
-	if p.Total > 0 {
-		s.Done = float64(p.Done) / float64(p.Total)
-		s.Add(1, "%s of %s", human.Size(p.Done), human.Size(p.Total))
-		s.Add(2, "%.0f %%", 100*s.Done)
-	} else {
-		s.Add(0, "%s", human.Size(p.Done))
-	}
-	if rate := p.Rate(); rate > 0 {
-		s.Add(4, "%s/s", human.Size(int64(rate)))
-		if p.Total > p.Done {
-			left := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
-			s.Add(3, "%s left", left.Round(time.Second))
-		}
 	}
 	return s
 }

@@ -2,14 +2,13 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
+	"fedpace/cmd/internal/dataset"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/plan"
@@ -52,24 +51,6 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 	return cli.Perform(ctx, rootCommand(p), args, stdout, stderr)
 }
 
-// interrupted says what an interruption of a command kept, if anything, and what else
-// went wrong beside it. Another error stays as it is.
-func interrupted(ctx context.Context, err error, kept string) error {
-	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
-		return err
-	}
-	note := "nothing was written"
-	if kept != "" {
-		note = "what was done is in " + kept
-	}
-	for problem := range strings.Lines(err.Error()) {
-		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
-			note += "; " + problem
-		}
-	}
-	return cli.Interrupted{Note: note}
-}
-
 // sameCommand ends the note of what goes on when it is asked for again.
 const sameCommand = ", the same command goes on"
 
@@ -87,7 +68,7 @@ local SGD steps decays by a schedule.`,
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
 	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(),
 		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), reportCommand(),
-		dataCommand(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
+		dataset.Command(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
 		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))
 	return root

@@ -127,5 +127,5 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	if kept != "" {
 		kept += ", to go on: fedpace resume " + kept
 	}
-	return errors.Join(interrupted(c.Context(), err, kept), f.report(c, r.Config, r.Summary, err))
+	return errors.Join(cli.Interruption(c.Context(), err, kept), f.report(c, r.Config, r.Summary, err))
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +66,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	if s.WallSeconds > 0 {
 		pace = fmt.Sprintf(" (%.3g rounds/s)", float64(s.Rounds)/s.WallSeconds)
 	}
-	line("wall time", "%s%s", short(s.WallSeconds), pace)
+	line("wall time", "%s%s", human.Seconds(s.WallSeconds), pace)
 	relative := ""
 	if s.RelativeSGDSteps != nil {
 		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
@@ -172,15 +171,4 @@ func outcomes(counts metrics.Outcomes) string {
 		return "none"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// short is a wall time for people.
-func short(seconds float64) string {
-	switch {
-	case seconds < 10:
-		return fmt.Sprintf("%.1f s", seconds)
-	case seconds < 120:
-		return fmt.Sprintf("%.0f s", seconds)
-	}
-	return (time.Duration(seconds) * time.Second).String()
 }

@@ -205,7 +205,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		return cli.Usage(c, missing)
 	}
 	if err != nil {
-		return interrupted(c.Context(), err, "")
+		return cli.Interruption(c.Context(), err, "")
 	}
 	if f.figure != "" {
 		if err := a.Draw(f.figure); err != nil {
@@ -225,7 +225,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
 	show.Close()
 	if err != nil {
-		return interrupted(c.Context(), err, f.out+sameCommand)
+		return cli.Interruption(c.Context(), err, f.out+sameCommand)
 	}
 	if err := result.Save(f.out); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 // listErrata lists where the paper prints something else than holds.
 func (f *theoryFlags) listErrata(c *cobra.Command) error {
 	return cli.Print(c, f.json, theory.Errata(), func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, aligned(func(w io.Writer) {
+		_, err := fmt.Fprintln(w, cli.Aligned(func(w io.Writer) {
 			fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
 			for _, e := range theory.Errata() {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)

@@ -30,7 +30,7 @@ func Defaults(task Task) (Config, error) {
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
 	if task == TaskCustom { // which has nothing of the paper's: checkCustom asks for the rest
-		c.Data = Data{}
+		c.Data, c.Clients = Data{}, AllClients
 		return c, nil
 	}
 	c.Network.DownloadMbps, c.Network.UploadMbps = 20, 5 // the links of the paper's runtime model (below Eq. 4)

@@ -125,7 +125,8 @@ experiment/study/...: internal/tasks actors/device actors/data/federated actors/
 cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
-cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
+cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
+cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 internal/throttle: net time

@@ -58,3 +58,14 @@ func Thousands(n int64) string {
 	}
 	return s
 }
+
+// Seconds is a wall time.
+func Seconds(seconds float64) string {
+	switch {
+	case seconds < 10:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	}
+	return (time.Duration(seconds) * time.Second).String()
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
@@ -49,4 +51,15 @@ func Print(c *cobra.Command, asJSON bool, v any, write func(io.Writer) error) er
 		return PrintJSON(c, v)
 	}
 	return write(c.OutOrStdout())
+}
+
+// Aligned is a text whose columns, which tabs separate, are lined up.
+func Aligned(write func(io.Writer)) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	write(t)
+	if err := t.Flush(); err != nil {
+		panic("fedpace: a string builder does not fail")
+	}
+	return strings.TrimRight(b.String(), "\n")
 }

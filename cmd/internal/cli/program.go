@@ -90,6 +90,24 @@ type Interrupted struct{ Note string }
 func (e Interrupted) Error() string { return "interrupted: " + e.Note }
 func (e Interrupted) Unwrap() error { return context.Canceled }
 
+// Interruption says what an interruption of a command kept, if anything, and what else
+// went wrong beside it. Another error stays as it is.
+func Interruption(ctx context.Context, err error, kept string) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	note := "nothing was written"
+	if kept != "" {
+		note = "what was done is in " + kept
+	}
+	for problem := range strings.Lines(err.Error()) {
+		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
+			note += "; " + problem
+		}
+	}
+	return Interrupted{Note: note}
+}
+
 // UsageError is a command line that cannot be understood.
 type UsageError struct {
 	Command string // with a space behind it, or empty
@@ -130,4 +148,14 @@ func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(below...)
 	return c
+}
+
+// One demands one argument.
+func One(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
+		}
+		return nil
+	}
 }

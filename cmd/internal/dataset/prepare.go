@@ -1,4 +1,4 @@
-package cmd
+package dataset
 
 import (
 	"errors"
@@ -57,7 +57,7 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	c.Args = s.argument("the set's path")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if kind != "" && !c.Flags().Changed(kind) {
-			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(dealt(), ", ")))
+			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(Dealt(), ", ")))
 		}
 		return s.prepare(c, args, out)
 	}
@@ -95,7 +95,7 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		return err
 	}
 	if err := c.Context().Err(); err != nil {
-		return interrupted(c.Context(), err, out)
+		return cli.Interruption(c.Context(), err, out)
 	}
 	w := c.OutOrStdout()
 	if why == "" {
@@ -105,7 +105,7 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, human.Size(stat.Size()), short(time.Since(begin).Seconds()), why)
+		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, human.Size(stat.Size()), human.Seconds(time.Since(begin).Seconds()), why)
 	}
 	next := runWith(taskOf(stats.Info), out, stats.Info.Samples)
 	if stats.Info.Undealt {

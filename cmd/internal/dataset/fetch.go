@@ -1,4 +1,4 @@
-package cmd
+package dataset
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ is left as it is. The archives:
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare
   fedpace data fetch cifar100 --to /data`,
-		Args: one("the name of an archive, " + strings.Join(names, ", ")),
+		Args: cli.One("the name of an archive, " + strings.Join(names, ", ")),
 		RunE: func(c *cobra.Command, args []string) error {
 			archive, err := fetch.Find(archives, args[0])
 			if err != nil {
@@ -47,7 +48,7 @@ is left as it is. The archives:
 				return cli.Interrupted{Note: stopped.Kept()}
 			}
 			if err != nil {
-				return interrupted(c.Context(), err, "")
+				return cli.Interruption(c.Context(), err, "")
 			}
 			return writeFetched(c, archive, result)
 		},
@@ -59,7 +60,7 @@ is left as it is. The archives:
 
 // archiveTable lists the archives for a page of help.
 func archiveTable(archives []fetch.Archive) string {
-	return aligned(func(w io.Writer) {
+	return cli.Aligned(func(w io.Writer) {
 		for _, a := range archives {
 			size := ""
 			if a.Size > 0 {
@@ -89,4 +90,25 @@ func nextStep(name, path string) string {
 		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER", learn.Samples{}) + " reads that"
 	}
 	return "next: " + runWith(name, path, learn.Samples{})
+}
+
+// statusOfFetch is a download's state.
+func statusOfFetch(p fetch.Progress) cli.Status {
+	s := cli.Status{Of: p.Archive, Done: -1}
+	s.Add(0, "%s", p.Archive)
+	if p.Total > 0 {
+		s.Done = float64(p.Done) / float64(p.Total)
+		s.Add(1, "%s of %s", human.Size(p.Done), human.Size(p.Total))
+		s.Add(2, "%.0f %%", 100*s.Done)
+	} else {
+		s.Add(0, "%s", human.Size(p.Done))
+	}
+	if rate := p.Rate(); rate > 0 {
+		s.Add(4, "%s/s", human.Size(int64(rate)))
+		if p.Total > p.Done {
+			left := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
+			s.Add(3, "%s left", left.Round(time.Second))
+		}
+	}
+	return s
 }

@@ -1,4 +1,4 @@
-package cmd
+package dataset
 
 import (
 	"context"
@@ -21,7 +21,8 @@ import (
 	"fedpace/metrics/figure"
 )
 
-func dataCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
+// Command is fedpace data: it looks at data, keeps it in files and fetches archives.
+func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "data",
 		Short: "Look at, prepare, partition and fetch federated data",
@@ -74,7 +75,7 @@ other clients would come to, and writes nothing.`,
 			}
 			stats, err := federated.Describe(set)
 			if err := errors.Join(err, set.Close(), c.Context().Err()); err != nil {
-				return interrupted(c.Context(), err, "")
+				return cli.Interruption(c.Context(), err, "")
 			}
 			if plot != "" {
 				if err := figure.Save(plot, histograms(stats)...); err != nil {
@@ -130,23 +131,13 @@ type source struct {
 	kindFlag      string // the flag that names the partition's kind, if the command has one
 }
 
-// one demands one argument.
-func one(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
-		}
-		return nil
-	}
-}
-
 // argument demands the path, unless a configuration names it.
 func (s *source) argument(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if s.config != "" && len(args) == 0 {
 			return nil
 		}
-		return one(what)(c, args)
+		return cli.One(what)(c, args)
 	}
 }
 
@@ -169,8 +160,8 @@ func (s *source) add(c *cobra.Command) {
 func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
-	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(dealt(), ", "))
-	cli.Complete(c, kind, cli.Words(dealt()...))
+	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(Dealt(), ", "))
+	cli.Complete(c, kind, cli.Words(Dealt()...))
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
 	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5), of pachinko's coarse labels (default 0.1)")
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
@@ -178,8 +169,8 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
 }
 
-// dealt lists the kinds of partition that deal samples.
-func dealt() []string {
+// Dealt lists the kinds of partition that deal samples.
+func Dealt() []string {
 	return slices.DeleteFunc(slices.Clone(federated.PartitionKinds), func(k string) bool { return k == "natural" })
 }
 
@@ -202,7 +193,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	words := func(of string, list []string) string {
 		return fmt.Sprintf("%.40q: want one of %s", of, strings.Join(list, ", "))
 	}
-	tasks, kinds := synthetic.Tasks(), dealt()
+	tasks, kinds := synthetic.Tasks(), Dealt()
 	for _, of := range []struct {
 		flag  string
 		value float64  // 0, where it can be given, would mean the default

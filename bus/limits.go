@@ -46,6 +46,10 @@ const (
 	maxHeartbeat     = time.Hour
 )
 
+// Calibration is the run in which devices are measured and nothing is learned. A device
+// that waits for any run leaves it to the command that calibrates.
+const Calibration = "calibration"
+
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20
 

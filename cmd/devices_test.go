@@ -245,6 +245,7 @@ func TestMistakesWithADevice(t *testing.T) {
 		{[]string{"run", "--set", "devices.names=[7]"}, 1, "devices.names"},
 		{[]string{"run", "--set", "devices.names=[pi]", "--set", "aggregate.algorithm=scaffold"}, 1, `aggregate.algorithm: "scaffold" keeps a state of each client, which devices do not send`},
 		{[]string{"run", "--set", "devices.names=[pi]", "--set", "select={rule: power_of_choice, candidates: 90}"}, 1, `select: "power_of_choice" asks clients for their losses ahead`},
+		{[]string{"run", "--set", "devices.names=[pi]", "--set", "name=calibration", "--set", "nats.listen=127.0.0.1:0", "--keys", t.TempDir(), "--quiet"}, 1, "name: calibration is for fedpace calibrate"},
 		{[]string{"run", "--replay", "/none"}, 1, "no run"},
 	} {
 		out := filepath.Join(t.TempDir(), "run")

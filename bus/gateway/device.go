@@ -19,7 +19,7 @@ import (
 // DeviceConfig is a real device's end.
 type DeviceConfig struct {
 	ID   string // starts with a letter
-	Run  string // the run to join; empty: any that calls
+	Run  string // the run to join; empty: any that calls but a calibration
 	Join *bus.Join
 	// Patience is how long an update goes unanswered before the device turns to
 	// what else there is; 0: a minute. The run gets it when it asks again.
@@ -164,7 +164,7 @@ func (d *Device) call(x deviceArrival) {
 func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{at: time.Now(), task: new(bus.Task)}
 	var ok bool
-	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || m.Relayed {
+	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || m.Relayed || d.config.Run == "" && x.run == bus.Calibration {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {

@@ -300,3 +300,39 @@ func (o *office) working() *gateway.DeviceTask {
 	}
 	return <-arrived
 }
+
+// A device that waits for any run ignores the calls of a calibration, and joins the run
+// that calls next.
+func TestACalibrationIsNoRunToWaitFor(t *testing.T) {
+	o := openOffice(t, "", nil)
+	if err := o.gateway.Close(); err != nil {
+		t.Fatal(err)
+	}
+	admin := o.Admin()
+	calls, err := admin.SubscribeSync("fedpace." + bus.Calibration + ".client.pi.task")
+	if err == nil {
+		err = admin.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.work() }()
+	calibration, _ := o.openGateway(bus.Calibration, nil)
+	for range 2 { // the device has got one when the other comes
+		if _, err := calls.NextMsg(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.gateway, _ = o.openGateway("next", nil)
+	o.await(gateway.Joined)
+	if !calibration.Heard(0).IsZero() {
+		t.Error("it joined the calibration")
+	}
+	if err := o.gateway.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, gateway.ErrOver) {
+		t.Errorf("%v", err)
+	}
+}

@@ -14,6 +14,10 @@ import (
 	"fedpace/bus/memory"
 )
 
+// laboratoryRun is not the name of every day, so that devices wait until they are called: a
+// request before would be lost on this bus.
+const laboratoryRun = "laboratory"
+
 // laboratory is a coordinator that calibrates, on a bus within the process.
 type laboratory struct {
 	*testing.T
@@ -28,7 +32,7 @@ func newLaboratory(t *testing.T) *laboratory {
 	t.Helper()
 	l := &laboratory{T: t, bus: memory.New(nil)}
 	var err error
-	if l.models, err = l.bus.Connect("coordinator").OpenCoordinator(t.Context(), Run, bus.CoordinatorConfig{PublishModels: true}); err != nil {
+	if l.models, err = l.bus.Connect("coordinator").OpenCoordinator(t.Context(), laboratoryRun, bus.CoordinatorConfig{PublishModels: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.models.Close(context.Background()) })
@@ -47,9 +51,8 @@ func (l *laboratory) heard(text string) bool {
 	return strings.Contains(strings.Join(l.said, "\n"), text)
 }
 
-// serve calls devices, which wait for that: a request before would be lost on this bus.
 func (l *laboratory) serve(ctx context.Context, c ServeConfig) ([]Measured, error) {
-	c.Run, c.Seconds, c.Notice, c.Calls = Run, 100, l.notice, 10*time.Millisecond
+	c.Run, c.Seconds, c.Notice, c.Calls = laboratoryRun, 100, l.notice, 10*time.Millisecond
 	return Serve(ctx, l.bus.Connect("gateway"), l.models, c)
 }
 

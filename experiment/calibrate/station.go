@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -161,9 +160,13 @@ func rest(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// order is the order of the sizes in a round, another in every one.
+// order is the order of n sizes in a round, which begins with another one each time.
 func order(round, n int) []int {
-	return rand.New(rand.NewPCG(1, uint64(round))).Perm(n)
+	list := make([]int, n)
+	for i := range list {
+		list[i] = (i + round + n) % n
+	}
+	return list
 }
 
 // once sends one task and waits for its update.

@@ -3,10 +3,12 @@ package calibrate
 import (
 	"math"
 	"slices"
+
+	"fedpace/bus"
 )
 
 // Run is the name under which devices are calibrated, unless said otherwise.
-const Run = "calibration"
+const Run = bus.Calibration
 
 // Transfer is one model that came and went again as an update.
 type Transfer struct {

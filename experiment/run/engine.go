@@ -193,6 +193,9 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	if len(d.Names) == 0 {
 		return nil, nil
 	}
+	if runToken(c.Name) == bus.Calibration {
+		return nil, &config.KeyError{Key: "name", Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose another)"}
+	}
 	welcome, err := e.p.Welcome()
 	if err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (r *Result) remarks(w io.Writer) {
 	for i := range r.Compute {
 		c := &r.Compute[i]
 		say("Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,", c.subject(), c.Batch, c.Kernel, c.Tasks, c.Steps)
-		say("  after %d to warm up. A step takes %s, a task %s besides;", c.WarmUp, c.SecondsPerStep.times(1e3).text("ms"), c.Overhead.times(1e3).text("ms"))
+		say("  after %d to warm up. A step takes %s, a task %s besides;", c.WarmUp, text(c.SecondsPerStep.Times(1e3), "ms"), text(c.Overhead.Times(1e3), "ms"))
 		say("  tasks scatter by %.2g %%.", 100*c.Scatter)
 		if c.Settled {
 			say("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
@@ -133,7 +133,7 @@ func (r *Result) remarks(w io.Writer) {
 		}
 	}
 	if n := r.Network; n != nil {
-		say("Network: by way of %s, %d models of %s; a round trip takes %s.", n.Server, n.Download.Transfers, human.Size(4*int64(n.Params)), n.RoundTrip.times(1e3).text("ms"))
+		say("Network: by way of %s, %d models of %s; a round trip takes %s.", n.Server, n.Download.Transfers, human.Size(4*int64(n.Params)), text(n.RoundTrip.Times(1e3), "ms"))
 		n.Download.remark(say, "Download")
 		n.Upload.remark(say, "Upload")
 	}
@@ -144,7 +144,7 @@ func (r *Result) remarks(w io.Writer) {
 }
 
 func (l *Link) remark(say func(string, ...any), name string) {
-	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, l.Mbps.text("Mbit/s"), l.Overhead.times(1e3).text("ms"), 100*l.Scatter,
+	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, text(l.Mbps, "Mbit/s"), text(l.Overhead.Times(1e3), "ms"), 100*l.Scatter,
 		noisy(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }
 
@@ -196,17 +196,17 @@ func (r *Result) Write(w io.Writer) error {
 			if c.PaperSeconds > 0 {
 				paper, std = fmt.Sprintf("%.4g ms", 1e3*c.PaperSeconds), fmt.Sprintf("%.4g ms", 1e3*c.PaperStd)
 			}
-			line := fmt.Sprintf(row, c.subject(), c.Batch, c.SecondsPerStep.times(1e3).text("ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std+noisy(c.Noisy, " noisy"))
+			line := fmt.Sprintf(row, c.subject(), c.Batch, text(c.SecondsPerStep.Times(1e3), "ms"), fmt.Sprintf("%.3g ms", 1e3*c.Overhead.Value), fmt.Sprintf("%.2g %%", 100*c.Scatter), paper, std+noisy(c.Noisy, " noisy"))
 			b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}
 	}
 	if n := r.Network; n != nil {
-		fmt.Fprintf(&b, "round trip  %s\n", n.RoundTrip.times(1e3).text("ms"))
+		fmt.Fprintf(&b, "round trip  %s\n", text(n.RoundTrip.Times(1e3), "ms"))
 		for _, l := range []struct {
 			name string
 			*Link
 		}{{"download", &n.Download}, {"upload", &n.Upload}} {
-			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n", l.name, l.Mbps.text("Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter, noisy(l.Noisy, "; noisy"))
+			fmt.Fprintf(&b, "%-10s  %s and %.3g ms besides, scatter %.2g %%%s\n", l.name, text(l.Mbps, "Mbit/s"), 1e3*l.Overhead.Value, 100*l.Scatter, noisy(l.Noisy, "; noisy"))
 		}
 	}
 	m := &r.Machine

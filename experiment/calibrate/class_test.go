@@ -10,12 +10,13 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/experiment/config"
+	"fedpace/internal/robust"
 	"fedpace/internal/tasks"
 )
 
 // sample is a result with everything in it.
 func sample() *Result {
-	sure := func(x float64) Estimate { return Estimate{x, 0.99 * x, 1.01 * x} }
+	sure := func(x float64) robust.Estimate { return robust.Estimate{Value: x, Low: 0.99 * x, High: 1.01 * x} }
 	return &Result{
 		Name: "pi4", Date: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC), Version: "v1.2.3",
 		Machine: Machine{System: "linux/arm64", Model: "Raspberry Pi 4", Processors: 4, PeakBytes: 50e6, FreeBytes: 600e6, Celsius: 61, PowerSource: "sensor ina219", Watts: &Watts{2.5, 4, 2.75}},

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors/real"
 	"fedpace/bus"
+	"fedpace/internal/robust"
 	"fedpace/internal/tasks"
 )
 
@@ -19,11 +20,11 @@ type Compute struct {
 	Batch  int        `json:"batch"`  // samples of a minibatch
 	Kernel string     `json:"kernel"` // instructions, or the class of an external trainer
 
-	SecondsPerStep Estimate  `json:"seconds_per_step"`
-	Overhead       Estimate  `json:"overhead_seconds"` // of a task, besides its steps
-	StepCV         float64   `json:"step_cv"`          // deviation of a step's time over its mean
-	Vary           []float64 `json:"vary"`             // factors on a step's time, by task; nil: none
-	Scatter        float64   `json:"scatter"`          // deviation of a long task's time over its mean
+	SecondsPerStep robust.Estimate `json:"seconds_per_step"`
+	Overhead       robust.Estimate `json:"overhead_seconds"` // of a task, besides its steps
+	StepCV         float64         `json:"step_cv"`          // deviation of a step's time over its mean
+	Vary           []float64       `json:"vary"`             // factors on a step's time, by task; nil: none
+	Scatter        float64         `json:"scatter"`          // deviation of a long task's time over its mean
 
 	Tasks   int     `json:"tasks"`   // of Steps steps that were measured, and as many of one
 	Steps   int     `json:"steps"`   // of a long task
@@ -159,7 +160,7 @@ func isSteady(times []float64) bool {
 		return false
 	}
 	last := times[len(times)-3:]
-	return slices.Max(last)-slices.Min(last) <= steady*median(last)
+	return slices.Max(last)-slices.Min(last) <= steady*robust.Median(last)
 }
 
 // settle compares the last quarter with the first. Where they differ by more than noise
@@ -170,7 +171,7 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 	if quarter < 2 {
 		return
 	}
-	first, last := medianOf(long.Seconds[:quarter], 0.95), medianOf(long.last(quarter).Seconds, 0.95)
+	first, last := robust.MedianOf(long.Seconds[:quarter], 0.95), robust.MedianOf(long.last(quarter).Seconds, 0.95)
 	c.Drift = last.Value/first.Value - 1
 	if math.Abs(c.Drift) <= noDrift || last.Low <= first.High && first.Low <= last.High {
 		return
@@ -192,7 +193,7 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 func (c *Compute) summarise(l Line, one Group) {
 	c.SecondsPerStep, c.Overhead, c.Scatter, c.Tasks = l.Slope, l.Overhead, l.Scatter, len(l.Factors)
 	k := float64(c.Steps)
-	short := deviation(one.Seconds) / l.Slope.Value
+	short := robust.Deviation(one.Seconds) / l.Slope.Value
 	long := l.Scatter
 	steps := min(max(0, (short*short-long*long)/(1-1/k)), k*long*long)
 	if c.StepCV = math.Sqrt(steps); c.StepCV < noSpread {
@@ -209,5 +210,5 @@ func vary(factors []float64) []float64 {
 	if slices.Max(factors)-slices.Min(factors) < noSpread {
 		return nil
 	}
-	return condense(factors, most)
+	return robust.Condense(factors, most)
 }

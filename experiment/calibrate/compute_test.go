@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fedpace/internal/robust"
 )
 
 // machine is a device whose times are made.
@@ -63,7 +65,7 @@ func TestStepsAndOverheadAreToldApart(t *testing.T) {
 		t.Errorf("%+v, said %v", c, m.said)
 	}
 	// The factors have what is left of the scatter.
-	within(t, "the deviation of the factors", deviation(c.Vary), 0.01, 0.3)
+	within(t, "the deviation of the factors", robust.Deviation(c.Vary), 0.01, 0.3)
 }
 
 // Tasks that take ten times as long now and then move neither the step nor step_cv; they

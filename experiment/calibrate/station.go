@@ -70,7 +70,7 @@ func (d *station) serve(ctx context.Context) error {
 			return err
 		default:
 			d.results[d.index] = m
-			d.notice("Device %s is measured: %d transfers, download %s, upload %s.", d.id, m.Transfers, m.Network.Download.Mbps.text("Mbit/s"), m.Network.Upload.Mbps.text("Mbit/s"))
+			d.notice("Device %s is measured: %d transfers, download %s, upload %s.", d.id, m.Transfers, text(m.Network.Download.Mbps, "Mbit/s"), text(m.Network.Upload.Mbps, "Mbit/s"))
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fedpace/bus"
+	"fedpace/internal/robust"
 )
 
 // Run is the name under which devices are calibrated, unless said otherwise.
@@ -33,22 +34,22 @@ func sizes(params int) []int {
 
 // Link is how fast models come, or updates go.
 type Link struct {
-	Mbps      Estimate  `json:"mbps"`
-	Overhead  Estimate  `json:"overhead_seconds"` // of a transfer, besides its bits
-	Whole     Estimate  `json:"whole_seconds"`    // of the model that matters
-	Vary      []float64 `json:"vary"`             // factors on the speed, by task; nil: none
-	Scatter   float64   `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
-	Transfers int       `json:"transfers"`        // of that model
-	Noisy     bool      `json:"noisy"`
+	Mbps      robust.Estimate `json:"mbps"`
+	Overhead  robust.Estimate `json:"overhead_seconds"` // of a transfer, besides its bits
+	Whole     robust.Estimate `json:"whole_seconds"`    // of the model that matters
+	Vary      []float64       `json:"vary"`             // factors on the speed, by task; nil: none
+	Scatter   float64         `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
+	Transfers int             `json:"transfers"`        // of that model
+	Noisy     bool            `json:"noisy"`
 }
 
 // Network is a device's link to a coordinator.
 type Network struct {
-	Server    string   `json:"server"`
-	Params    int      `json:"params"`             // of the model that matters
-	RoundTrip Estimate `json:"round_trip_seconds"` // of one request and its answer
-	Download  Link     `json:"download"`
-	Upload    Link     `json:"upload"`
+	Server    string          `json:"server"`
+	Params    int             `json:"params"`             // of the model that matters
+	RoundTrip robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
+	Download  Link            `json:"download"`
+	Upload    Link            `json:"upload"`
 }
 
 // summarise fits both directions to transfers; false while there are none of each size.
@@ -81,7 +82,7 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 		}
 		*direction = linkOf(fit(main, other))
 	}
-	n.RoundTrip = medianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
+	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
 	return n, true
 }
 
@@ -89,7 +90,7 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
 	k := Link{
-		Mbps: l.Slope.over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Transfers: len(l.Factors),
+		Mbps: l.Slope.Over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Transfers: len(l.Factors),
 		Noisy: len(l.Factors) < leastRounds || l.Main.Width() > Narrow,
 	}
 	if k.Mbps.High = min(k.Mbps.High, 1e6); math.IsNaN(k.Mbps.High) { // the slope may come down to nothing

@@ -97,7 +97,7 @@ experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.o
 experiment/config/tree: github.com/goccy/go-yaml/...
 experiment/config: experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
-experiment/calibrate: internal/human internal/keyed internal/names internal/tasks actors actors/data/federated actors/external actors/learn actors/real
+experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
 	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os

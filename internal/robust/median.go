@@ -12,6 +12,24 @@ type Estimate struct {
 	High  float64 `json:"high"`
 }
 
+// Width is half the interval relative to the value.
+func (e Estimate) Width() float64 {
+	if !(e.Value > 0) {
+		return math.Inf(1)
+	}
+	return (e.High - e.Low) / 2 / e.Value
+}
+
+// Over is a quantity divided by the estimated one.
+func (e Estimate) Over(x float64) Estimate {
+	return Estimate{Value: x / e.Value, Low: x / e.High, High: x / e.Low}
+}
+
+// Times is the estimate with another unit.
+func (e Estimate) Times(x float64) Estimate {
+	return Estimate{Value: e.Value * x, Low: e.Low * x, High: e.High * x}
+}
+
 // Median is the middle of some values, or the mean of the middle two; NaN of none.
 func Median(values []float64) float64 {
 	return middle(slices.Sorted(slices.Values(values)))
@@ -50,6 +68,18 @@ func MedianOf(values []float64, confidence float64) Estimate {
 	}
 	k = max(k, 1)
 	return Estimate{middle(x), x[k-1], x[n-k]}
+}
+
+// Deviation is the standard deviation of the bulk of some values: 1.4826 times their
+// median distance from their median, which is it for a normal law and which outliers do not
+// move (Hampel 1974, The influence curve and its role in robust estimation).
+func Deviation(values []float64) float64 {
+	m := Median(values)
+	distance := make([]float64, len(values))
+	for i, x := range values {
+		distance[i] = math.Abs(x - m)
+	}
+	return 1.4826 * Median(distance)
 }
 
 // deviations is within how many standard deviations of its mean a normal value lies with some

@@ -207,7 +207,7 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 				slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Priority, b.Priority)) })
 				next := timers[0]
 				timers = timers[1:]
-				if out = step(Event{Kind: Due, Timer: next}); m.Phase() != Clocked && x.want > 0 && next.At != x.want {
+				if step(Event{Kind: Due, Timer: next}); m.Phase() != Clocked && x.want > 0 && next.At != x.want {
 					t.Errorf("it has closed at %d, and %d was said", next.At, x.want)
 				}
 				if m.Round() > 1 {

@@ -4,21 +4,25 @@ PLATFORMS = linux-amd64 linux-arm64 linux-armv7 darwin-arm64 windows-amd64
 BOARDS = $(filter linux-%,$(PLATFORMS))
 VERSION := $(shell git describe --always --tags --dirty 2>/dev/null || echo development)
 
-.PHONY: build dist examples check clean
+# The time in archives and pages is the commit's: one commit makes one set of bits.
+export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+.PHONY: build dist examples check clean digests site screenshots
 
 # Static binaries for this machine: the whole program, and a real device's.
 build:
 	CGO_ENABLED=0 go build -trimpath -o . ./cmd/...
 
-# Static binaries of all platforms in dist/, with their checksums, manual pages and
-# completion scripts. fedpace-device is for real devices: arm64 for a Raspberry Pi
+# Static binaries of all platforms in dist/, each with the list of what is in it
+# (CycloneDX), with manual pages, completion scripts, and the checksums of all of that. fedpace-device is for real devices: arm64 for a Raspberry Pi
 # with a 64-bit system, armv7 for one with a 32-bit system. The archives have what
 # installs it as a service.
 dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARDS:%=dist/fedpace-device-$(VERSION)-%.tar.gz)
 	go run ./cmd/fedpace man dist/man
 	mkdir -p dist/completion
 	for shell in bash zsh fish powershell; do go run ./cmd/fedpace completion $$shell > dist/completion/fedpace.$$shell || exit 1; done
-	cd dist && sha256sum fedpace-* > SHA256SUMS
+	go run ./internal/sbom $$(find dist -maxdepth 1 -name 'fedpace-*' ! -name '*.tar.gz' ! -name '*.json' | sort)
+	cd dist && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 # $(call binary,PROGRAM,PLATFORM)
 define binary
@@ -36,18 +40,29 @@ dist/fedpace-device-$(VERSION)-%.tar.gz: dist/fedpace-device-%
 	cp deploy/device/install.sh deploy/device/README.txt deploy/device/fedpace-actor@.service LICENSE dist/board-$*/fedpace-device
 	cp $< dist/board-$*/fedpace-device/fedpace-device
 	chmod -R u=rwX,go=rX dist/board-$*
-	tar -C dist/board-$* --owner=0 --group=0 --numeric-owner --sort=name -czf $@ fedpace-device
+	tar -C dist/board-$* --owner=0 --group=0 --numeric-owner --sort=name --mtime=@$(SOURCE_DATE_EPOCH) -cf - fedpace-device | gzip -9n > $@
 	rm -r dist/board-$*
 
 dist/fedpace-%:
 	$(call binary,fedpace,$*)
 
+# The digests of the images in deploy/, written behind their versions. Needs docker.
+digests:
+	deploy/digests.sh
+
 # Every example that compares a policy with its paper: its table and its figure anew.
 examples: build
 	for script in examples/*/run.sh; do sh $$script || exit 1; done
+
+# The pages as a website, in the folder _site (which go ignores), and the pictures on them (needs Chromium).
+site:
+	go run ./docs/site _site
+
+screenshots:
+	go test ./docs/screenshots -count=1 -screenshots ../../docs
 
 check:
 	bash .ci/run
 
 clean:
-	rm -rf dist fedpace fedpace-device
+	rm -rf dist _site fedpace fedpace-device

@@ -169,12 +169,9 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 	sum := resultOf(job)
 	switch job.Kind {
 	case bus.Train:
-		work := make([]Assignment, len(job.Clients))
-		for i, c := range job.Clients {
-			work[i] = Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Batch: int(c.Batch), Weight: c.Weight}
-			if work[i].Variate, err = h.variate(ctx, c.VariateDigest); err != nil {
-				return nil, err
-			}
+		work, err := h.work(ctx, job)
+		if err != nil {
+			return nil, err
 		}
 		var shared *Shared
 		if m := job.Method; m != nil {
@@ -218,6 +215,26 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 	return sum, nil
 }
 
+// work is a job's tasks as trainers take them.
+func (h *Host) work(ctx context.Context, job *bus.Job) ([]Assignment, error) {
+	list := make([]Assignment, len(job.Clients)+len(job.Colluders))
+	for i, c := range slices.Concat(job.Clients, job.Colluders) {
+		v, err := h.variate(ctx, c.VariateDigest)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Batch: int(c.Batch), Weight: c.Weight, Variate: v, Attacker: int(c.Attacker)}
+	}
+	work, colluders := list[:len(job.Clients)], map[int][]Assignment{}
+	for _, c := range list[len(work):] {
+		colluders[c.Attacker] = append(colluders[c.Attacker], c)
+	}
+	for i := range work {
+		work[i].Colluders = colluders[work[i].Attacker]
+	}
+	return work, nil
+}
+
 // variate finds a control variate or a residual; nil: zero.
 func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
 	d := bus.DigestFrom(digest)
@@ -237,7 +254,7 @@ func (h *Host) check(job *bus.Job) error {
 	if int(job.Params) != p.Model.Params() {
 		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
 	}
-	for _, c := range job.Clients {
+	for _, c := range slices.Concat(job.Clients, job.Colluders) {
 		if c.Client >= uint64(p.Set.Clients()) {
 			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, p.Set.Clients())
 		}

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/attack"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/privacy"
 )
 
 // Problem is what is learned: equal on every host of a run, or the hosts would
@@ -28,6 +30,11 @@ type Problem struct {
 	// Compression is what updates go through before they are added; nil: they are whole.
 	Compression aggregate.Compression
 	Kernel      learn.Kernel // of the local steps and evaluations in Go
+	// Attacks are what the clients of the fleet's classes do in place of honest work, by the
+	// number of the class; nil of those that are honest.
+	Attacks []attack.Attack
+	// Noise is what clients do to their updates before they send them.
+	Noise privacy.Local
 	// Trainer takes the steps and measures the models, in processes of its own; nil: Kernel
 	// does.
 	Trainer *external.Program
@@ -59,7 +66,10 @@ func (p *Problem) Spec() *bus.Spec {
 			panic("actors: " + err.Error())
 		}
 	}
-	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm, Compression: compression, Local: local, Metrics: p.metrics()}
+	return &bus.Spec{
+		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm,
+		Compression: compression, Local: local, Metrics: p.metrics(), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
+	}
 }
 
 // metrics are the names of the model's metrics.

@@ -135,6 +135,7 @@ func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignme
 	if s.stepper != nil {
 		s.stepper.Start()
 	}
+	label := s.problem.acts(a).Label
 	s.order.Reset(s.problem.Seed, a.Client, s.problem.Set.Samples(a.Client), cmp.Or(a.Batch, s.problem.Batch), a.StepsDone)
 	for k := range a.LocalSteps {
 		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
@@ -143,6 +144,11 @@ func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignme
 		s.batch.Reset()
 		if err := s.problem.Set.Batch(&s.batch, a.Client, s.order.Next()); err != nil {
 			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, s.problem.Set.Client(a.Client), err)
+		}
+		if label != nil {
+			for i, y := range s.batch.Labels {
+				s.batch.Labels[i] = label(y, int32(s.problem.Model.Samples().Classes))
+			}
 		}
 		if s.draws != nil { // a stream of this step's own
 			keyed.Reseed(&s.source, s.problem.Seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))

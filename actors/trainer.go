@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/privacy"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -24,6 +26,9 @@ type Assignment struct {
 	Weight     float64 // of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
 
 	Variate []float32 // c_i, for an algorithm with client state, or the client's residual; nil: zero
+
+	Attacker  int          // 1 + the number of the client's class among [Problem.Attacks]; 0: it is honest
+	Colluders []Assignment // tasks of the round whose honest updates the attacker knows; nil: none, or it needs none
 }
 
 // Shared is what the tasks of a job have in common beyond the model, where clients keep
@@ -75,6 +80,8 @@ type Trainer struct {
 	compressor aggregate.Compressor // nil: updates are whole
 	update     []float32            // for it
 	coins      rand.PCG             // for it
+
+	plots map[int]plot // by [Assignment].Attacker: what its colluders sent last
 }
 
 // NewTrainer allocates one worker's memory. Close it after use.
@@ -82,7 +89,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{problem: p, params: p.Model.Params(), trainable: learn.Trainable(p.Model)}
+	t := &Trainer{problem: p, params: p.Model.Params(), trainable: learn.Trainable(p.Model), plots: map[int]plot{}}
 	t.client = p.Algorithm.Client(t.trainable)
 	if t.state = registry.NeedsOf(p.Algorithm).ClientState; t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)
@@ -122,9 +129,13 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 	if err := t.check(len(base), shared, work, sum); err != nil {
 		return nil, err
 	}
+	if err := t.collude(ctx, base, shared, work); err != nil {
+		return nil, err
+	}
 	outcomes := make([]Outcome, len(work))
 	err := t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, firstStepLoss float64) (err error) {
-		outcomes[i].FirstStepLoss = firstStepLoss
+		t.hide(base, model, &work[i])
+		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
 		outcomes[i].Variate, err = t.add(sum, base, model, shared, &work[i])
 		return err
 	})
@@ -132,6 +143,19 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 		return nil, err
 	}
 	return outcomes, nil
+}
+
+// hide adds the noise to a client's model that it adds itself before it sends anything. In a
+// loss query nothing is sent.
+func (t *Trainer) hide(base, model []float32, a *Assignment) {
+	if !t.problem.Noise.On() || a.Weight == 0 {
+		return
+	}
+	var key privacy.Secret
+	for part := range uint64(len(key) / 8) {
+		binary.LittleEndian.PutUint64(key[8*part:], keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part))
+	}
+	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
 }
 
 // work is what the steps are taken for. The client half of the algorithm does not see
@@ -209,7 +233,7 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 }
 
 // Local runs one client's K local steps from base and returns its own model,
-// where [Trainer.Train] adds it to a sum: it is what a real device sends. The
+// where [Trainer.Train] adds it to a sum: it is what a real device sends, but for the noise. The
 // algorithm must not have client state; a.Weight is not used.
 func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
 	if t.state || t.compressor != nil {
@@ -230,9 +254,16 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int
 	if want := t.SumLength(shared); params != t.params || len(sum) != want {
 		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.problem.Model, t.params, want)
 	}
+	all := slices.Clip(work)
 	for _, a := range work {
+		all = append(all, a.Colluders...)
+	}
+	for _, a := range all {
 		if most := max(t.problem.Batch, t.problem.LargestBatch); a.Batch < 0 || a.Batch > most {
 			return fmt.Errorf("actors: task %d: minibatches of %d samples, at most %d", a.Task, a.Batch, most)
+		}
+		if most := len(t.problem.Attacks); a.Attacker < 0 || a.Attacker > most {
+			return fmt.Errorf("actors: task %d: attacker of class %d of %d", a.Task, a.Attacker, most)
 		}
 	}
 	if shared == nil {
@@ -244,7 +275,7 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int
 	if shared.Mean != nil && len(shared.Mean) != params {
 		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)
 	}
-	for _, a := range work {
+	for _, a := range all {
 		if a.Variate != nil && len(a.Variate) != params {
 			return fmt.Errorf("actors: task %d: the control variate of client %d has %d values, want %d", a.Task, a.Client, len(a.Variate), params)
 		}

@@ -7,9 +7,9 @@ import (
 
 func FuzzDecodeJoin(f *testing.F) {
 	fuzzMessage(f, func(j *Join) bool {
-		return j.Samples <= MaxDeviceSamples && len(j.Name) <= maxLine && len(j.Kernel) <= maxLine
+		return j.Samples <= MaxDeviceSamples && len(j.Name) <= maxLine && len(j.Kernel) <= maxLine && len(j.Version) <= maxLine
 	},
-		&Join{Name: "kitchen", Kernel: "neon", Samples: 170},
+		&Join{Name: "kitchen", Kernel: "neon", Samples: 170, Version: "v1"},
 		&Join{Samples: math.MaxUint64})
 }
 
@@ -23,10 +23,11 @@ func FuzzDecodeUpdate(f *testing.F) {
 		if u.Task == 0 || u.Chunk > u.Chunks || u.Chunks > maxChunks || len(u.Values)%4 != 0 || u.Last() != (len(u.Values) == 0) {
 			return false
 		}
-		return !u.Last() || min(u.DownloadNs, u.ComputeNs, u.UploadNs) >= 0 && u.FirstStepLoss >= 0 && u.FirstStepLoss <= MaxDeviceLoss && u.Samples >= 1
+		return !u.Last() || min(u.DownloadNs, u.ComputeNs, u.UploadNs) >= 0 && (u.FirstStepLoss == UntoldLoss || u.FirstStepLoss >= 0 && u.FirstStepLoss <= MaxDeviceLoss) && u.Samples <= MaxDeviceSamples
 	},
 		&Update{Task: 7, Chunk: 0, Chunks: 2, Values: []byte{0, 0, 128, 63}},
 		&Update{Task: 7, Chunk: 2, Chunks: 2, DownloadNs: 1, ComputeNs: 2, UploadNs: 3, FirstStepLoss: 4.1, Samples: 170},
+		&Update{Task: 7, Chunk: 1, Chunks: 1, FirstStepLoss: UntoldLoss},
 		&Update{Task: 7, Chunk: 1, Chunks: 1, FirstStepLoss: math.NaN(), Samples: 1},
 		&Update{Task: 7, Chunk: math.MaxUint32, Chunks: math.MaxUint32, ComputeNs: -1},
 		&Update{Task: 7, Chunks: 1, Values: []byte{1, 2, 3}})

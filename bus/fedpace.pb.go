@@ -213,6 +213,7 @@ type Task struct {
 	Device        uint32                 `protobuf:"varint,15,opt,name=device,proto3" json:"device,omitempty"`                                 // 1 + the number of the client whose device it has; 0: its own
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	Presence      uint32                 `protobuf:"varint,17,opt,name=presence,proto3" json:"presence,omitempty"`                             // 1 + the number of the client whose availability it has; 0: its own
+	Version       string                 `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`                                // to devices, in a call to join: of the coordinator's program, for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +358,13 @@ func (x *Task) GetPresence() uint32 {
 		return x.Presence
 	}
 	return 0
+}
+
+func (x *Task) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // Dropout says where in its task a client leaves.
@@ -506,12 +514,13 @@ type Update struct {
 	DownloadNs    int64                  `protobuf:"varint,2,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"` // these five in the last message alone
 	ComputeNs     int64                  `protobuf:"varint,3,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
-	FirstStepLoss float64                `protobuf:"fixed64,5,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
-	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`
-	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`                             // from 0; chunks: the last message
-	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"`                           // of the whole model, at least 1
-	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                            // little-endian float32: the device's model after its steps, not the difference
-	TaskDigest    []byte                 `protobuf:"bytes,10,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"` // the task's digest; empty: of a device that does not repeat it
+	FirstStepLoss float64                `protobuf:"fixed64,5,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"` // -1: the device does not tell it
+	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`                                     // 0: likewise
+	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`                                         // from 0; chunks: the last message
+	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"`                                       // of the whole model, at least 1
+	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                                        // little-endian float32: the device's model after its steps, not the difference
+	TaskDigest    []byte                 `protobuf:"bytes,10,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"`             // the task's digest; empty: of a device that does not repeat it
+	Process       uint64                 `protobuf:"fixed64,11,opt,name=process,proto3" json:"process,omitempty"`                                   // as in the device's Join
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,13 +625,23 @@ func (x *Update) GetTaskDigest() []byte {
 	return nil
 }
 
+func (x *Update) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
 // Join announces a real device: a request, answered by a DeviceReply.
 type Join struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // for people
-	Kernel        string                 `protobuf:"bytes,2,opt,name=kernel,proto3" json:"kernel,omitempty"` // its kernel class
-	Samples       uint64                 `protobuf:"varint,3,opt,name=samples,proto3" json:"samples,omitempty"`
-	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"` // version that it speaks; 0: of a device that does not heed Spec.algorithm, 1: Spec.local
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                         // for people
+	Kernel        string                 `protobuf:"bytes,2,opt,name=kernel,proto3" json:"kernel,omitempty"`                                     // its kernel class
+	Samples       uint64                 `protobuf:"varint,3,opt,name=samples,proto3" json:"samples,omitempty"`                                  // 0: it does not tell, or does not know yet
+	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"`                                // version that it speaks; 0: of a device that does not heed Spec.algorithm, 1: Spec.local
+	Process       uint64                 `protobuf:"fixed64,5,opt,name=process,proto3" json:"process,omitempty"`                                 // random, of the process that takes part as the device; 0: it does not say
+	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`                                   // of its program, for people; empty: it does not say
+	WithholdsLoss bool                   `protobuf:"varint,7,opt,name=withholds_loss,json=withholdsLoss,proto3" json:"withholds_loss,omitempty"` // its updates do not tell first_step_loss
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,6 +702,27 @@ func (x *Join) GetProtocol() uint32 {
 		return x.Protocol
 	}
 	return 0
+}
+
+func (x *Join) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *Join) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Join) GetWithholdsLoss() bool {
+	if x != nil {
+		return x.WithholdsLoss
+	}
+	return false
 }
 
 // DeviceReply answers each Join and Update message.
@@ -759,6 +799,7 @@ type Welcome struct {
 	DataSeed         uint64                 `protobuf:"varint,8,opt,name=data_seed,json=dataSeed,proto3" json:"data_seed,omitempty"`                          // of synthetic data
 	Mapping          string                 `protobuf:"bytes,9,opt,name=mapping,proto3" json:"mapping,omitempty"`                                             // JSON of what the columns of a table mean, for a device whose own has the same; empty: the run reads none
 	Schema           *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                              // what the device's samples must mean
+	Version          string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                            // of the coordinator's program, for people; empty: it does not say
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -863,6 +904,13 @@ func (x *Welcome) GetSchema() *Schema {
 	return nil
 }
 
+func (x *Welcome) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 // Schema is what the numbers of samples stand for.
 type Schema struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -945,6 +993,7 @@ type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"` // the task it works on; 0: none
 	Phase         Phase                  `protobuf:"varint,2,opt,name=phase,proto3,enum=fedpace.v1.Phase" json:"phase,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"` // as in the device's Join
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +1040,13 @@ func (x *Heartbeat) GetPhase() Phase {
 		return x.Phase
 	}
 	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *Heartbeat) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 // ModelChunk is a part of a model, on fedpace.<run>.model.<digest>.<chunk>.
@@ -1064,18 +1120,20 @@ func (x *ModelChunk) GetValues() []byte {
 
 // Spec is what a trainer must know of the learning problem.
 type Spec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                             // architecture, e.g. "mlp:784,200,200,62"
-	DataDigest    string                 `protobuf:"bytes,2,opt,name=data_digest,json=dataDigest,proto3" json:"data_digest,omitempty"` // hexadecimal SHA-256 that identifies samples and split
-	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
-	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`            // minibatch size, at least 1
-	Augment       string                 `protobuf:"bytes,5,opt,name=augment,proto3" json:"augment,omitempty"`         // of training images: "none" or "flip_crop"
-	Algorithm     string                 `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`     // JSON of the algorithm's name and options, e.g. {"algorithm":"fedprox","mu":0.01,...}
-	Compression   string                 `protobuf:"bytes,7,opt,name=compression,proto3" json:"compression,omitempty"` // the same of how updates are compressed, e.g. {"levels":8,"method":"qsgd"}; empty: they are not
-	Local         string                 `protobuf:"bytes,8,opt,name=local,proto3" json:"local,omitempty"`             // the same of the optimizer of local steps, e.g. {"clip":0,"momentum":0.9,...,"optimizer":"sgd"}; empty: plain SGD
-	Metrics       []string               `protobuf:"bytes,9,rep,name=metrics,proto3" json:"metrics,omitempty"`         // by which the model is measured besides its loss, e.g. "accuracy"
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Model           string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                             // architecture, e.g. "mlp:784,200,200,62"
+	DataDigest      string                 `protobuf:"bytes,2,opt,name=data_digest,json=dataDigest,proto3" json:"data_digest,omitempty"` // hexadecimal SHA-256 that identifies samples and split
+	Seed            uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	Batch           uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`                                              // minibatch size, at least 1
+	Augment         string                 `protobuf:"bytes,5,opt,name=augment,proto3" json:"augment,omitempty"`                                           // of training images: "none" or "flip_crop"
+	Algorithm       string                 `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`                                       // JSON of the algorithm's name and options, e.g. {"algorithm":"fedprox","mu":0.01,...}
+	Compression     string                 `protobuf:"bytes,7,opt,name=compression,proto3" json:"compression,omitempty"`                                   // the same of how updates are compressed, e.g. {"levels":8,"method":"qsgd"}; empty: they are not
+	Local           string                 `protobuf:"bytes,8,opt,name=local,proto3" json:"local,omitempty"`                                               // the same of the optimizer of local steps, e.g. {"clip":0,"momentum":0.9,...,"optimizer":"sgd"}; empty: plain SGD
+	Metrics         []string               `protobuf:"bytes,9,rep,name=metrics,proto3" json:"metrics,omitempty"`                                           // by which the model is measured besides its loss, e.g. "accuracy"
+	NoiseClip       float64                `protobuf:"fixed64,10,opt,name=noise_clip,json=noiseClip,proto3" json:"noise_clip,omitempty"`                   // largest norm of an update, to which its client shortens it before it adds noise; 0: none does
+	NoiseMultiplier float64                `protobuf:"fixed64,11,opt,name=noise_multiplier,json=noiseMultiplier,proto3" json:"noise_multiplier,omitempty"` // deviation of the noise on each value, in clips
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Spec) Reset() {
@@ -1171,20 +1229,36 @@ func (x *Spec) GetMetrics() []string {
 	return nil
 }
 
+func (x *Spec) GetNoiseClip() float64 {
+	if x != nil {
+		return x.NoiseClip
+	}
+	return 0
+}
+
+func (x *Spec) GetNoiseMultiplier() float64 {
+	if x != nil {
+		return x.NoiseMultiplier
+	}
+	return 0
+}
+
 // Job is a piece of training or evaluation for one trainer.
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"` // unique in the run, from 1
-	Kind          JobKind                `protobuf:"varint,2,opt,name=kind,proto3,enum=fedpace.v1.JobKind" json:"kind,omitempty"`
-	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
-	ModelDigest   []byte                 `protobuf:"bytes,4,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
-	Spec          *Spec                  `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
-	Params        uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"`   // float32 values of the model
-	Kernel        string                 `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`    // kernel class the job needs
-	Clients       []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`  // train only
-	Shards        []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`    // evaluations only
-	Method        *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`   // train only; absent: clients keep nothing
-	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Job         uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"` // unique in the run, from 1
+	Kind        JobKind                `protobuf:"varint,2,opt,name=kind,proto3,enum=fedpace.v1.JobKind" json:"kind,omitempty"`
+	Round       uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	ModelDigest []byte                 `protobuf:"bytes,4,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
+	Spec        *Spec                  `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	Params      uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"`       // float32 values of the model
+	Kernel      string                 `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`        // kernel class the job needs
+	Clients     []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`      // train only
+	Shards      []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`        // evaluations only
+	Method      *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`       // train only; absent: clients keep nothing
+	Colluders   []*ClientWork          `protobuf:"bytes,11,rep,name=colluders,proto3" json:"colluders,omitempty"` // train only: tasks of the round from the same model whose honest updates
+	// attackers among the clients know
+	Digest        uint64 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1289,6 +1363,13 @@ func (x *Job) GetMethod() *Method {
 	return nil
 }
 
+func (x *Job) GetColluders() []*ClientWork {
+	if x != nil {
+		return x.Colluders
+	}
+	return nil
+}
+
 func (x *Job) GetDigest() uint64 {
 	if x != nil {
 		return x.Digest
@@ -1376,6 +1457,7 @@ type ClientWork struct {
 	Weight        float64                `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`                                  // w_c, normalised over the accepted clients; in [0, 1]
 	VariateDigest []byte                 `protobuf:"bytes,7,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"` // c_i, found as a model is; empty: zero
 	Batch         uint32                 `protobuf:"varint,8,opt,name=batch,proto3" json:"batch,omitempty"`                                     // samples of the client's minibatches; 0: Spec.batch
+	Attacker      uint32                 `protobuf:"varint,9,opt,name=attacker,proto3" json:"attacker,omitempty"`                               // 1 + the number of the client's class in the fleet, whose attack it does; 0: it is honest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,6 +1544,13 @@ func (x *ClientWork) GetVariateDigest() []byte {
 func (x *ClientWork) GetBatch() uint32 {
 	if x != nil {
 		return x.Batch
+	}
+	return 0
+}
+
+func (x *ClientWork) GetAttacker() uint32 {
+	if x != nil {
+		return x.Attacker
 	}
 	return 0
 }
@@ -2327,7 +2416,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xc5\x03\n" +
+	"fedpace.v1\"\xdf\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2349,7 +2438,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06joules\x18\x0e \x01(\x01R\x06joules\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\rR\x06device\x12\x14\n" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\x12\x1a\n" +
-	"\bpresence\x18\x11 \x01(\rR\bpresenceJ\x04\b\t\x10\n" +
+	"\bpresence\x18\x11 \x01(\rR\bpresence\x12\x18\n" +
+	"\aversion\x18\x12 \x01(\tR\aversionJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
@@ -2362,7 +2452,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
-	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xa2\x02\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xbc\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2377,16 +2467,20 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06values\x18\t \x01(\fR\x06values\x12\x1f\n" +
 	"\vtask_digest\x18\n" +
 	" \x01(\fR\n" +
-	"taskDigest\"h\n" +
+	"taskDigest\x12\x18\n" +
+	"\aprocess\x18\v \x01(\x06R\aprocess\"\xc3\x01\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
 	"\asamples\x18\x03 \x01(\x04R\asamples\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"\x80\x01\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\x12\x18\n" +
+	"\aprocess\x18\x05 \x01(\x06R\aprocess\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12%\n" +
+	"\x0ewithholds_loss\x18\a \x01(\bR\rwithholdsLoss\"\x80\x01\n" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xc3\x02\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xdd\x02\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -2398,22 +2492,24 @@ const file_fedpace_proto_rawDesc = "" +
 	"\tdata_seed\x18\b \x01(\x04R\bdataSeed\x12\x18\n" +
 	"\amapping\x18\t \x01(\tR\amapping\x12*\n" +
 	"\x06schema\x18\n" +
-	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\"\x88\x01\n" +
+	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\x12\x18\n" +
+	"\aversion\x18\v \x01(\tR\aversion\"\x88\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
 	"\x04mean\x18\x03 \x03(\x02R\x04mean\x12\x1c\n" +
 	"\tdeviation\x18\x04 \x03(\x02R\tdeviation\x12\x1a\n" +
-	"\balphabet\x18\x05 \x03(\tR\balphabet\"H\n" +
+	"\balphabet\x18\x05 \x03(\tR\balphabet\"b\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
-	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\"j\n" +
+	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
+	"\aprocess\x18\x03 \x01(\x06R\aprocess\"j\n" +
 	"\n" +
 	"ModelChunk\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\rR\x06params\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\fR\x06values\"\xf1\x01\n" +
+	"\x06values\x18\x04 \x01(\fR\x06values\"\xbb\x02\n" +
 	"\x04Spec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
@@ -2424,7 +2520,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12 \n" +
 	"\vcompression\x18\a \x01(\tR\vcompression\x12\x14\n" +
 	"\x05local\x18\b \x01(\tR\x05local\x12\x18\n" +
-	"\ametrics\x18\t \x03(\tR\ametrics\"\xf0\x02\n" +
+	"\ametrics\x18\t \x03(\tR\ametrics\x12\x1d\n" +
+	"\n" +
+	"noise_clip\x18\n" +
+	" \x01(\x01R\tnoiseClip\x12)\n" +
+	"\x10noise_multiplier\x18\v \x01(\x01R\x0fnoiseMultiplier\"\xa6\x03\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -2436,13 +2536,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aclients\x18\b \x03(\v2\x16.fedpace.v1.ClientWorkR\aclients\x12)\n" +
 	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\x12*\n" +
 	"\x06method\x18\n" +
-	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x12\x16\n" +
+	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x124\n" +
+	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x16\n" +
 	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\x96\x01\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
 	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\x12\x1c\n" +
-	"\tresiduals\x18\x05 \x01(\bR\tresidualsJ\x04\b\x01\x10\x02\"\xf2\x01\n" +
+	"\tresiduals\x18\x05 \x01(\bR\tresidualsJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +
@@ -2454,7 +2555,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\rlearning_rate\x18\x05 \x01(\x01R\flearningRate\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12%\n" +
 	"\x0evariate_digest\x18\a \x01(\fR\rvariateDigest\x12\x14\n" +
-	"\x05batch\x18\b \x01(\rR\x05batch\"G\n" +
+	"\x05batch\x18\b \x01(\rR\x05batch\x12\x1a\n" +
+	"\battacker\x18\t \x01(\rR\battacker\"G\n" +
 	"\x05Shard\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x14\n" +
@@ -2598,19 +2700,20 @@ var file_fedpace_proto_depIdxs = []int32{
 	16, // 9: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
 	17, // 10: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
 	15, // 11: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	19, // 12: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	20, // 13: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	22, // 14: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	23, // 15: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	21, // 16: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	2,  // 17: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	13, // 18: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	26, // 19: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 12: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
+	19, // 13: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	20, // 14: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	22, // 15: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	23, // 16: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	21, // 17: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	2,  // 18: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	13, // 19: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	26, // 20: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }

@@ -22,8 +22,11 @@ const (
 	MaxJobShards    = 1 << 16   // shards of one job
 	MaxSamples      = 1<<31 - 1 // validation samples
 	MaxBatch        = 1 << 20   // samples of a minibatch
+	maxClasses      = 1 << 16   // classes of clients
 	MaxMetrics      = 16        // metrics of a model, besides its loss
 	MaxLearningRate = 1e9
+
+	maxNoise = 1e4 // clip of local noise, and its deviation in clips
 
 	MaxText   = 4096    // bytes of a text in a message
 	maxLine   = 128     // bytes of a text that a device shows to people
@@ -42,6 +45,7 @@ const (
 	MaxDevices       = names.MaxDevices
 	MaxDeviceSamples = 1 << 24 // training samples of one device
 	MaxDeviceLoss    = 1e6     // first-step loss
+	UntoldLoss       = -1      // in the place of a first-step loss that a device does not tell
 	minHeartbeat     = 50 * time.Millisecond
 	maxHeartbeat     = time.Hour
 )

@@ -22,17 +22,18 @@ type NoticeState int
 
 // The states of one host, of all hosts, and of the connection and the server.
 const (
-	HostThere     NoticeState = iota // it answers tasks, and trains if it can
-	HostLeft                         // it has said so
-	HostSilent                       // it has missed its lease
-	NoHost                           // no host is there
-	NoTrainer                        // hosts are there, and none can do the run's jobs
-	ServerStops                      // the server is about to
-	ServerLost                       // the connection is
-	ServerBack                       // the connection is
-	ServerAwaited                    // the server has not done for some time what it is asked for
-	ServerFull                       // a limit of the server keeps it from that
-	LeaseAwaited                     // another coordinator has the lease of the run
+	HostThere      NoticeState = iota // it answers tasks, and trains if it can
+	HostLeft                          // it has said so
+	HostSilent                        // it has missed its lease
+	NoHost                            // no host is there
+	NoTrainer                         // hosts are there, and none can do the run's jobs
+	ServerStops                       // the server is about to
+	ServerLost                        // the connection is
+	ServerBack                        // the connection is
+	ServerAwaited                     // the server has not done for some time what it is asked for
+	ServerFull                        // a limit of the server keeps it from that
+	LeaseAwaited                      // another coordinator has the lease of the run
+	CredentialsEnd                    // those of the connection, soon
 )
 
 // OfServer tells the states of the connection and the server from those of hosts.

@@ -7,10 +7,15 @@ const (
 	HeedsAlgorithm = 1 // from it on a device trains as Spec.algorithm says, or not at all
 	HeedsOptimizer = 2 // and as Spec.local says
 	HeedsSchema    = 3 // and its samples mean what Welcome.schema says
+	HeedsNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = HeedsSchema
+	DeviceProtocol = HeedsNoise
 )
+
+// Differ reports whether two programs are of different versions; one that does not say
+// its version differs from none.
+func Differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 // HostProtocol is the version of the protocol that coordinators and hosts of this
 // program speak with each other. It is raised by every change after which a host of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,13 +52,15 @@ func (j *Job) Validate() error {
 	c.number("params", int64(j.Params), 1, MaxParams)
 	c.token("kernel", j.Kernel)
 	c.spec(j.Spec)
-	clients, shards := int64(len(j.Clients)), int64(len(j.Shards))
+	clients, shards, colluders := int64(len(j.Clients)), int64(len(j.Shards)), int64(len(j.Colluders))
 	switch j.Kind {
 	case Train:
 		c.number("number of clients", clients, 1, MaxJobClients)
+		c.number("number of colluders", colluders, 0, MaxJobClients)
 		c.number("number of shards", shards, 0, 0)
 	case Evaluate, EvaluateClients:
 		c.number("number of clients", clients, 0, 0)
+		c.number("number of colluders", colluders, 0, 0)
 		if j.Method != nil {
 			c.refuse("method", "present", "none in an evaluation")
 		}
@@ -72,7 +75,7 @@ func (j *Job) Validate() error {
 		c.digest("method.variate_digest", m.VariateDigest, true)
 		c.float("method.variate_weight", m.VariateWeight, 0, 1)
 	}
-	for _, w := range j.Clients {
+	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.name("clients.task", w.Task)
 		c.number("clients.client", long(w.Client), 0, MaxClients)
 		c.number("clients.local_steps", int64(w.LocalSteps), 1, MaxLocalSteps)
@@ -81,6 +84,7 @@ func (j *Job) Validate() error {
 		c.float("clients.weight", w.Weight, 0, 1)
 		c.number("clients.batch", int64(w.Batch), 0, MaxBatch)
 		c.digest("clients.variate_digest", w.VariateDigest, true)
+		c.number("clients.attacker", int64(w.Attacker), 0, maxClasses)
 	}
 	for _, s := range j.Shards {
 		c.number("shards.index", int64(s.Index), 0, MaxSamples)
@@ -224,7 +228,9 @@ const firstDeviceTask = 1 << 52
 // task: a call to join, or the end of the run (Over).
 func (t *Task) ValidateForDevice() error {
 	if t.Task == 0 {
-		return nil
+		c := checker{message: "call"}
+		c.printable("version", t.Version)
+		return c.err
 	}
 	if t.Task < firstDeviceTask {
 		return Fault("task", "task", t.Task, fmt.Sprintf("at least %d for a device", int64(firstDeviceTask)))
@@ -237,6 +243,7 @@ func (j *Join) Validate() error {
 	c.printable("name", j.Name)
 	c.printable("kernel", j.Kernel)
 	c.number("samples", long(j.Samples), 0, MaxDeviceSamples)
+	c.printable("version", j.Version)
 	return c.err
 }
 
@@ -250,6 +257,7 @@ func (w *Welcome) Validate() error {
 	c.text("task", w.Task)
 	c.float("heterogeneity", w.Heterogeneity, 0, 1e6)
 	c.size("mapping", w.Mapping, maxMapping)
+	c.printable("version", w.Version)
 	c.schema(w.Schema)
 	return c.err
 }
@@ -306,8 +314,10 @@ func (u *Update) Validate() error {
 	}
 	c.number("bytes of values in the last message", int64(len(u.Values)), 0, 0)
 	c.durations(u.DownloadNs, u.ComputeNs, u.UploadNs)
-	c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)
-	c.number("samples", long(u.Samples), 1, MaxDeviceSamples)
+	if u.FirstStepLoss != UntoldLoss {
+		c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)
+	}
+	c.number("samples", long(u.Samples), 0, MaxDeviceSamples)
 	return c.err
 }
 
@@ -404,6 +414,8 @@ func (c *checker) spec(s *Spec) {
 	c.text("spec.algorithm", s.GetAlgorithm())
 	c.text("spec.compression", s.GetCompression())
 	c.text("spec.local", s.GetLocal())
+	c.float("spec.noise_clip", s.GetNoiseClip(), 0, maxNoise)
+	c.float("spec.noise_multiplier", s.GetNoiseMultiplier(), 0, maxNoise)
 	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
 	c.number("number of spec.metrics", int64(len(s.GetMetrics())), 0, MaxMetrics)
 	for _, name := range s.GetMetrics() {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/bus"
+	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
@@ -30,15 +31,16 @@ func calibrateCommand() *cobra.Command {
 
 // calibrationServer is what a command line asks of the coordinator's end.
 type calibrationServer struct {
-	config  []string
-	devices []string
-	listen  string
-	keys    string
-	server  cli.Connection
-	serve   calibrate.ServeConfig
-	pause   float64
-	json    bool
-	quiet   bool
+	config   []string
+	devices  []string
+	listen   string
+	keys     string
+	insecure bool
+	server   cli.Connection
+	serve    calibrate.ServeConfig
+	pause    float64
+	json     bool
+	quiet    bool
 }
 
 func calibrateServeCommand() *cobra.Command {
@@ -58,7 +60,7 @@ steps without being told more. Else --devices names the devices, and a model of
 		Example: `  fedpace calibrate serve --config exp.yaml
   fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
   fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
 	}
 	s := c.Flags()
@@ -66,6 +68,7 @@ steps without being told more. Else --devices names the devices, and a model of
 	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
 	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
+	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS where other machines reach it (default nats.insecure of --config)")
 	f.server.Add(c)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
@@ -143,10 +146,12 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 			f.server.URL, f.listen = loaded.NATS.URL, ""
 		}
 	}
+	f.serve.LocalSteps = calibrate.FirstSteps(&loaded)
+	f.insecure = f.insecure || loaded.NATS.Insecure
 	if !loaded.Train {
 		return nil
 	}
-	p, err := problem.Prepare(ctx, loaded, true, f.serve.Notice)
+	p, err := problem.Prepare(ctx, loaded, true, f.serve.Notice, nil)
 	if err != nil {
 		return err
 	}
@@ -161,16 +166,16 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 
 // measure opens the run of the calibration on the server, and serves.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibrate.Measured, err error) {
-	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys}
+	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys, Insecure: f.insecure}
 	notice := func(n bus.Notice) { f.serve.Notice(n.Text) }
 	to := natsconn.Config{URL: reach.URL, Creds: reach.Creds, TLS: reach.TLS, Await: true, Name: "calibration", Notice: notice}
 	if reach.URL == "" {
-		server, err := reach.Embedded(ctx, f.listen)
+		server, err := reach.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice})
 		if err != nil {
 			return nil, err
 		}
 		defer server.Close()
-		f.serve.Notice(fmt.Sprintf("Devices can join on %s with credentials (fedpace enroll).", server.URL()))
+		f.serve.Notice("Devices " + run.Joining(server))
 		to = natsconn.Config{Server: server, Name: to.Name, Notice: notice}
 	}
 	conn, err := natsbus.Connect(ctx, to, nil)

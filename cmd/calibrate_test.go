@@ -44,7 +44,7 @@ func TestDevicesAreCalibrated(t *testing.T) {
 	defer link.Close()
 	results := map[string]*calibrate.Result{"pi1": {}, "pi2": {}}
 	for id, at := range map[string]string{"pi1": "nats://" + link.Address(), "pi2": s.url} {
-		out, stderr, exit := finish(t, fedpace(t, "calibrate", "--nats", at, "--client", id, "--creds", s.creds(id), "--seconds", "0.1",
+		out, stderr, exit := finish(t, fedpace(t, "calibrate", "--nats", at, "--client", id, "--creds", s.creds(id), "--seconds", "0.1", "--pause", "0.001",
 			"--name", id, "--out", s.path(id+".yaml"), "--json", "--quiet"))
 		if exit != 0 || stderr != "" {
 			t.Fatalf("exit %d: %s", exit, stderr)
@@ -60,6 +60,10 @@ func TestDevicesAreCalibrated(t *testing.T) {
 		n := r.Network
 		if n == nil || len(r.Compute) != 1 || !strings.HasSuffix(r.Compute[0].Model, "flatten,dense(8),relu,dense(62)") || r.Compute[0].Batch != 8 || r.Machine.Processors < 1 {
 			t.Fatalf("%s: %+v", id, r)
+		}
+		// The configuration's K_0 is the paper's: tasks have no more steps.
+		if n.LocalSteps != 80 || r.Compute[0].Steps > 80 || !(r.Compute[0].FirstTask >= 0) {
+			t.Errorf("%s: tasks have up to %d local steps, and %d were measured: %+v", id, n.LocalSteps, r.Compute[0].Steps, r.Compute[0])
 		}
 		if n.Params != 784*8+8+8*62+62 || n.Download.Transfers < 3 || !(n.Upload.Mbps.Value > 0) {
 			t.Errorf("%s: %+v", id, n)
@@ -128,6 +132,7 @@ func TestMistakesWithACalibration(t *testing.T) {
 		{[]string{"--out", "/none/x.yaml"}, 2, "--out needs --task"},
 		{[]string{"--model", "mlp:4,16,3", "--batch", "8,0"}, 2, "--batch 0: want 1 to 100000"},
 		{[]string{"--model", "mlp:4", "--seconds", "0.05"}, 1, "mlp"},
+		{[]string{"--pause", "-1"}, 2, "--pause -1: want 0 to 3600"},
 		{[]string{"--seconds", "0"}, 2, "--seconds 0: want 0.01 to 86400"},
 		{[]string{"--name", "a b"}, 2, `--name: calibrate: name: "a b" is not a name`},
 		{[]string{"--nats", "nats://x:1"}, 2, "--client is missing"},

@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
+	"fedpace/experiment/ui"
+	"fedpace/internal/atomicfile"
 )
 
 func compareCommand(p program) *cobra.Command {
@@ -23,13 +26,14 @@ func compareCommand(p program) *cobra.Command {
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
-same virtual time, and print one table. A comparison that was interrupted goes
-on with the same command. The schedules are
+same virtual time, and print one table. The folder keeps it (compare.txt, and
+compare.csv for programs) with the runs on one page for a browser (compare.html).
+A comparison that was interrupted goes on with the same command. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step
   fedpace compare --schedules fixed,k-rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := f.load(c)
 			if err = errors.Join(err, server.Check(c)); err != nil {
@@ -39,6 +43,9 @@ on with the same command. The schedules are
 				if _, err := config.Schedule.Named(name); err != nil {
 					return cli.Usage(c, fmt.Errorf("--%w", err))
 				}
+			}
+			if config.Out == standardFolder(config, "") && !f.toldOut(c) {
+				config.Out += "-compare" // where no run of that name is
 			}
 			if wide.asked() {
 				return wide.sweep(c, p, &f, &server, config, schedules)
@@ -50,6 +57,10 @@ on with the same command. The schedules are
 				return cli.Interruption(c.Context(), err, config.Out+sameCommand)
 			}
 			if err := cli.Print(c, f.json, result, result.WriteTable); err != nil {
+				return err
+			}
+			table := study.NewSweepTable(study.Sweep{}, result.Runs)
+			if err := keep(config.Out, result.Runs, result.WriteTable, &table); err != nil {
 				return err
 			}
 			return study.Diverged(result.Runs)
@@ -110,7 +121,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 	if err := cli.Print(c, shared.json, table, table.Write); err != nil {
 		return err
 	}
-	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {
+	if err := keep(config.Out, cells, table.Write, &table); err != nil {
 		return err
 	}
 	if f.figure != "" {
@@ -119,6 +130,32 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 		}
 	}
 	return study.Diverged(cells)
+}
+
+// keep leaves a comparison in its folder: the table as it is printed, as CSV, and the runs
+// on a page.
+func keep(out string, cells []study.Cell, write func(io.Writer) error, table *study.SweepTable) error {
+	if len(cells) == 0 {
+		return nil
+	}
+	if err := atomicfile.Write(filepath.Join(out, study.TableFile), write); err != nil {
+		return err
+	}
+	if err := table.WriteCSV(filepath.Join(out, study.CSVFile)); err != nil {
+		return err
+	}
+	if len(cells) > ui.MaxRuns {
+		return nil // fedpace report makes pages of parts of them
+	}
+	folders := make([]string, len(cells))
+	for i := range cells {
+		folders[i] = cells[i].Config.Out
+	}
+	library, err := ui.Open(cli.Version(), folders...)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(out, study.PageFile), library.Export)
 }
 
 // fit finds what cannot go together before anything runs. A grid over the kinds

@@ -28,7 +28,7 @@ join that one need credentials ("fedpace enroll").`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, options, show, err := f.load(c, "")
 			if err != nil {
@@ -41,7 +41,10 @@ join that one need credentials ("fedpace enroll").`,
 			if resume && folder.HoldsRun(loaded.Out) == nil {
 				return f.resume(c, p, loaded.Out, options, show)
 			}
-			return f.run(c, p, loaded, options, show)
+			if resume { // the folder that the next --resume looks in
+				return f.run(c, p, loaded, "", options, show)
+			}
+			return f.run(c, p, loaded, standardFolder(loaded, ""), options, show)
 		},
 	}
 	f.flags.add(c)
@@ -64,7 +67,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if connection.URL == "" {
 				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))

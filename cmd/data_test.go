@@ -240,7 +240,7 @@ func TestMistakesWithData(t *testing.T) {
 		status int
 		want   string // at the beginning
 	}{
-		{[]string{"inof"}, 2, `unknown command "inof" for "fedpace data" (see fedpace data --help)`},
+		{[]string{"inof"}, 2, `unknown command "inof" for "fedpace data" (did you mean info?) (see fedpace data --help)`},
 		{[]string{"info"}, 2, `found 0 arguments, want one: the set's path, or synthetic:TASK (see fedpace data info --help)`},
 		{[]string{"info", "a", "b"}, 2, `found 2 arguments, want one`},
 		{[]string{"info", "tweets.csv", "--fast"}, 2, `unknown flag: --fast (see fedpace data info --help)`},

@@ -25,8 +25,10 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
+	"fedpace/experiment/fit"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testport"
+	"fedpace/internal/throttle"
 	"fedpace/metrics/tables"
 )
 
@@ -38,8 +40,8 @@ var smallDevice = sync.OnceValues(func() (string, error) { return build("fedpace
 // good and another comes that has its samples. No figure holds a simulated client.
 func TestDevicesAlone(t *testing.T) {
 	t.Parallel()
-	rounds, seeds := 24, 3
-	if os.Getenv("FEDPACE_LONG") != "" {
+	rounds, seeds, long := 24, 3, os.Getenv("FEDPACE_LONG") != ""
+	if long {
 		rounds, seeds = 120, 8
 	}
 	program, err := smallDevice()
@@ -65,7 +67,11 @@ func TestDevicesAlone(t *testing.T) {
 		s.lines = follow(out)
 	}
 	join := func(id, data string) (*exec.Cmd, *lines) {
-		c := exec.CommandContext(t.Context(), program, "actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once", "--data", data)
+		url := s.url
+		if long {
+			url = ownLink(t, address, id)
+		}
+		c := exec.CommandContext(t.Context(), program, "actor", "--nats", url, "--client", id, "--creds", s.creds(id), "--once", "--data", data)
 		out, err := c.StderrPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -100,6 +106,7 @@ func TestDevicesAlone(t *testing.T) {
 		t.Errorf("%d rounds, outcomes %v:\n%v", summary.Rounds, summary.Outcomes, s.lines)
 	}
 	checkFigures(t, s.path("run"), rounds)
+	checkFit(t, s, long)
 	if _, err := devicelog.Open(s.path("run")); err == nil || !strings.Contains(err.Error(), "it holds how long tasks took and no updates") {
 		t.Errorf("a log without updates is played again: %v", err)
 	}
@@ -125,6 +132,43 @@ func TestDevicesAlone(t *testing.T) {
 		t.Errorf("devices come to an accuracy of %.3f, simulations to %.3f: more than %.3f apart", got, accuracies, most)
 	} else {
 		t.Logf("devices %.3f, simulations %.3f", got, accuracies)
+	}
+}
+
+// ownLink is the URL of a server behind a device's own link, of one of two kinds. Without links
+// nothing but the machine that all devices share decides how long their tasks take: then they
+// are slow in the same rounds, which devices of classes, each slow by itself, are not.
+func ownLink(t *testing.T, server, id string) (url string) {
+	t.Helper()
+	c := throttle.Config{Server: server, Download: 40, Upload: 20}
+	if strings.HasSuffix(id, "2") || strings.HasSuffix(id, "4") {
+		c.Download, c.Upload = 60, 30
+	}
+	link, err := throttle.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	return "nats://" + link.Address()
+}
+
+// checkFit holds a simulation with the classes that are fitted to the run to it: all tasks and all
+// rounds take as long as they took.
+func checkFit(t *testing.T, s *site, long bool) {
+	t.Helper()
+	stdout, stderr, exit := finish(t, fedpace(t, "fit", s.path("run"), "--json"))
+	var found fit.Fit
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil || exit != 0 {
+		t.Fatalf("exit %d, %v: %q, %q", exit, err, stdout, stderr)
+	}
+	c := found.Check
+	t.Logf("fitted tasks %+.2f %%; %d rounds %+.2f %%, of which dealt anew %+.2f %%", 100*(c.FittedTaskSeconds/c.TaskSeconds-1), c.Rounds,
+		100*(c.FittedRoundSeconds/c.RoundSeconds-1), 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
+	if !long {
+		return
+	}
+	if tasks, rounds := c.FittedTaskSeconds/c.TaskSeconds, c.FittedRoundSeconds/c.RoundSeconds; math.Abs(tasks-1) > 0.02 || math.Abs(rounds-1) > 0.02 {
+		t.Errorf("with fitted classes tasks take %g times as long as they took, and rounds %g times, want 1 within 2 %%", tasks, rounds)
 	}
 }
 

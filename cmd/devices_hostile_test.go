@@ -264,8 +264,11 @@ func TestAFloodCostsADeviceItsPlace(t *testing.T) {
 	}
 	_ = h.nats.FlushTimeout(10 * time.Second)
 	summary := s.end()
-	if lost, accepted := summary.Outcomes[round.Lost], summary.Outcomes[round.Accepted]; lost != 1 || accepted != 4*7 {
-		t.Errorf("%d lost, %d accepted; want 1 and the others' 28:\n%v", lost, accepted, s.lines)
+	if refused, accepted := summary.Outcomes[round.Refused], summary.Outcomes[round.Accepted]; refused != 1 || accepted != 4*7 {
+		t.Errorf("%d refused, %d accepted; want 1 and the others' 28:\n%v", refused, accepted, s.lines)
+	}
+	if len(summary.Banned) != 1 || summary.Banned[0].Device != "evil" || summary.VirtualSeconds > 15+summary.WallSeconds { // 15: four rounds of simulated clients
+		t.Errorf("banned are %+v; %g virtual seconds in %g", summary.Banned, summary.VirtualSeconds, summary.WallSeconds)
 	}
 	// For its budget, or since NATS dropped messages before that was spent.
 	s.lines.await(t, "Device evil has no place in the run any more: ")

@@ -50,7 +50,7 @@ devices: {names: [pi], liveness_seconds: 300}
 		t.Errorf("exit %d: %s\n%v", exit, stderr, well)
 	}
 	for check, want := range map[string]string{
-		"program": "kernel class", "credentials": "is of device pi", "server": "round trip", "permissions": "pi may hear its tasks",
+		"program": "kernel class", "credentials": "is of device pi, good until they are revoked", "server": "round trip", "permissions": "pi may hear its tasks",
 		"data": "own.csv is read by the run's mapping of columns",
 	} {
 		if f := well[check]; f.State != doctor.OK || !strings.Contains(f.Text, want) {
@@ -69,15 +69,17 @@ devices: {names: [pi], liveness_seconds: 300}
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	short := s.creds("short", "--expires", "1h", "--samples", "40")
 	for name, c := range map[string]struct {
 		args        []string
 		check, want string
 		state       doctor.State
 	}{
-		"another's":   {[]string{"--nats", s.url, "--client", "pk", "--creds", creds}, "credentials", "is of device pi, and this is pk", doctor.Failure},
+		"another's":   {[]string{"--nats", s.url, "--client", "pk", "--creds", creds}, "credentials", "is of device pi, good until they are revoked, and this is pk", doctor.Failure},
 		"not allowed": {[]string{"--nats", s.url, "--client", "pk", "--creds", creds}, "permissions", "ermissions", doctor.Failure},
 		"a host's":    {[]string{"--nats", s.url, "--creds", host}, "credentials", "is of host h", doctor.Failure},
 		"readable":    {[]string{"--nats", s.url, "--client", "pj", "--creds", open}, "credentials", "others on this machine can read it (mode 0644)", doctor.Warning},
+		"ends soon":   {[]string{"--nats", s.url, "--client", "short", "--creds", short}, "credentials", ", for at most 40 samples", doctor.Warning},
 		"missing":     {[]string{"--nats", s.url, "--client", "pi", "--creds", s.path("none")}, "credentials", "does not exist", doctor.Failure},
 		"no file":     {[]string{"--nats", s.url, "--client", "pi", "--creds", own}, "credentials", "own.csv", doctor.Failure},
 		"no server":   {[]string{"--nats", "nats://127.0.0.1:1", "--client", "pi", "--creds", creds}, "server", "no server answers there", doctor.Failure},

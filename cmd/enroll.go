@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/bus/auth"
+	"fedpace/bus/certificate"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
+	"fedpace/internal/atomicfile"
 	"fedpace/internal/names"
 )
 
@@ -23,6 +26,9 @@ type enrollment struct {
 	keys, out        string
 	host, run        string
 	site, siteServer string
+	devices          []string
+	samples          uint64
+	expires          time.Duration
 	coordinator      bool
 	revoke, renew    bool
 	configuration    bool
@@ -42,14 +48,19 @@ knows the credentials, and heeds a revocation within seconds; for another one
 --server-config prints what its configuration must include, to be made anew and
 reloaded (nats-server --signal reload) after a revocation.
 
+Credentials are good until they are revoked, or for as long as --expires says;
+devices and hosts tell when that is near, and so does the doctor. To renew them is to
+enroll again with --renew: what they allow stays as it was unless it is given anew.
+
 Devices of one site may come through a server of their own there, a leaf node:
---site-config prints its configuration, and --site the credentials for it.`,
-		Example: `  fedpace enroll pi-1
+--site-config prints its configuration, and --site the credentials for it, which let
+it speak for --devices alone.`,
+		Example: `  fedpace enroll pi-1 --expires 8760h
   fedpace enroll --host box --out /etc/fedpace/box.creds
   fedpace enroll --coordinator --keys deploy/keys
   fedpace enroll --revoke pi-1
   fedpace enroll --server-config > auth.conf
-  fedpace enroll --site home && fedpace enroll --site-config tls://server:7422 > site.conf`,
+  fedpace enroll --site home --devices pi-1,pi-2 && fedpace enroll --site-config tls://server:7422 > site.conf`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			grant, err := e.grant(args)
@@ -64,6 +75,9 @@ Devices of one site may come through a server of their own there, a leaf node:
 	s.StringVar(&e.host, "host", "", "enroll a host of this name")
 	s.BoolVar(&e.coordinator, "coordinator", false, "enroll a coordinator, named so unless an ID is given")
 	s.StringVar(&e.run, "run", "", "the only run that the device may join (default any)")
+	s.DurationVar(&e.expires, "expires", 0, "how long the credentials are good for, such as 720h (default until they are revoked)")
+	s.Uint64Var(&e.samples, "samples", 0, "the most samples with which the device counts, whatever it says that it has (default any number)")
+	s.StringSliceVar(&e.devices, "devices", nil, "with --site: the enrolled devices that may come through it, with commas between them")
 	s.BoolVar(&e.renew, "renew", false, "in place of the credentials that there are, which end")
 	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
 	s.BoolVar(&e.configuration, "server-config", false, "print what an external nats-server's configuration must include")
@@ -76,11 +90,12 @@ Devices of one site may come through a server of their own there, a leaf node:
 // grant is who is meant; none with --server-config.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	id := strings.Join(args, "") // one at most
-	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
+	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Samples: e.samples, Devices: e.devices, Lifetime: e.expires, Renew: e.renew}
+	limited := e.run != "" || e.samples != 0 || e.expires != 0 || len(e.devices) > 0
 	list := []bool{id != "" && !e.coordinator, e.host != "", e.site != "", e.coordinator}
 	named := len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
 	switch prints := e.configuration || e.siteServer != ""; {
-	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
+	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || limited || e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
 		return auth.Grant{}, nil
@@ -97,8 +112,8 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	case e.coordinator:
 		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
 	}
-	if e.revoke && (e.renew || e.out != "" || e.run != "") {
-		return g, errors.New("--revoke ends credentials and writes none: --renew, --out and --run do not go with it")
+	if e.revoke && (e.renew || e.out != "" || limited) {
+		return g, errors.New("--revoke ends credentials and writes none: nothing but --keys goes with it")
 	}
 	return g, g.Check()
 }
@@ -122,7 +137,11 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) error {
 	case e.configuration, e.siteServer != "":
 		text, err := authority.ServerConfiguration()
 		if e.siteServer != "" {
-			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds")
+			ca := ""
+			if _, err := os.Stat(certificate.Folder(e.keys).CA()); err == nil && strings.HasPrefix(e.siteServer, "tls:") {
+				ca = "ca.pem"
+			}
+			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds", ca)
 		}
 		if err != nil {
 			return err
@@ -147,12 +166,13 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(path, creds, 0o600); err != nil {
+	if err := atomicfile.WriteSecret(path, func(w io.Writer) error { _, err := w.Write(creds); return err }); err != nil {
 		return errors.Join(err, authority.Revoke(g.Role, g.ID)) // nobody has them
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, g.ID)
+	holder, err := auth.ReadHolder(creds)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/deploy/grafana/dashboards"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 	"fedpace/internal/atomicfile"
@@ -22,10 +24,40 @@ import (
 func exportCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "export",
-		Short: "Write a run for other programs: a Perfetto trace, OpenMetrics",
+		Short: "Write for other programs: a Perfetto trace, OpenMetrics, Grafana's dashboards",
 		Example: `  fedpace export perfetto runs/demo
-  fedpace export openmetrics runs/demo`,
-	}, exportPerfettoCommand(), exportOpenMetricsCommand())
+  fedpace export openmetrics runs/demo
+  fedpace export dashboards dashboards`,
+	}, exportPerfettoCommand(), exportOpenMetricsCommand(), exportDashboardsCommand())
+}
+
+func exportDashboardsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "dashboards DIR",
+		Short: "Write the dashboards for Grafana into a folder",
+		Long: `Write fedpace's dashboards into a folder, for Grafana to import (Dashboards, New,
+Import). They show what Prometheus scrapes from runs that have an address (http).`,
+		Example: "  fedpace export dashboards dashboards",
+		Args:    cli.One("the folder for the dashboards"),
+		RunE: func(c *cobra.Command, args []string) error {
+			files, err := fs.Glob(dashboards.Files, "*.json")
+			if err = errors.Join(err, os.MkdirAll(args[0], 0o777)); err != nil {
+				return err
+			}
+			for _, name := range files {
+				text, err := dashboards.Files.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(args[0], name), text, 0o666); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d dashboards in %s\n", len(files), args[0])
+			return err
+		},
+		ValidArgsFunction: cli.OneFolder,
+	}
 }
 
 func exportPerfettoCommand() *cobra.Command {

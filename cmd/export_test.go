@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +53,27 @@ func TestExports(t *testing.T) {
 		}
 		if !strings.HasPrefix(string(text), test.begins) || !strings.Contains(stderr.String(), test.says) {
 			t.Errorf("%v: %.40q, says %q", test.args, text, stderr.String())
+		}
+	}
+}
+
+// The dashboards are the files of the folder deploy, so that Grafana can be set up
+// with the binary alone.
+func TestDashboardsOfTheBinary(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "dashboards")
+	var stdout, stderr bytes.Buffer
+	if status := execute(t.Context(), library, []string{"export", "dashboards", dir}, &stdout, &stderr); status != cli.ExitOK {
+		t.Fatalf("status %d: %s", status, stderr.String())
+	}
+	want, err := filepath.Glob("../deploy/grafana/dashboards/*.json")
+	if err != nil || len(want) == 0 || !strings.HasPrefix(stdout.String(), strconv.Itoa(len(want))+" dashboards in ") {
+		t.Fatalf("%d files, %v; said %q", len(want), err, stdout.String())
+	}
+	for _, file := range want {
+		a, err1 := os.ReadFile(file)
+		b, err2 := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
+		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: %v, %v, or another text", file, err1, err2)
 		}
 	}
 }

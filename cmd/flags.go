@@ -2,12 +2,16 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/names"
@@ -18,6 +22,8 @@ type flags struct {
 	config []string // files
 	sets   []string
 	out    string
+	name   string
+	tags   []string
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
@@ -29,7 +35,9 @@ func (f *flags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base")
 	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
-	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
+	s.StringVar(&f.out, "out", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
+	s.StringVar(&f.name, "name", "", "`NAME` of the run, which its folder takes; the same as --set name=")
+	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which fedpace ls and ui show and find the run; may be repeated")
 	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
@@ -61,19 +69,58 @@ func (f *flags) checkSets(example string) error {
 
 // setsOf are the keys that the flags set.
 func (f *flags) setsOf(c *cobra.Command) []string {
-	sets := f.sets
-	if c.Flags().Changed("out") {
-		sets = append(sets[:len(sets):len(sets)], "out="+f.out)
+	sets := slices.Clone(f.sets)
+	for _, flag := range []struct{ name, set string }{
+		{"out", "out=" + f.out}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
+	} {
+		if c.Flags().Changed(flag.name) {
+			sets = append(sets, flag.set)
+		}
 	}
-	if c.Flags().Changed("trainer") {
-		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("trainer.command=%q", f.trainer))
+	if len(f.tags) > 0 {
+		quoted := make([]string, len(f.tags))
+		for i, tag := range f.tags {
+			quoted[i] = strconv.Quote(tag)
+		}
+		sets = append(sets, "tags=["+strings.Join(quoted, ", ")+"]")
 	}
 	return sets
 }
 
+// toldOut reports whether a flag names the folder of the results.
+func (f *flags) toldOut(c *cobra.Command) bool {
+	return c.Flags().Changed("out") || slices.ContainsFunc(f.sets, func(set string) bool { return strings.HasPrefix(set, "out=") })
+}
+
+// settle gives a run that was told no folder one of its own: the first of DIR, DIR-2,
+// DIR-3, ... that is not there, for DIR as in its configuration. release removes it again
+// if nothing has come into it.
+func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, show *cli.Display) (release func(), err error) {
+	if f.force || of.Out != standard || f.toldOut(c) {
+		return func() {}, nil
+	}
+	dir, before, release, err := folder.Claim(of.Out)
+	if err != nil {
+		return release, err
+	}
+	if before != "" && folder.HoldsRun(before) == nil {
+		held := folder.Look(before)
+		show.Notice(fmt.Sprintf("%s: this run goes to %s.", held.Sentence(), dir))
+	}
+	of.Out = dir
+	return release, nil
+}
+
 // options are how the library is to do what the flags ask for.
 func (f *flags) options(show *cli.Display) run.Options {
-	return run.Options{Version: cli.Version(), Force: f.force, Progress: func(p run.Progress) { show.Show(statusOf(p)) }, Notice: show.Notice}
+	reading := new(federated.Reading)
+	show.Watch(statusOfReading(reading))
+	last := new(lastProgress)
+	show.Watch(last.status)
+	return run.Options{
+		Version: cli.Version(), Force: f.force, Reading: reading, Notice: show.Notice,
+		Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) },
+	}
 }
 
 // study are the options of many runs. With a server, hosts in other processes do

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
+	"fedpace/experiment/config/reference"
 )
 
 // helpCommand is help whose topic must exist.
@@ -24,8 +25,10 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				if text, ok := config.Explain(strings.Join(args, ".")); ok {
-					_, err := fmt.Fprintln(c.OutOrStdout(), text)
-					return err
+					topic := &cobra.Command{Long: text}
+					topic.SetOut(c.OutOrStdout())
+					c.HelpFunc()(topic, nil)
+					return nil
 				}
 				return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
 			}
@@ -82,9 +85,9 @@ func configurationTopic() *cobra.Command {
 		`Print a JSON Schema (draft 2020-12) of a configuration. An editor with the YAML
 language server completes and checks a file that begins with the line
 
-  # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", config.Schema),
+  # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", reference.Schema),
 		pageCommand("reference", "Print all keys with types, defaults and ranges",
-			"Print the page docs/configuration.md, in Markdown: every key with its values,\nits default and its meaning.", "  fedpace config reference > docs/configuration.md", config.Reference))
+			"Print the page docs/configuration.md, in Markdown: every key with its values,\nits default and its meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
 	topic.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == topic {
 			c.Long = configurationKeys()
@@ -97,7 +100,7 @@ language server completes and checks a file that begins with the line
 // pageCommand prints a page about the configuration.
 func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
+		Use: use, Short: short, Long: long, Example: example, Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(page())
 			return err

@@ -8,11 +8,104 @@ import (
 	"testing"
 )
 
+// A page is followed as a reader would: its commands are typed one after the other
+// in one folder, and what they say is compared with what stands behind them.
+//
+//   - A block of ```sh is a shell script.
+//   - Elsewhere each line of code that begins with fedpace is a command.
+//   - Lines of code "# NAME.yaml" begin a file, which is written before.
+//   - A block of ```output is what the commands before it say, from some line on, as
+//     are the lines behind a command with "$ " in its block. A line "..." stands for
+//     any lines. In ```output about, numbers may be off by a third.
+
+// item is one thing on a page: commands, or what the ones before say.
+type item struct {
+	line     int
+	commands string // a line, or a script
+	output   string
+	about    bool
+}
+
+var typedLine = regexp.MustCompile(`^(\$ )?(?:\./|go run \./cmd/)?(fedpace(?:-device)? .*)$`)
+
+// itemsOf reads a page.
+func itemsOf(page string) (items []item, files map[string]string) {
+	files = map[string]string{}
+	lines := strings.Split(page, "\n")
+	named := regexp.MustCompile(`^# ([a-z]+\.yaml)\b`)
+	for i := 0; i < len(lines); i++ {
+		kind, fenced := strings.CutPrefix(lines[i], "```")
+		if !fenced && !strings.HasPrefix(lines[i], "    ") {
+			continue
+		}
+		from := i
+		var block []string
+		if fenced {
+			for i++; i < len(lines) && !strings.HasPrefix(lines[i], "```"); i++ {
+				block = append(block, lines[i])
+			}
+		} else {
+			for ; i < len(lines) && (strings.HasPrefix(lines[i], "    ") || lines[i] == "" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "    ")); i++ {
+				block = append(block, strings.TrimPrefix(lines[i], "    "))
+			}
+		}
+		switch text := strings.Join(block, "\n") + "\n"; {
+		case kind == "sh" && fenced:
+			items = append(items, item{line: from + 1, commands: text})
+			continue
+		case strings.HasPrefix(kind, "output") && fenced:
+			items = append(items, item{line: from + 1, output: text, about: kind == "output about"})
+			continue
+		}
+		name := ""
+		for j := 0; j < len(block); j++ {
+			if m := named.FindStringSubmatch(block[j]); m != nil {
+				name = m[1]
+			}
+			m := typedLine.FindStringSubmatch(strings.TrimSpace(block[j]))
+			if m == nil {
+				if name != "" {
+					files[name] += block[j] + "\n"
+				}
+				continue
+			}
+			name = ""
+			next := item{line: from + j + 1, commands: m[2]}
+			for strings.HasSuffix(next.commands, "\\") && j+1 < len(block) {
+				j++
+				next.commands = strings.TrimSuffix(next.commands, "\\") + strings.TrimSpace(block[j])
+			}
+			items = append(items, next)
+			if m[1] != "" { // what it says is behind it
+				said := strings.Join(block[j+1:], "\n")
+				items, j = append(items, item{line: from + j + 2, output: said + "\n"}), len(block)
+			}
+		}
+	}
+	return items, files
+}
+
+// pagesWithCommands are all pages by their path from this folder.
+func pagesWithCommands(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*/*.md", "../python/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			all[path] = read(t, path)
+		}
+	}
+	return all
+}
+
 // typedWords splits a command line as a shell does: at spaces outside of single
 // quotes, up to a comment, a pipe or a redirection.
 func typedWords(line string) (list []string) {
 	for _, word := range regexp.MustCompile(`(?:'[^']*'|[^\s'])+`).FindAllString(line, -1) {
-		if strings.ContainsAny(word[:1], "#|>&") {
+		if strings.ContainsAny(word[:1], "#|>&") || word == "..." {
 			break
 		}
 		list = append(list, strings.ReplaceAll(word, "'", ""))
@@ -20,35 +113,115 @@ func typedWords(line string) (list []string) {
 	return list
 }
 
+// fedpaceLines are the commands of the program in a script.
+func fedpaceLines(script string) (list []string) {
+	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
+		if m := typedLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			list = append(list, m[2])
+		}
+	}
+	return list
+}
+
 // Every command of the program on a page can be typed as it stands: the command
 // exists, and so do its flags.
 func TestCommandsOnThePages(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
+	typed := 0
+	for path, page := range pagesWithCommands(t) {
+		items, _ := itemsOf(page)
+		for _, it := range items {
+			for _, line := range fedpaceLines(it.commands) {
+				typed++
+				if err := parses(line); err != nil {
+					t.Errorf("%s:%d: %s: %v", path, it.line, line, err)
+				}
+			}
+		}
+	}
+	if typed < 150 {
+		t.Errorf("only %d commands", typed)
+	}
+}
+
+func parses(line string) error {
+	found, rest, err := rootCommand(program{}).Find(typedWords(line)[1:])
+	if err == nil {
+		err = found.ParseFlags(rest)
+	}
+	if err == nil && found.Args != nil {
+		err = found.Args(found, found.Flags().Args())
+	}
+	return err
+}
+
+// The README and the tutorial begin with the same demonstration.
+func TestTheDemonstrationIsTheTutorials(t *testing.T) {
+	_, shown, _ := strings.Cut(read(t, "../docs/tutorial.md"), "```output\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if indented := "    " + strings.ReplaceAll(strings.TrimSpace(shown), "\n", "\n    ") + "\n"; !strings.Contains(read(t, "../README.md"), indented) {
+		t.Errorf("README.md does not have\n%s", indented)
+	}
+}
+
+// What a page calls a script or a target of make is there, and go has its packages and
+// tests.
+func TestOtherCommandsOnThePages(t *testing.T) {
+	makefile := read(t, "../Makefile")
+	n := 0
+	for path, page := range pagesWithCommands(t) {
+		for _, m := range regexp.MustCompile(`(?m)^ {4}(?:\w+=\S+ )*(sh|bash|make|go (?:run|test)) (.*)$`).FindAllStringSubmatch(page, -1) {
+			words := typedWords(m[2])
+			n++
+			switch m[1] {
+			case "sh", "bash":
+				if _, err := os.Stat(filepath.Join("..", words[0])); err != nil {
+					t.Errorf("%s: %s: %v", path, m[0], err)
+				}
+			case "make":
+				if !regexp.MustCompile(`(?m)^` + words[0] + `:`).MatchString(makefile) {
+					t.Errorf("%s: %s: the Makefile does not have it", path, m[0])
+				}
+			default:
+				tests, folder := "", ""
+				for i, word := range words {
+					if strings.HasPrefix(word, "./") {
+						folder = filepath.Join("..", strings.TrimSuffix(word, "/..."))
+					}
+					if word == "-run" || word == "-bench" {
+						if pattern := words[i+1]; pattern != "^$" && pattern != "." && pattern != "XXX" {
+							tests = pattern
+						}
+					}
+				}
+				if _, err := os.Stat(folder); folder == "" || err != nil {
+					t.Errorf("%s: %s: no such package: %v", path, m[0], err)
+				} else if tests != "" && !hasTest(t, folder, tests) {
+					t.Errorf("%s: %s: no test is called so", path, m[0])
+				}
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d commands", n)
+	}
+}
+
+// hasTest says whether a package, or one below it, has a test or benchmark whose name
+// the pattern finds.
+func hasTest(t *testing.T, folder, pattern string) (found bool) {
+	t.Helper()
+	name := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, m := range name.FindAllStringSubmatch(read(t, path), -1) {
+			found = found || regexp.MustCompile(pattern).MatchString(m[1])
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	typed := 0
-	for _, path := range append(pages, "../README.md", "../examples/device-js/README.md") {
-		page, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.ReplaceAll(string(page), "\\\n", " ")
-		for _, m := range regexp.MustCompile(`(?m)^ {4,}(?:\$ )?(?:\./|go run \./cmd/)?(fedpace .*)$`).FindAllStringSubmatch(text, -1) {
-			typed++
-			found, rest, err := rootCommand(program{}).Find(typedWords(m[1])[1:])
-			if err == nil {
-				err = found.ParseFlags(rest)
-			}
-			if err == nil && found.Args != nil {
-				err = found.Args(found, found.Flags().Args())
-			}
-			if err != nil {
-				t.Errorf("%s: %s: %v", path, m[1], err)
-			}
-		}
-	}
-	if typed < 80 {
-		t.Errorf("only %d commands", typed)
-	}
+	return found
 }

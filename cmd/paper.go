@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type paperFlags struct {
 	data       []string
 	files      []string
 	from       string
+	verdicts   bool
 	dry        bool
 	quiet      bool
 	beside     int
@@ -36,13 +38,18 @@ func paperCommand() *cobra.Command {
 		Short: "Do the paper's tables and figures again",
 		Long: `Do the evaluation of the paper again: Tables 1 to 4 and Figures 1 and 2, for any
 of its tasks, schedules and seeds. Every schedule runs to the virtual time of
-10,000 rounds of K-eta-fixed. Tables 1 to 3 are printed at once; Table 4 and the
-figures need runs, which are kept in --out and never done twice: stop at any
-time, and the same command goes on.
+10,000 rounds of K-eta-fixed, and is evaluated as often as it is (by its own
+rounds with --set evaluate.every_seconds=null). Tables 1 to 3 are printed at
+once; Table 4 and the figures need runs, which are kept in --out and never done
+twice: stop at any time, and the same command goes on.
 
 With --timing nothing is trained: Table 4's cells that no loss decides take
 less than a minute. All of the rest on all data takes days on two cores; take
 some tasks, one seed, or --scale.
+
+With --verdicts nothing is run either: the claims of the paper in the folder's
+claims.yaml are decided from the curves in its folders, each with its number of
+seeds, mean paired difference, 95% interval and verdict.
 
 With --nats this process drives the runs and trains nothing: hosts in other
 processes ("fedpace host") do, on as many machines as join that server. They come
@@ -52,8 +59,9 @@ and go at any time, and the results are the same bits.`,
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,k-rounds,k-error,k-step --seeds 1
   fedpace paper --tasks femnist --config pi4.yaml --timing
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
-  fedpace paper --from docs/paper/femnist`,
-		Args: cobra.NoArgs,
+  fedpace paper --from docs/paper/femnist
+  fedpace paper --verdicts --from docs/paper`,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	s := c.Flags()
@@ -69,7 +77,8 @@ and go at any time, and the results are the same bits.`,
 	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
 	s.StringVar(&f.plan.Out, "out", f.plan.Out, "folder of the runs, tables and figures")
 	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
-	s.BoolVar(&f.dry, "dry-run", false, "list the runs and whether they are done, and run nothing")
+	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
+	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
 	f.connection.Add(c)
@@ -77,6 +86,13 @@ and go at any time, and the results are the same bits.`,
 }
 
 func (f *paperFlags) run(c *cobra.Command) error {
+	if f.verdicts {
+		list, err := paper.Verdicts(cmp.Or(f.from, "docs/paper"))
+		if err != nil {
+			return err
+		}
+		return paper.WriteVerdicts(c.OutOrStdout(), list, false)
+	}
 	if f.from != "" {
 		curves, err := paper.Load(f.from)
 		if err != nil {
@@ -90,7 +106,15 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	w := c.OutOrStdout()
 	if f.dry {
-		return paper.WriteCells(w, cells)
+		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+		costs, err := paper.Foresee(c.Context(), cells, run.Options{Version: cli.Version(), Notice: show.Notice}, func(c *study.Cell) {
+			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
+		})
+		show.Close()
+		if err != nil {
+			return err
+		}
+		return paper.WriteCells(w, cells, costs)
 	}
 	if err := errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan)); err != nil {
 		return err

@@ -26,13 +26,13 @@ setting of the grid is timed first, without learning and for many draws of the
 fleet; then the most promising ones, and the configuration's own, are trained.
 Simulated clients of their classes stand for real devices.
 
-The folder gets the table (plan.csv), the figure (plan.svg) and the recommended
-setting (plan.yaml, for fedpace run). A plan that was interrupted goes on with
-the same command.`,
+The folder gets the table (plan.csv), the figure (plan.svg), both on a page for a
+browser (plan.html), and the recommended setting (plan.yaml, for fedpace run). A
+plan that was interrupted goes on with the same command.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
   fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,k-rounds --grid cohort=3,6 --grid 'close=all,{rule: first, n: 80%}'`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
 			if err != nil {
@@ -125,5 +125,6 @@ func (f *planFlags) write(p *plan.Plan, out string) error {
 		atomicfile.Write(filepath.Join(out, plan.TableFile), p.WriteCSV),
 		atomicfile.Write(filepath.Join(out, plan.ConfigFile), func(w io.Writer) error { _, err := w.Write(p.YAML()); return err }),
 		figure.Save(filepath.Join(out, plan.FigureFile), panels...),
+		atomicfile.Write(filepath.Join(out, plan.PageFile), p.WriteHTML),
 	)
 }

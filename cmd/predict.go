@@ -21,6 +21,10 @@ its class in place of each real device, and compare: the time of the run, each
 round, each phase, each device. Every run whose devices have classes ends with
 this comparison (prediction.csv, summary.json); the command makes it again.
 
+Intervals hold 90 % of the draws. A draw has each device somewhere within its class's
+uncertainty for the whole run, and its tasks vary as the class says; what the class
+gives as first_task is in the first task of each device.
+
 With --config another fleet is tried, such as one that fedpace fit has made.
 
 Without a folder the run that --config and --set describe is predicted, before it

@@ -67,8 +67,8 @@ fleet:
 	if _, stderr, exit = finish(t, fedpace(t, "report", s.path("run"), "--out", page)); exit != 0 {
 		t.Fatal(stderr)
 	}
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "rounds, measured and predicted") {
-		t.Errorf("%v: the report has no figure of the prediction", err)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "curves-") {
+		t.Errorf("%v: the report has no curves", err)
 	}
 	if _, stderr, exit = finish(t, fedpace(t, "verify", s.path("run"))); exit != 0 {
 		t.Error(stderr)

@@ -3,8 +3,10 @@ package cmd
 import (
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
+	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/measure"
 	"fedpace/experiment/run"
@@ -35,6 +37,12 @@ func statusOf(p run.Progress) cli.Status {
 	if v := p.Quality.Of(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
 		s.Add(2, "%s %.3f", measure.Title(p.Quality.Name), v)
 	}
+	if p.InRound >= time.Second && !p.Done {
+		if p.Clients > 0 {
+			s.Add(3, "%d of %d clients", p.Trained, p.Clients)
+		}
+		s.Add(4, "%s in this round", p.InRound.Round(time.Second))
+	}
 	if r := p.RoundsPerSecond(); r > 0 {
 		s.Add(5, "%.3g rounds/s", r)
 	}
@@ -42,6 +50,38 @@ func statusOf(p run.Progress) cli.Status {
 		s.Add(1, "%s left", left.Round(time.Second))
 	}
 	return s
+}
+
+// lastProgress is what a run said last, so that its time goes on while a round takes long.
+type lastProgress struct {
+	mu sync.Mutex
+	p  run.Progress
+	at time.Time // when it was said; zero: never
+}
+
+func (l *lastProgress) set(p run.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.p, l.at = p, time.Now()
+}
+
+// status is what there is to show where the run has said nothing for a second.
+func (l *lastProgress) status() (s cli.Status, shown bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	silent := time.Since(l.at)
+	if l.at.IsZero() || l.p.Done || silent < time.Second {
+		return s, false
+	}
+	return statusOf(l.p.After(silent)), true
+}
+
+// statusOfReading is how far a data set is read.
+func statusOfReading(r *federated.Reading) func() (cli.Status, bool) {
+	return func() (s cli.Status, shown bool) {
+		path, share := r.State()
+		return cli.ReadingStatus(path, share), path != ""
+	}
 }
 
 // statusOfStudy is how many runs are done, and how far those under way have come.

@@ -13,7 +13,11 @@ import (
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/report"
+	"fedpace/experiment/ui"
 )
+
+// formats are those of a report: the page, and its figures.
+var formats = append([]string{"html"}, report.Formats...)
 
 func reportCommand() *cobra.Command {
 	var out, format string
@@ -21,12 +25,12 @@ func reportCommand() *cobra.Command {
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
 		Long: `Show what one or several runs came to in one HTML file that needs nothing else:
-lowest training loss and highest validation accuracy against virtual time, K_r,
-how long rounds take, how tasks ended, what was wasted. A folder without a run
-is looked through for runs, as that of a comparison. Runs that differ in nothing
-but their seed are shown as one, with 95% confidence intervals.
+the page of fedpace ui, with the list, the curves and each run's own page. A
+folder without a run is looked through for runs, as that of a comparison.
 
-With --format png, svg or pdf the figures are drawn alone.`,
+With --format png, svg or pdf figures are drawn for print: lowest training loss
+and best validation against virtual time, K_r, how long rounds take. Runs that
+differ in nothing but their seed are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/k-rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
@@ -46,7 +50,16 @@ With --format png, svg or pdf the figures are drawn alone.`,
 			if err != nil {
 				return err
 			}
-			err = writeFile(c, path, func(w io.Writer) error { return report.Write(w, kind, runs) })
+			err = writeFile(c, path, func(w io.Writer) error {
+				if kind != "html" {
+					return report.Figures(w, kind, runs)
+				}
+				library, err := ui.Open(cli.Version(), args...)
+				if err != nil {
+					return err
+				}
+				return library.Export(w)
+			})
 			if err != nil || path == "-" {
 				return err
 			}
@@ -55,19 +68,19 @@ With --format png, svg or pdf the figures are drawn alone.`,
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
-	c.Flags().StringVar(&format, "format", "", strings.Join(report.Formats, ", ")+" (default that of the file's name, else html)")
-	cli.Complete(c, "format", cli.Words(report.Formats...))
+	c.Flags().StringVar(&format, "format", "", strings.Join(formats, ", ")+" (default that of the file's name, else html)")
+	cli.Complete(c, "format", cli.Words(formats...))
 	return c
 }
 
 // reportFile is the format and the file that the flags ask for.
 func reportFile(format, out string) (kind, path string, err error) {
-	list := strings.Join(report.Formats, ", ")
+	list := strings.Join(formats, ", ")
 	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(out), ".")))
 	if format == "" && (out == "" || out == "-") {
 		kind = "html"
 	}
-	switch known := slices.Contains(report.Formats, kind); {
+	switch known := slices.Contains(formats, kind); {
 	case !known && format != "":
 		return "", "", fmt.Errorf("--format %q: want %s", format, list)
 	case !known:

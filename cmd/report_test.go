@@ -18,11 +18,11 @@ func TestReports(t *testing.T) {
 		file, begins string
 		says         string
 	}{
-		{[]string{"report", dir}, "report.html", "<!DOCTYPE html>", "report.html: 1 of 1 runs finished\n"},
+		{[]string{"report", dir}, "report.html", "<!doctype html>", "report.html: 1 of 1 runs finished\n"},
 		{[]string{"report", filepath.Dir(dir), "-o", "a.svg"}, "a.svg", "<?xml", "a.svg: 1 of 1 runs finished\n"},
 		{[]string{"report", dir, "--format", "pdf"}, "report.pdf", "%PDF-", "report.pdf: 1 of 1 runs finished\n"},
 		{[]string{"report", dir, "--format", "png", "-o", "figure"}, "figure", "\x89PNG", "figure: 1 of 1 runs finished\n"},
-		{[]string{"report", dir, "-o", "-"}, "", "<!DOCTYPE html>", ""},
+		{[]string{"report", dir, "-o", "-"}, "", "<!doctype html>", ""},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != cli.ExitOK || stderr.String() != test.says {

@@ -64,10 +64,11 @@ and a speed, a round takes as long as its slowest client, and the number of
 local SGD steps decays by a schedule.`,
 		Example: `  fedpace run
   fedpace run --set task=femnist --set schedule.k=error --dry-run
+  fedpace ls
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(),
-		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), reportCommand(),
+	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), certificateCommand(),
+		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), lsCommand(), rmCommand(), reportCommand(), uiCommand(),
 		dataset.Command(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
 		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))

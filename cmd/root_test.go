@@ -11,9 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
+	"fedpace/actors/data/federated"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -45,7 +48,8 @@ func (r *recorder) program() program {
 			r.configs, r.options, r.schedules = append(r.configs, c), o.Run, schedules
 			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
 		},
-		plan: library.plan,
+		plan:  library.plan,
+		sweep: library.sweep,
 	}
 }
 
@@ -113,10 +117,16 @@ func TestMistakes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"unknown command", []string{"rnu"}, nil, 2, `fedpace: unknown command "rnu" for "fedpace" (see fedpace --help)`},
+		{"unknown command", []string{"rnu"}, nil, 2, `fedpace: unknown command "rnu" for "fedpace" (did you mean run?) (see fedpace --help)`},
+		{"a command like no other", []string{"quantise"}, nil, 2, `fedpace: unknown command "quantise" for "fedpace" (see fedpace --help)`},
+		{"a mistyped flag", []string{"compare", "--seed", "5"}, nil, 2, `fedpace: unknown flag: --seed (did you mean --seeds?) (see fedpace compare --help)`},
+		{"a key in the place of a flag", []string{"run", "--cohort", "5"}, nil, 2, `fedpace: unknown flag: --cohort (did you mean --set cohort=VALUE?) (see fedpace run --help)`},
+		{"a grid of no key", []string{"compare", "--grid", "chort=3,4"}, nil, 1, `fedpace: --grid chort: unknown key (did you mean "cohort"?)`},
+		{"a grid of a wrong value", []string{"compare", "--grid", "cohort=0,4"}, nil, 1, `fedpace: --grid cohort: 0 is out of range (a whole number from 1 to 1000000)`},
+		{"a grid that is no YAML", []string{"compare", "--grid", `cohort="4,5`}, nil, 1, `fedpace: --grid cohort: not YAML: could not find end character of double-quoted text`},
 		{"unknown flag", []string{"run", "--fast"}, nil, 2, `fedpace: unknown flag: --fast (see fedpace run --help)`},
 		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
-		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: unknown command "exp.yaml" for "fedpace run" (see fedpace run --help)`},
+		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: fedpace run takes no argument, found "exp.yaml" (did you mean --config exp.yaml?) (see fedpace run --help)`},
 		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
 		{"a misspelt schedule", []string{"compare", "--schedules", "k-round"}, nil, 2, `fedpace: --schedules: "k-round" is not a schedule (did you mean "k-rounds"?) (see fedpace compare --help)`},
 		{"a wrong key", []string{"run", "--set", "chort=3"}, nil, 1, `fedpace: --set chort: unknown key (did you mean "cohort"?)`},
@@ -128,7 +138,7 @@ func TestMistakes(t *testing.T) {
 		{"hosts for a paper that trains nothing", []string{"paper", "--timing", "--nats", "nats://server"}, nil, 2, `fedpace: --timing trains nothing that hosts could do: leave out --nats (see fedpace paper --help)`},
 		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want at least 1 (see fedpace paper --help)`},
 		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
-		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo, the same command goes on`},
+		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo-compare, the same command goes on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -163,7 +173,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 			t.Errorf("%s has no example", c.Name())
 		}
 		status, stdout, _ := call(t, &recorder{}, c.Name(), "--help")
-		if c.HasParent() && (status != 0 || !strings.Contains(stdout, c.Example)) {
+		if shown := strings.ReplaceAll(stdout, " \\\n     ", ""); c.HasParent() && (status != 0 || !strings.Contains(shown, c.Example)) {
 			t.Errorf("%s --help does not show it: %s", c.Name(), stdout)
 		}
 	}
@@ -174,6 +184,34 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	status, stdout, _ = call(t, &recorder{}, "version")
 	if status != 0 || !strings.HasPrefix(stdout, "fedpace ") {
 		t.Errorf("status %d: %s", status, stdout)
+	}
+	if status, flag, _ := call(t, &recorder{}, "--version"); status != 0 || flag != stdout {
+		t.Errorf("--version: status %d, %q, and the command says %q", status, flag, stdout)
+	}
+}
+
+// No line of help is wider than a page of 80 columns, but for examples that a shell could
+// not read otherwise.
+func TestHelpFitsAPage(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		args := append(strings.Fields(c.CommandPath())[1:], "--help")
+		status, stdout, stderr := call(t, &recorder{}, args...)
+		if status != 0 {
+			t.Fatalf("%v: %s", args, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !strings.Contains(c.Example, strings.TrimSpace(line)) {
+				t.Errorf("%v: a line of %d columns: %s", args, n, line)
+			}
+		}
+		for _, below := range c.Commands() {
+			check(below)
+		}
+	}
+	check(rootCommand(program{}))
+	if _, stdout, _ := call(t, &recorder{}, "help", "schedule.k"); !strings.Contains(stdout, "schedule.k.formula") {
+		t.Errorf("no help on a key: %s", stdout)
 	}
 }
 
@@ -247,10 +285,22 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 	}
 }
 
+// A run that was stopped shows the best of what it has measured.
+func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
+	var b bytes.Buffer
+	s := folder.Summary{Rounds: 12, Metrics: []folder.Metric{{Name: measure.Accuracy, Best: metrics.Measured(0.5)}}}
+	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  validation accuracy  best 0.5000\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is missing in\n%s", want, b.String())
+	}
+}
+
 func someProgress(number int) run.Progress {
 	return run.Progress{
 		Quality:  measure.Quality{Metric: measure.Metric{Name: measure.Accuracy}},
-		Schedule: "k-rounds", Rounds: 40, Elapsed: 2 * time.Second, Report: round.Report{
+		Schedule: "k-rounds", Rounds: 40, Elapsed: 2 * time.Second, Remaining: 6 * time.Second, Report: round.Report{
 			Round: number, End: 36.25e9, LocalSteps: 35, TrainingLoss: 2.3125, ValidationLoss: 2, Metrics: []float64{0.25},
 		},
 	}
@@ -267,6 +317,58 @@ func TestTheStatusOfARun(t *testing.T) {
 		if got := s.Line(); got != want || s.Of != p.Schedule || s.Done != p.Fraction() {
 			t.Errorf("got  %s (%s, %v)\nwant %s", got, s.Of, s.Done, want)
 		}
+	}
+}
+
+// A round that takes long shows how many of its clients are trained, and its time goes on
+// while the run says nothing.
+func TestTheStatusOfALongRound(t *testing.T) {
+	p := someProgress(10)
+	p.InRound, p.Trained, p.Clients = 12*time.Second, 45, 60
+	s := statusOf(p)
+	if want := "45 of 60 clients  12s in this round"; !strings.Contains(s.Line(), want) {
+		t.Errorf("%q, want %q in it", s.Line(), want)
+	}
+	var last lastProgress
+	if _, shown := last.status(); shown {
+		t.Error("a run that has said nothing is shown")
+	}
+	last.set(p)
+	if _, shown := last.status(); shown {
+		t.Error("a run that has just said something is shown again")
+	}
+	last.at = last.at.Add(-time.Hour)
+	s, shown := last.status()
+	if !shown || !strings.Contains(s.Line(), "1h0m12s in this round") || strings.Contains(s.Line(), "6s left") {
+		t.Errorf("an hour later: %v, %q", shown, s.Line())
+	}
+	p.Done = true
+	last.set(p)
+	last.at = last.at.Add(-time.Hour)
+	if _, shown := last.status(); shown {
+		t.Error("the time of a run goes on behind its end")
+	}
+}
+
+func TestTheStatusOfReading(t *testing.T) {
+	var r federated.Reading
+	status := statusOfReading(&r)
+	if _, shown := status(); shown {
+		t.Error("something is read")
+	}
+	r.Begin("data/femnist.parquet", 100)
+	if s, shown := status(); !shown || s.Line() != "reading femnist.parquet" || s.Done >= 0 {
+		t.Errorf("%q, %v", s.Line(), s.Done)
+	}
+	if _, err := r.From(strings.NewReader(strings.Repeat("x", 41))).Read(make([]byte, 50)); err != nil {
+		t.Fatal(err)
+	}
+	if s, shown := status(); !shown || s.Line() != "reading femnist.parquet, 41 %" || s.Done != 0.41 {
+		t.Errorf("%q, %v", s.Line(), s.Done)
+	}
+	r.End()
+	if _, shown := status(); shown {
+		t.Error("what has been read is shown")
 	}
 }
 

@@ -22,13 +22,17 @@ func runCommand(p program) *cobra.Command {
 		Long: `Run one experiment and leave its results in a folder. Without arguments it is
 the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.
 
+The folder is runs/NAME, and runs/NAME-2, runs/NAME-3 and so on for the next runs
+of that name; no run overwrites another. --out chooses another folder, and
+fedpace ls lists what is there.
+
 A run with real devices keeps what they said in devices.log; --replay plays it
 again without them, to the same bits.`,
 		Example: `  fedpace run
-  fedpace run --config exp.yaml --set schedule.k=error --out runs/error
+  fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run
   fedpace run --set task=shakespeare --set train=false --set stop.equal_runtime_rounds=10000`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, options, show, err := f.load(c, replay)
 			if err != nil {
@@ -43,12 +47,12 @@ again without them, to the same bits.`,
 				}
 				return cli.Print(c, f.json, estimate, estimate.Write)
 			}
-			return f.run(c, p, config, options, show)
+			return f.run(c, p, config, standardFolder(config, replay), options, show)
 		},
 	}
 	f.flags.add(c)
 	f.add(c, "; with --dry-run the configuration and what to expect")
-	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay or --out")
+	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay, DIR-replay-2, ... or --out")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }
@@ -94,8 +98,22 @@ func (f *runFlags) options(show *cli.Display) run.Options {
 	return o
 }
 
-// run runs an experiment and prints what it came to.
-func (f *runFlags) run(c *cobra.Command, p program, config config.Config, o run.Options, show *cli.Display) error {
+// standardFolder is where a run, or a replay, puts its results unless told.
+func standardFolder(c config.Config, replay string) string {
+	if replay != "" {
+		return run.ReplayFolder(replay)
+	}
+	return config.OutFolder(c.Name)
+}
+
+// run runs an experiment and prints what it came to. standard is the folder that it has
+// unless told.
+func (f *runFlags) run(c *cobra.Command, p program, config config.Config, standard string, o run.Options, show *cli.Display) error {
+	release, err := f.settle(c, &config, standard, show)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return f.play(c, "", o, show, func(o run.Options) (run.Resumed, error) {
 		summary, err := p.run(c.Context(), config, o)
 		return run.Resumed{Config: config, Summary: summary}, err

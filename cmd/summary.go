@@ -78,6 +78,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 			line(name, "%.4f (best %.4f)", *v, *best)
 		case v != nil:
 			line(name, "%.4f", *v)
+		case best != nil: // the run was stopped short of its last measure
+			line(name, "best %.4f", *best)
 		}
 	}
 	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
@@ -98,6 +100,12 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 		if e.Accuracy == nil {
 			line("clients' loss", "%s", fairness(e, &e.Loss, &e.WorstLoss, nil))
 		}
+	}
+	if v := s.Privacy; v != nil {
+		line("privacy", "epsilon %.4g at delta %g", v.Epsilon, v.Delta)
+	}
+	if v := s.LocalNoise; v != nil {
+		line("local noise", "epsilon %.4g at delta %g of each update, %.4g of a client in all rounds", v.Epsilon, v.Delta, v.RoundsEpsilon)
 	}
 	if t := s.Trainer; t != nil && t.Restarts > 0 {
 		line("trainer restarts", "%s", human.Thousands(t.Restarts))

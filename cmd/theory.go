@@ -58,7 +58,7 @@ Theorem 1's bound beside what is measured.`,
   fedpace theory --run runs/demo
   fedpace theory --lab --seeds 5 --out runs/lab
   fedpace theory --errata`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
 				return cli.Usage(c, err)

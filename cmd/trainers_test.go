@@ -327,7 +327,7 @@ func TestAComparisonWithATrainer(t *testing.T) {
 	}{
 		{false, nil, 0, "", "done before"},
 		{false, nil, 0, "1 of 1 runs were done before", ""},
-		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, or a file that it declares, is another (choose another with --out, or replace it with --force)", ""},
+		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, or a file that it declares, is another (choose another folder with --out, or replace the run with --force)", ""},
 		{true, []string{"--force"}, 0, "", "done before"},
 	} {
 		if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is what it was

@@ -28,7 +28,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	stdout, stderr, status := finish(t, fedpace(t, "verify", c.Out))
-	if status != 0 || stderr != "" || strings.Count(stdout, " ok ") != 7 {
+	if status != 0 || stderr != "" || strings.Count(stdout, " ok ") != 8 {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
 	rows := filepath.Join(c.Out, folder.RoundsFile)
@@ -41,7 +41,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr, status = finish(t, fedpace(t, "verify", c.Out))
-	want := "fedpace: " + c.Out + ": 1 of 7 files are damaged or missing (start the run again with run --config " +
+	want := "fedpace: " + c.Out + ": 1 of 8 files are damaged or missing (start the run again with run --config " +
 		filepath.Join(c.Out, folder.ConfigFile) + " --out " + c.Out + " --force)\n"
 	if status != 1 || stderr != want || !regexp.MustCompile(`(?m)^rounds.csv +damaged +[0-9]+ +it does not hold what was written`).MatchString(stdout) {
 		t.Errorf("status %d: %s%swant %s", status, stdout, stderr, want)

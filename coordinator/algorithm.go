@@ -11,9 +11,9 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// weigh returns the weights of the accepted updates in the exact sum, which of them
-// have one of their own, and keeps the factor that the server applies to it.
-func (l *learner) weigh(tasks []round.Task) (weights []float64, apart apart, err error) {
+// weigh returns the weights of the accepted updates in the exact sums, and which of them
+// have one of their own. It keeps the factor that the server applies to the round's sum.
+func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s singles, err error) {
 	steps, staleness, samples := make([]int, len(tasks)), make([]int, len(tasks)), make([]int, len(tasks))
 	weights = aggregate.Equal(len(tasks))
 	of := l.config.Learning.Samples
@@ -26,22 +26,24 @@ func (l *learner) weigh(tasks []round.Task) (weights []float64, apart apart, err
 		}
 	}
 	if of != nil {
-		if weights, err = aggregate.BySamples(samples); err != nil {
-			return nil, apart, err
+		l.devices.CapSamples(tasks, samples)
+		if weights, err = aggregate.BySamples(aggregate.Told(samples)); err != nil {
+			return nil, s, err
 		}
 	}
-	if apart = l.setApart(tasks, weights); apart.of != nil {
+	if s = l.singleStale(tasks, weights); s.place != nil {
 		l.scale = 1
-		return weights, apart, nil
+		return weights, s, nil
 	}
 	weights, l.scale = l.algorithm.Weigh(weights, steps, staleness)
-	return weights, apart, nil
+	return weights, l.singleAll(number, tasks, weights), nil
 }
 
-// rebase makes the sum one of differences to the newest model, for an algorithm that
-// mixes models. Tasks with the same base model count together, in their order.
-func (l *learner) rebase(number int, tasks []round.Task, weights []float64) error {
-	if _, ok := l.algorithm.Algorithm.(aggregate.Mixing); !ok {
+// rebase makes a sum of weighted updates one of differences to the newest model, for an
+// algorithm that mixes models. Tasks with the same base model count together, in their
+// order.
+func (l *learner) rebase(tasks []round.Task, weights []float64) error {
+	if _, ok := l.algorithm.Algorithm.(aggregate.Mixing); !ok || l.config.Learning.Combine.Single() {
 		return nil
 	}
 	of := map[uint64]float64{}
@@ -51,9 +53,18 @@ func (l *learner) rebase(number int, tasks []round.Task, weights []float64) erro
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(of)) {
-		if err := aggregate.Rebase(l.sum, of[version], l.models.list[version].params, l.params); err != nil {
-			return fmt.Errorf("%w: version %d of the model and the one before round %d: %w", ErrDiverged, version, number, err)
+		if err := l.rebaseOn(l.sum, version, of[version]); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// rebaseOn makes a sum of differences to an earlier model, whose weights come to this, one
+// of differences to the newest.
+func (l *learner) rebaseOn(sum []int64, version uint64, weight float64) error {
+	if err := aggregate.Rebase(sum, weight, l.models.list[version].params, l.params); err != nil {
+		return fmt.Errorf("%w: version %d of the model and the newest one: %w", ErrDiverged, version, err)
 	}
 	return nil
 }

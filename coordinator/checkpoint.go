@@ -22,6 +22,10 @@ type State struct {
 	Server   [][]float64              // the algorithm's vectors, see [aggregate.Server]
 	Variates *aggregate.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
 	Updates  []devices.Answer         // of real devices, that may yet count
+	Said     devices.Said             // of real devices
+	Guard    Guard                    // against them
+
+	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
 }
 
 // Version is one version of the model.
@@ -51,7 +55,7 @@ func (d *driver) save() error {
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.learner != nil {
 		d.learner.save(s)
-		s.Updates = d.devices.Kept()
+		s.Updates, s.Said = d.devices.Kept(), d.devices.Said()
 	}
 	return d.config.Checkpoint.Save(s)
 }

@@ -22,6 +22,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
@@ -80,6 +81,7 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 		c.Learning = coordinator.Learning{
 			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: s.lab.problem.Set.HeldOut(), OwnSamples: s.lab.problem.Set.Samples, Algorithm: aggregate.New(problem.Algorithm, problem.Compression, len(params), rounds.Clients),
+			Combine: defaults.Combining(),
 		}
 	}
 	c.Observer.Clients = func(number int, scores []measure.ClientScore) error {
@@ -114,17 +116,18 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
 	rule := rapid.SampledFrom(closings).Draw(t, "closing")
 	train, buffered := rapid.Bool().Draw(t, "train"), closing.Overlaps(rule)
-	choices := append(every(round.Selections, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
-	choices = slices.DeleteFunc(choices, func(choose round.Selection) bool {
+	choices := append(every(choice.Selections, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose choice.Selection) bool {
 		c = ruleConfig(s.lab, s.fleet, rule, choose)
 		c.Train = train
 		return c.Validate() != nil
 	})
 	c = ruleConfig(s.lab, s.fleet, rule, rapid.SampledFrom(choices).Draw(t, "select"))
 	c.Train, c.Stop.Rounds = train, 8
-	algorithms := []string{"fedavg", "fedavgm", "fedyogi", "fedbuff compress={method:sign,step:0.01}", "fedasync compress={method:qsgd,levels:3}"}
+	algorithms := []string{"fedavg", "fedavgm", "fedyogi", "fedbuff compress={method:sign,step:0.01}", "fedasync compress={method:qsgd,levels:3}",
+		"fedavg aggregate.combine=trimmed_mean aggregate.clip=median", "fedasync aggregate.combine=geometric_median aggregate.clip={bound:quantile,initial:0.5}"}
 	if train {
-		c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate every")
+		c.Evaluate.Every = rapid.IntRange(0, 3).Draw(t, "evaluate every")
 		c.EvaluateClients.Every = rapid.IntRange(0, 3).Draw(t, "evaluate clients every")
 		c.K = rapid.SampledFrom([]schedule.K{
 			schedule.RoundsK{K0: 6}, schedule.ErrorK{K0: 6}, schedule.StepK{K0: 6},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"fedpace/coordinator"
@@ -88,18 +89,18 @@ func TestCompressionsThatDoNotFit(t *testing.T) {
 		closing     closing.Rule
 		want        string
 	}{
-		{aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}, "updates of scaffold are not compressed: they are two vectors"},
-		{aggregate.Scaffold{Rate: 1}, aggregate.TopK{Share: 0.1, Feedback: true}, closing.All{}, "updates of scaffold are not compressed: they are two vectors"},
+		{aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}, "those of scaffold are two"},
+		{aggregate.Scaffold{Rate: 1}, aggregate.TopK{Share: 0.1, Feedback: true}, closing.All{}, "those of scaffold are two"},
 		{aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}, "top_k needs rounds that do not overlap"},
-		{aggregate.FedNova{Rate: 1}, aggregate.Sign{Step: 0.1}, closing.All{}, "sign decides how far parameters move, which fednova changes"},
-		{aggregate.FedAsync{Mixing: 0.6}, aggregate.Sign{Step: 0.1}, closing.Buffered{N: 3}, "sign decides how far parameters move, which fedasync changes"},
+		{aggregate.FedNova{Rate: 1}, aggregate.Sign{Step: 0.1}, closing.All{}, "decides how far parameters move, which fednova changes"},
+		{aggregate.FedAsync{Mixing: 0.6}, aggregate.Sign{Step: 0.1}, closing.Buffered{N: 3}, "decides how far parameters move, which fedasync changes"},
 	} {
 		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, fleet, x.closing, nil)}
 		c.Learning = coordinator.Learning{
 			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: 1, HeldOut: l.problem.Set.HeldOut(),
 			Algorithm: aggregate.New(x.algorithm, x.compression, l.problem.Model.Params(), c.Round.Clients),
 		}
-		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || err.Error() != "coordinator: "+x.want {
+		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || !strings.HasPrefix(err.Error(), "coordinator: ") || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v, want %s", err, x.want)
 		}
 	}

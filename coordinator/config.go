@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,11 +10,12 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/bus"
-	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/measure"
+	"fedpace/coordinator/privacy"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 	"fedpace/simclock"
@@ -59,9 +61,15 @@ type Learning struct {
 	// Batch gives a client's samples of a minibatch, 0 for the spec's; nil: all have
 	// the spec's.
 	Batch func(client int) int
+	// Attackers are the clients that attack; nil: none does.
+	Attackers *Attackers
 	// Algorithm is how updates become a model; nil: FedAvg. It is made for the
 	// model and the population, and its state moves on with the run.
 	Algorithm *aggregate.Instance
+	// Combine is what is done with single updates before.
+	Combine combine.Setup
+	// Privacy adds noise to the sums of updates that Combine has clipped; nil: there is none.
+	Privacy *privacy.Mechanism
 }
 
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
@@ -70,6 +78,7 @@ type Observer struct {
 	Plan    func(p *bus.ClientPlan)                             // received, whether or not it counts
 	Task    func(r *round.TaskReport)                           // a task has its outcome; r is reused
 	Losses  func(tasks []round.Task, losses []float64)          // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
+	Trained func(done, of int)                                  // so many of a round's simulated clients have been trained: 0, and more as their sums come
 	Report  func(report *round.Report) error                    // a round is complete; an error ends the run
 	Clients func(round int, scores []measure.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
 	Best    func(quality float64, params []float32)             // best validation so far by Round.Quality; params may be kept, not changed
@@ -94,9 +103,12 @@ func (s *Stats) PacingLag() time.Duration { return s.pacer.Lag() }
 // last plan was back.
 func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
 
-// Devices is how the real devices do, and how long the clock has stood for them
-// in wall time; false where there are none.
-func (s *Stats) Devices() (gateway.Stats, time.Duration, bool) { return s.devices.Stats() }
+// Devices is how the real devices do; false where there are none.
+func (s *Stats) Devices() (devices.Stats, bool) { return s.devices.Stats() }
+
+// Versions are those of the real devices' programs, in the order of their names; empty of
+// one that has not joined or does not say.
+func (s *Stats) Versions() []string { return s.devices.Versions() }
 
 func (c *Config) validate() error {
 	if err := c.Devices.Validate(c.Round.Devices.Count); err != nil {
@@ -115,7 +127,7 @@ func (c *Config) validate() error {
 		return fmt.Errorf("coordinator: %d jobs a round, want at least 1", l.Jobs)
 	case l.Measured < 0:
 		return fmt.Errorf("coordinator: %d samples an evaluation", l.Measured)
-	case l.OwnSamples == nil && (c.Round.EvaluateClients.Every > 0 || len(c.Round.EvaluateClients.Rounds) > 0):
+	case l.OwnSamples == nil && c.Round.EvaluateClients.Any():
 		return errors.New("coordinator: an evaluation by client needs the clients' numbers of samples")
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
@@ -126,20 +138,21 @@ func (c *Config) validate() error {
 		return nil
 	}
 	name, compression := aggregate.Keeper(l.Algorithm.Algorithm, l.Algorithm.Compression), l.Algorithm.Compression
-	algorithm := aggregate.Algorithms.NameOf(l.Algorithm.Algorithm)
 	needs := registry.NeedsOf(l.Algorithm.Algorithm)
 	if compression != nil {
 		needs.Rounds = needs.Rounds || registry.NeedsOf(compression).Rounds
 	}
+	needs.EqualWeight = needs.EqualWeight || registry.NeedsOf(l.Combine.Rule).EqualWeight
+	if err := cmp.Or(aggregate.CheckCompression(l.Algorithm.Algorithm, compression), l.Combine.Check(l.Algorithm.Algorithm, compression)); err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
 	switch {
-	case compression != nil && needs.ClientState:
-		return fmt.Errorf("coordinator: updates of %s are not compressed: they are two vectors", algorithm)
-	case !aggregate.KeepsVotes(l.Algorithm.Algorithm, compression):
-		return fmt.Errorf("coordinator: %s decides how far parameters move, which %s changes", aggregate.Compressions.NameOf(compression), algorithm)
 	case compression != nil && c.Devices != nil:
 		return errors.New("coordinator: devices send whole models, which are not compressed")
+	case l.Privacy != nil && (!l.Combine.Private || l.Samples != nil || closing.Overlaps(c.Round.Closing) || closing.UsesLate(c.Round.Late)):
+		return errors.New("coordinator: noise is for clipped updates of equal weight, at most one of each client in a round")
 	case needs.EqualWeight && l.Samples != nil:
-		return fmt.Errorf("coordinator: %s weighs updates equally", algorithm)
+		return errors.New("coordinator: the algorithm, or the rule that combines updates, weighs them equally")
 	case needs.Rounds && closing.Overlaps(c.Round.Closing):
 		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", name)
 	case l.Algorithm.Variates != nil && closing.UsesLate(c.Round.Late):

@@ -17,6 +17,7 @@
 //	planner.go     simulated clients: tasks out, plans in
 //	learner.go     updates to the next model; losses of candidates; evaluation
 //	algorithm.go   what the algorithm adds to that; models.go: versions on the bus
+//	single.go      updates that have a sum of their own: clipped, combined by a rule
 //	jobs.go        jobs out, results in
 //	checkpoint.go  the state between two steps
 //

@@ -9,6 +9,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
@@ -177,7 +178,7 @@ func TestLateUpdatesTimeAsTheyTrain(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, rule := range []closing.Rule{closing.Deadline{Seconds: 0.5}, closing.First{N: 3}, closing.Quorum{N: 5, M: 2, Seconds: 0.4}} {
-		for _, choose := range []round.Selection{nil, selection.LeastAvailable{Seconds: 2, Error: 0.1}} {
+		for _, choose := range []choice.Selection{nil, selection.LeastAvailable{Seconds: 2, Error: 0.1}} {
 			c := ruleConfig(l, fleet, rule, choose)
 			c.Late = closing.Use{Limit: 2}
 			_, fingerprint, stop := reference(t, l, fleet, c)
@@ -202,6 +203,8 @@ type oneDevice struct {
 
 func (*oneDevice) AddAnswer(*devices.Answer) error    { return nil }
 func (*oneDevice) AddPresence(devices.Presence) error { return nil }
+func (*oneDevice) AddBan(devices.Ban) error           { return nil }
+func (*oneDevice) Bans() []devices.Ban                { return nil }
 
 func (d *oneDevice) Presence() (devices.Presence, bool, error) {
 	first := !d.joined

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
@@ -29,6 +30,10 @@ type learner struct {
 	job    uint64  // number of the last job
 	best   float64 // its quality
 
+	guard
+	clip  combine.Clipper // of all updates
+	bound combine.Clipper // of those of devices
+
 	// What train leaves to advance.
 	sum      []int64
 	scale    float64
@@ -43,8 +48,9 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []
 		algorithm = aggregate.NewPartly(aggregate.Default, nil, c.Learning.Model.Params(), learn.Trainable(c.Learning.Model), c.Round.Clients)
 	}
 	l := &learner{
-		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
-		sum: make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
+		config: c, bus: channel, algorithm: algorithm, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
+		sum:  make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
+		clip: combine.Clipper{Of: c.Learning.Combine.Clip}, bound: combine.Clipper{Of: c.Learning.Combine.Devices},
 	}
 	list := []Version{{0, c.Learning.Initial}}
 	if c.Resume != nil {
@@ -76,7 +82,8 @@ func (l *learner) restore(s *State, kept []uint64) error {
 	if s.Measured {
 		l.best = s.Best
 	}
-	if err := l.algorithm.Server.Restore(s.Server); err != nil {
+	l.Guard = s.Guard
+	if err := errors.Join(l.algorithm.Server.Restore(s.Server), l.clip.Restore(s.Norms), l.bound.Restore(s.DeviceNorms)); err != nil {
 		return err
 	}
 	v := l.algorithm.Variates
@@ -99,17 +106,19 @@ func (l *learner) save(s *State) {
 	if s.Measured = l.best == l.best; s.Measured {
 		s.Best = l.best
 	}
+	s.Guard = l.Guard
 	s.Server = l.algorithm.Server.State()
+	s.Norms, s.DeviceNorms = l.clip.Memory(), l.bound.Memory()
 	if v := l.algorithm.Variates; v != nil {
 		state := v.State()
 		s.Variates = &state
 	}
 }
 
-// train adds up the updates of the tasks, and returns the clients' first-step losses
+// addUp adds up the updates of the tasks, and returns the clients' first-step losses
 // and their mean, added in task order (the inner mean of Eq. 15).
-func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
-	weights, apart, err := l.weigh(tasks)
+func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
+	weights, singles, err := l.weigh(number, tasks)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -121,10 +130,15 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	losses = make([]float64, len(tasks))
 	simulated := l.devices.Split(tasks)
 	clear(l.sum)
-	jobs := l.clientJobs(number, tasks, apart.spans(tasks[:simulated], l.parts()), func(i int, s *bus.Result, j int) {
+	jobs := l.clientJobs(number, tasks, singles.spans(tasks[:simulated], l.parts()), func(i int, s *bus.Result, j int) {
 		losses[i] = s.Clients[j].FirstStepLoss
 		variates.take(i, s, j)
 	})
+	trained, done := l.config.Observer.Trained, 0
+	if trained == nil || simulated == 0 {
+		trained = func(int, int) {}
+	}
+	trained(0, simulated)
 	for i := range jobs {
 		job, take := jobs[i].job, jobs[i].take
 		job.Method = variates.method()
@@ -137,18 +151,36 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 			if err := take(s); err != nil {
 				return err
 			}
-			return apart.merge(l.sum, jobs[i].span, s.Values)
+			done += len(job.Clients)
+			trained(done, simulated)
+			return singles.merge(l.sum, jobs[i].span, s.Values)
 		}
 	}
+	l.config.Learning.Attackers.collude(jobs, tasks)
 	if err := l.do(ctx, jobs); err != nil {
 		return 0, nil, err
 	}
-	if err := l.addDevices(&apart, tasks, weights, losses, simulated); err != nil {
+	if err := l.addDevices(&singles, tasks, weights, losses, simulated); err != nil {
 		return 0, nil, err
 	}
-	apart.join(l.algorithm, l.sum)
+	if err := singles.finish(l.sum); err != nil {
+		return 0, nil, err
+	}
 	l.algorithm.Decide(l.sum)
-	return total(losses) / float64(len(losses)), losses, l.rebase(number, tasks, weights)
+	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(tasks, weights)
+}
+
+// meanTold is the mean of the clients' losses, in their order, without those of devices
+// that do not tell theirs (NaN); NaN where none is told.
+func meanTold(simulated, devices []float64) float64 {
+	sum, told := total(simulated), len(simulated)
+	for _, loss := range devices {
+		if loss == loss {
+			sum += loss
+			told++
+		}
+	}
+	return sum / float64(told)
 }
 
 // clientJobs makes a job of each span of the tasks, with one local step of the
@@ -164,6 +196,7 @@ func (l *learner) clientJobs(number int, tasks []round.Task, spans []span, take 
 			if of := l.config.Learning.Batch; of != nil {
 				w.Batch = uint32(of(t.Client))
 			}
+			w.Attacker = l.config.Learning.Attackers.number(t.Client)
 			job.Clients = append(job.Clients, w)
 		}
 		jobs[i] = assignment{span: part, job: job, take: func(s *bus.Result) error {
@@ -194,10 +227,8 @@ func total(list []float64) (sum float64) {
 func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) error {
 	next := slices.Clone(l.params)
 	l.algorithm.Server.Apply(next, l.sum[:len(next)], l.scale)
-	for i, x := range next {
-		if math.IsInf(float64(x), 0) || x != x {
-			return fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, x)
-		}
+	if i := notFinite(next); i >= 0 {
+		return fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, next[i])
 	}
 	l.model = model{bus.DigestOf(next), next}
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
@@ -207,10 +238,17 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 		return err
 	}
 	l.devices.Used(tasks)
+	l.clip.Advance()
+	l.bound.Advance()
 	if f := l.config.Observer.Model; f != nil {
 		f(number, l.params)
 	}
 	return nil
+}
+
+// notFinite is the first parameter that is not finite; -1: all are.
+func notFinite(params []float32) int {
+	return slices.IndexFunc(params, func(x float32) bool { return x-x != 0 })
 }
 
 // newest is the number of the newest version.
@@ -228,7 +266,7 @@ func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([
 // evaluate returns the mean loss and the metrics over the held-out samples.
 func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
 	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
-	found, err := l.measure(ctx, bus.Evaluate, number, all)
+	found, err := l.measure(ctx, bus.Evaluate, number, l.digest, l.parts(), all)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -270,7 +308,7 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.Cl
 	for client := range all {
 		all[client] = &bus.Shard{Index: uint32(client), Count: uint64(l.config.Learning.OwnSamples(client))}
 	}
-	found, err := l.measure(ctx, bus.EvaluateClients, number, all)
+	found, err := l.measure(ctx, bus.EvaluateClients, number, l.digest, l.parts(), all)
 	if err != nil {
 		return nil, err
 	}
@@ -308,14 +346,15 @@ func value(m measure.Metric, s learn.Score) (float64, error) {
 // about 18 bytes a shard and 20 a score, is a small message.
 func maxShards(metrics int) int { return min(8192, bus.ChunkBytes/(18+20*metrics)) }
 
-// measure has shards measured by whoever comes, and returns their scores in their order.
-func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, all []*bus.Shard) ([]*bus.ShardScore, error) {
+// measure has shards of a model measured by whoever comes, in so many jobs at least, and returns
+// their scores in their order.
+func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, of bus.Digest, jobsAtLeast int, all []*bus.Shard) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(all))
 	var jobs []assignment
 	most := maxShards(len(l.config.Round.Metrics))
-	for _, part := range split(len(all), max(l.parts(), (len(all)+most-1)/most)) {
+	for _, part := range split(len(all), max(jobsAtLeast, (len(all)+most-1)/most)) {
 		job := l.newJob(kind, number)
-		job.Shards = all[part.from:part.to]
+		job.ModelDigest, job.Shards = of.Bytes(), all[part.from:part.to]
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
 			if len(s.Shards) != len(job.Shards) {
 				return fmt.Errorf("coordinator: job %d has %d shards, its result %d", job.Job, len(job.Shards), len(s.Shards))

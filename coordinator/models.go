@@ -11,8 +11,9 @@ import (
 // those that the machine says tasks may start from. Versions may be equal, when
 // every update was zero.
 type models struct {
-	bus  bus.Coordinator
-	list map[uint64]model
+	bus     bus.Coordinator
+	list    map[uint64]model
+	offered bus.Digest // of a model on the bus that is no version yet; zero: none
 }
 
 type model struct {
@@ -22,13 +23,34 @@ type model struct {
 
 // add puts a version on the bus.
 func (m *models) add(ctx context.Context, version uint64, x model) error {
-	if !m.has(x.digest) {
-		if err := m.bus.PutModel(ctx, x.digest, x.params); err != nil {
-			return err
-		}
+	if err := m.offer(ctx, x); err != nil {
+		return err
 	}
-	m.list[version] = x
+	m.list[version], m.offered = x, bus.Digest{}
 	return nil
+}
+
+// offer puts a model on the bus that may become a version, in place of the last that was
+// offered.
+func (m *models) offer(ctx context.Context, x model) error {
+	if x.digest == m.offered {
+		return nil
+	}
+	if err := m.withdraw(ctx); err != nil || m.has(x.digest) {
+		return err
+	}
+	m.offered = x.digest
+	return m.bus.PutModel(ctx, x.digest, x.params)
+}
+
+// withdraw deletes the model that was offered last, if it has become no version.
+func (m *models) withdraw(ctx context.Context) error {
+	if m.offered.IsZero() {
+		return nil
+	}
+	last := m.offered
+	m.offered = bus.Digest{}
+	return m.bus.DeleteModel(ctx, last)
 }
 
 // has reports whether a version is this model.

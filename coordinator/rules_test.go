@@ -17,6 +17,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
@@ -43,13 +44,13 @@ func ruleFleet(t testing.TB) *device.Fleet {
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *device.Fleet, closing closing.Rule, choose round.Selection) round.Config {
+func ruleConfig(l *lab, fleet *device.Fleet, closing closing.Rule, choose choice.Selection) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
 		K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
-		Train: true, EvaluateEvery: 5, Stop: round.Limits{Rounds: 12},
+		Train: true, Evaluate: measure.Timetable{Every: 5}, Stop: round.Limits{Rounds: 12},
 		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
 			next := int64(device.Never)
@@ -263,7 +264,7 @@ func TestRulesThroughTheBus(t *testing.T) {
 	type rules struct {
 		name    string
 		closing closing.Rule
-		choose  round.Selection
+		choose  choice.Selection
 	}
 	cases := []rules{
 		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, selection.BySize{}},
@@ -273,8 +274,8 @@ func TestRulesThroughTheBus(t *testing.T) {
 	for _, rule := range every(closing.Rules, 4) {
 		cases = append(cases, rules{closing.Rules.NameOf(rule), rule, nil})
 	}
-	for _, choose := range every(round.Selections, 11) {
-		cases = append(cases, rules{round.Selections.NameOf(choose) + " by a deadline", closing.Deadline{Seconds: 0.5}, choose})
+	for _, choose := range every(choice.Selections, 11) {
+		cases = append(cases, rules{choice.Selections.NameOf(choose) + " by a deadline", closing.Deadline{Seconds: 0.5}, choose})
 	}
 	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
 	"fedpace/simclock"
 )
 
@@ -19,6 +20,7 @@ type Result struct {
 	Fingerprint uint64    // of the clock's history
 	Params      []float32 // the final model; nil when the run did not train
 	Completed   bool      // false: interrupted
+	Devices     devices.Said
 }
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
@@ -49,7 +51,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
 	err = errors.Join(d.play(driving), d.close())
-	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
+	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Said()}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}
@@ -93,13 +95,13 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
 		return err
 	}
-	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec}
+	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
 	if d.devices, err = devices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}
 	d.learner.devices = d.devices
 	if s != nil {
-		return d.devices.Resume(&s.Machine, s.Updates)
+		return d.devices.Resume(&s.Machine, s.Updates, s.Said)
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func (d *driver) play(ctx context.Context) error {
 		if err := d.act(ctx, effects); err != nil || effects.Stopped != nil {
 			return d.why(err)
 		}
-		if due := d.config.Checkpoint.Due; due != nil && due() {
+		if due := d.config.Checkpoint.Due; d.devices.Urgent() || due != nil && due() {
 			if err := d.save(); err != nil {
 				return err
 			}

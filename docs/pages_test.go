@@ -110,6 +110,16 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// The index leads to every page.
+func TestTheIndexIsWhole(t *testing.T) {
+	all := pages(t)
+	for path := range all {
+		if !strings.Contains(path, "/") && path != "README.md" && !strings.Contains(all["README.md"], "]("+path) {
+			t.Errorf("README.md does not lead to %s", path)
+		}
+	}
+}
+
 // Each block of Go on the page about plug-ins is a file below examples/plugins,
 // named by the line above the block, and every such file is on the page.
 func TestPluginsOnThePageAreCompiled(t *testing.T) {
@@ -214,5 +224,35 @@ func TestThePhasesOfTheMachine(t *testing.T) {
 		if !regexp.MustCompile(`(?mi)^     .*\b` + phase.String() + `\b`).Match(page) {
 			t.Errorf("phase %v is not in the diagram", phase)
 		}
+	}
+}
+
+// Each test that a page names, behind its package, is there.
+func TestNamedTestsAreThere(t *testing.T) {
+	named := regexp.MustCompile("`([a-z/]+)` (Test\\w+(?:, Test\\w+)*)")
+	n := 0
+	for path, page := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(page, -1) {
+			files, err := filepath.Glob(filepath.Join("..", m[1], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all strings.Builder
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all.Write(text)
+			}
+			for _, test := range strings.Split(m[2], ", ") {
+				if n++; !strings.Contains(all.String(), "\nfunc "+test+"(t *testing.T)") {
+					t.Errorf("%s names %s of %s, which is not there", path, test, m[1])
+				}
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("%d tests are named", n)
 	}
 }

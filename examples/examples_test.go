@@ -32,6 +32,9 @@ func TestExamplesPlay(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
+			if script, err := os.ReadFile("compare.sh"); err != nil || os.WriteFile(filepath.Join(dir, "..", "compare.sh"), script, 0o666) != nil {
+				t.Fatal(err)
+			}
 			figure := filepath.Join(dir, from+".svg")
 			if err := os.Remove(figure); err != nil {
 				t.Fatal(err)

@@ -42,3 +42,20 @@ func TestReadmesHaveTheNumbersOfTheirTables(t *testing.T) {
 		}
 	}
 }
+
+// The index names every example, and nothing that is not there.
+func TestTheIndexIsWhole(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		if f.IsDir() && !strings.Contains(string(text), "["+f.Name()+"](") {
+			t.Errorf("README.md does not name %s", f.Name())
+		}
+	}
+}

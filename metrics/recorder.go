@@ -130,8 +130,9 @@ func (r *Recorder) Notice(line string) {
 	}
 }
 
-// Usage is what the clients of a run that has ended used.
-func (r *Recorder) Usage() Usage { return r.meter.final() }
+// Usage is what the clients of a run that has ended used, in its closed rounds if it is not
+// completed.
+func (r *Recorder) Usage(completed bool) Usage { return r.meter.final(completed) }
 
 // Flush hands all that outputs buffer to their files.
 func (r *Recorder) Flush() error {

@@ -148,7 +148,7 @@ func TestARecorderIsRestored(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(recorders[0].Usage(), recorders[1].Usage()); diff != "" {
+		if diff := cmp.Diff(recorders[0].Usage(true), recorders[1].Usage(true)); diff != "" {
 			t.Fatal(diff)
 		}
 		if a, b := files[0]["counts.txt"].String(), files[1]["counts.txt"].String(); a != b {
@@ -174,7 +174,10 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Task(&round.TaskReport{Client: 3, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
-	got := r.Usage()
+	if stopped := r.Usage(false); stopped.Time.Wasted != 1_015_500_000+352_500_000 || stopped.Steps.Wasted != 40 {
+		t.Errorf("a run that is stopped wastes what its open round has done: %+v", stopped)
+	}
+	got := r.Usage(true)
 	want := metrics.Usage{
 		Time:  metrics.Split[int64]{Useful: int64(2*total - 1e9), Wasted: 1_015_500_000 + 352_500_000 + int64(total)},
 		Steps: metrics.Split[int64]{Useful: 160, Wasted: 40 + 80},

@@ -43,14 +43,18 @@ type Run struct {
 	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
 	// second, where rounds are all alike; 0: not known.
 	FixedSteps float64
+	// Epsilon is what so many rounds cost in differential privacy, with Delta; nil: the run
+	// has none. It is safe for concurrent use.
+	Epsilon func(rounds int) float64
+	Delta   float64
 	// Slowest and Sample say how many tasks of each round outputs see, beside those of real devices.
 	Slowest, Sample int
 
 	Power Power
 	// DeviceClass is the number of a real device's class; less than 0: none is known.
 	DeviceClass func(client int) int
-	// MeanPlan is what a simulated client of mean speed takes for a task of so many
-	// local steps (Eq. 3), among those of a class, or where that is less than 0 of all; an
+	// MeanPlan is what a simulated client of mean speed takes for a real device's task of so
+	// many local steps (Eq. 3), among those of a class, or where that is less than 0 of all; an
 	// error where virtual time cannot hold it.
 	MeanPlan func(class, steps int) (round.Plan, error)
 	// WriteModel writes parameters as safetensors. which says in words which model
@@ -59,6 +63,12 @@ type Run struct {
 	// Stats tells how the run keeps up with wall time. It is safe for concurrent
 	// use, does not wait, and answers after the run's end; false before its start.
 	Stats func() (Stats, bool)
+	// Left is the wall time to expect from now on, in seconds, false where it cannot be said
+	// yet. It may be nil and is safe for concurrent use.
+	Left func() (seconds float64, known bool)
+	// Versions are those that real devices told of their programs, bounded. It may be nil,
+	// is safe for concurrent use and answers after the run's end, too.
+	Versions func() []DeviceVersion
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
 	Waiting func() (what string, since time.Time)
@@ -102,12 +112,21 @@ type Stats struct {
 	// CheckpointFailures counts the checkpoints that could not be written.
 	CheckpointFailures int64
 	Devices            DeviceStats
+	Server             *ServerStats // nil: the run has no server of its own that listens
+}
+
+// ServerStats is what the run's own server does with connections over TCP.
+type ServerStats struct {
+	Admitted, Waiting int              // open: with credentials, and before they are accepted
+	Pending           int64            // bytes that wait for devices
+	Closed            map[string]int64 // connections that were not carried on, by reason
 }
 
 // DeviceStats is how a run's real devices do.
 type DeviceStats struct {
 	Present    int           // joined, and heard from in time
 	Silent     int           // joined, and not heard from for too long
+	Banned     int           // have no place in the run any more
 	Heartbeats int64         // received
 	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
 	Held       time.Duration // wall time that the clock has stood for devices

@@ -122,13 +122,32 @@ func (m *meter) task(e *round.TaskReport) {
 	m.open.Time.take(int64(e.End-e.Start), useful)
 	m.open.Steps.take(parts.Steps(e), useful)
 	m.open.Bytes.take(bytes, useful)
-	if p.Watts != nil && !m.run.Real(e.Client) { // nobody knows what a real device draws
-		w := p.Watts[m.run.Class(e.Client)]
+	if w, ok := m.watts(e.Client); ok {
 		m.open.Joules.take(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()), useful)
 	}
 	if useful && !e.Probe && !p.Overlap {
 		m.times = append(m.times, e.End-e.Start)
 	}
+}
+
+// watts is the power of a client's class; false: none is known, as of a real device
+// without a class.
+func (m *meter) watts(client int) (w Watts, ok bool) {
+	if m.run.Power.Watts == nil {
+		return w, false
+	}
+	of := m.run.Class
+	if m.run.Real(client) {
+		of = m.run.DeviceClass
+	}
+	if of == nil {
+		return w, false
+	}
+	class := of(client)
+	if class < 0 {
+		return w, false
+	}
+	return m.run.Power.Watts[class], true
 }
 
 // done is the part of a phase that was gone through, from 0 to 1. A phase without
@@ -157,8 +176,12 @@ func (m *meter) round(r *round.Report) {
 	m.times = m.times[:0]
 }
 
-// final is the usage of a run that has ended: what is open was for nothing.
-func (m *meter) final() Usage {
+// final is the usage of a run that has ended: what is open was for nothing, unless the run
+// was stopped short of its end. Then it is resumed with it.
+func (m *meter) final(completed bool) Usage {
+	if !completed {
+		return m.total
+	}
 	open := m.open
 	open.Time.waste()
 	open.Steps.waste()

@@ -1,9 +1,32 @@
 package python
 
-import _ "embed" // of fedpace.py
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+)
 
-// Name is the name of the file that Source is the content of.
-const Name = "fedpace.py"
+//go:embed fedpace/*.py
+var source embed.FS
 
-//go:embed fedpace.py
-var Source []byte
+// Module is a file of the package.
+type Module struct {
+	Path   string // below a folder of PYTHONPATH, with slashes
+	Source []byte
+}
+
+// Modules lists the package's files by path.
+func Modules() (list []Module) {
+	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := source.ReadFile(path)
+		list = append(list, Module{path, text})
+		return err
+	})
+	if err != nil {
+		panic(fmt.Sprintf("python: an embedded file: %v", err))
+	}
+	return list
+}

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The Python tests talk to trainers as fedpace does. They need numpy, and most of them
-// PyTorch (Debian: python3-torch).
+// The Python tests talk to trainers as fedpace does, and read runs. They need numpy, and most
+// of them PyTorch (Debian: python3-torch).
 func TestPython(t *testing.T) {
 	t.Parallel()
-	for _, pattern := range []string{"*.py", "testdata/*.py"} { // read here, so that go test runs again when one changes
+	for _, pattern := range []string{"*.py", "fedpace/*.py", "testdata/*.py"} { // read here, so that go test runs again when one changes
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -23,8 +23,8 @@ func TestPython(t *testing.T) {
 			}
 		}
 	}
-	for name, needs := range map[string]string{"test_numpy.py": "numpy", "test_torch.py": "torch"} {
-		t.Run(needs, func(t *testing.T) {
+	for name, needs := range map[string]string{"test_numpy.py": "numpy", "test_results.py": "numpy", "test_torch.py": "torch"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			python := interpreter(t, needs)
 			if out, err := exec.CommandContext(t.Context(), python, "-B", name).CombinedOutput(); err != nil {
@@ -46,9 +46,18 @@ func interpreter(t *testing.T, library string) string {
 	return ""
 }
 
-// What the binary writes is the file that the tests test.
-func TestSource(t *testing.T) {
-	if !bytes.Contains(Source, []byte("\ndef serve(")) {
-		t.Errorf("%s of %d bytes has no serve", Name, len(Source))
+// What the binary writes is what the tests test.
+func TestModules(t *testing.T) {
+	files, err := filepath.Glob("fedpace/*.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Modules() {
+		if want, err := os.ReadFile(m.Path); err != nil || !bytes.Equal(m.Source, want) {
+			t.Errorf("%s: %d bytes, want %d (%v)", m.Path, len(m.Source), len(want), err)
+		}
+	}
+	if len(files) < 3 || len(Modules()) != len(files) {
+		t.Errorf("%d modules of %d files", len(Modules()), len(files))
 	}
 }

@@ -1,4 +1,4 @@
-"""Tests of fedpace.py without PyTorch: the conversation, samples, and steps in numpy."""
+"""Tests of trainers without PyTorch: the conversation, samples, and steps in numpy."""
 import os
 import subprocess
 import sys
@@ -12,6 +12,7 @@ import numpy as np
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "testdata")]
 
 import fedpace
+from fedpace import trainer
 from host import HERE, Files, Host
 from mlp_numpy import MLP
 
@@ -209,21 +210,21 @@ class Failures(unittest.TestCase):
                 for path, content in zip(paths, contents):
                     with open(path, "wb") as f:
                         f.write(content)
-                digests.add(fedpace._digest(paths))
+                digests.add(trainer._digest(paths))
             self.assertEqual(len(digests), 2)
         own = fedpace.Trainer()
         own.files = ["weights", "/weights"]  # the first lies beside the script
-        self.assertEqual(fedpace._files(own), [fedpace._script(), os.path.join(os.path.dirname(fedpace._script()), "weights"), "/weights"])
+        self.assertEqual(trainer._files(own), [trainer._script(), os.path.join(os.path.dirname(trainer._script()), "weights"), "/weights"])
 
 
 class Class(unittest.TestCase):
     def test_it_names_what_decides_bits(self):
-        other = fedpace._blas() + ["libother.so Core"]
-        classes = {fedpace._numpy_class(1), fedpace._numpy_class(2)}
-        with unittest.mock.patch.object(fedpace, "_blas", lambda: other):
-            classes.add(fedpace._numpy_class(1))
+        other = trainer._blas() + ["libother.so Core"]
+        classes = {trainer._numpy_class(1), trainer._numpy_class(2)}
+        with unittest.mock.patch.object(trainer, "_blas", lambda: other):
+            classes.add(trainer._numpy_class(1))
         self.assertEqual(len(classes), 3)
-        self.assertIn(fedpace._numpy_class(1), classes)
+        self.assertIn(trainer._numpy_class(1), classes)
 
 
 class OwnData(unittest.TestCase):

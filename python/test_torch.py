@@ -1,4 +1,4 @@
-"""Tests of fedpace.py with PyTorch: steps against plain PyTorch, and bits that must not change."""
+"""Tests of trainers with PyTorch: steps against plain PyTorch, and bits that must not change."""
 import copy
 import os
 import sys
@@ -17,6 +17,7 @@ except ImportError as e:
     raise unittest.SkipTest(f"no PyTorch: {e}")
 
 import fedpace
+from fedpace import trainer as library
 from host import Files, Host
 from test_numpy import blobs, kinds, minibatches, script
 
@@ -49,7 +50,7 @@ TARGETS = FILES.dense(X, values=X[:, :2])
 
 
 def trainer(model, of=loss, metrics=accuracy, about=LABELS, **options):
-    kind = fedpace._Batched if options.get("batched") else fedpace._Torch
+    kind = library._Batched if options.get("batched") else library._Torch
     made = kind(model, of, metrics, **options)
     made.begin(fedpace.Setting(None if options.get("data") else about))
     return made
@@ -133,7 +134,7 @@ class Steps(unittest.TestCase):
                 np.testing.assert_allclose(model, plain(dense, base, work, optimizer=make, clip=options.get("clip", 0)), atol=1e-5)
                 self.assertEqual(model.tobytes(), again.tobytes())  # what it remembers begins at zero
                 # The formulas of fedpace, in numpy.
-                step, x = fedpace._numpy_steps(options, len(base)), base.copy()
+                step, x = library._numpy_steps(options, len(base)), base.copy()
                 module = dense()
                 for rows in work.steps:
                     nn.utils.vector_to_parameters(torch.from_numpy(x.copy()), module.parameters())
@@ -247,13 +248,13 @@ class Models(unittest.TestCase):
                     setattr(made, name, value)
                 list(made.train(fedpace.Job(made.initialise(1), [task(0)]), lambda: None))
                 made.evaluate(made.initialise(1), np.arange(5), lambda: None)
-            self.assertEqual(fedpace._place(raised.exception)[0], "test_torch.py")
-            self.assertGreater(fedpace._place(raised.exception)[1], 0)
+            self.assertEqual(library._place(raised.exception)[0], "test_torch.py")
+            self.assertGreater(library._place(raised.exception)[1], 0)
             made = trainer(dense)
         made._measure = lambda model, x, y: {"precision": (1, 2)}
         with self.assertRaisesRegex(TypeError, "the same metrics every time: precision, loss; at first loss, accuracy") as raised:
             made.evaluate(made.initialise(1), np.arange(5), lambda: None)
-        self.assertEqual(fedpace._place(raised.exception)[0], "test_torch.py")
+        self.assertEqual(library._place(raised.exception)[0], "test_torch.py")
 
     def test_the_shape_of_a_sample(self):
         seen = []
@@ -275,7 +276,7 @@ class Models(unittest.TestCase):
         self.addCleanup(files.file.close)
         for name, about, want in kinds(files):
             with self.subTest(name):
-                x, y = fedpace._Resident(about, torch.device("cpu")).batch(torch.from_numpy(rows))
+                x, y = library._Resident(about, torch.device("cpu")).batch(torch.from_numpy(rows))
                 np.testing.assert_array_equal(x.numpy(), want[rows])
                 self.assertEqual((x.dtype, y.dtype), (torch.int64 if about["input"] == "tokens" else torch.float32, torch.int64))
 

@@ -50,7 +50,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	shards := make([]*leafShard, len(files))
 	sums := make([][sha256.Size]byte, len(files))
 	err = source.Each(len(files), func(i int) (err error) {
-		shards[i], sums[i], err = openShard(files[i])
+		shards[i], sums[i], err = openShard(files[i], o.Reading)
 		return err
 	})
 	if err != nil {
@@ -97,14 +97,14 @@ func leafPart(dir, name, kind string) ([]string, error) {
 	return files, nil
 }
 
-func openShard(path string) (s *leafShard, sum [sha256.Size]byte, err error) {
+func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha256.Size]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, sum, err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if s, err = readShard(io.TeeReader(f, h)); err != nil {
+	if s, err = readShard(io.TeeReader(reading.From(f), h)); err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	s.name = filepath.Base(path)

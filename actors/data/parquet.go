@@ -56,7 +56,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 			return nil, err
 		}
 		defer f.File.Close()
-		one, err := parquetfile.Open(f.File, f.Size)
+		one, err := parquetfile.Open(opt.Reading.At(f.File), f.Size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}

@@ -114,7 +114,9 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 		return "", err
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s%+v\n", preparedMagic, opt)
+	// As %+v wrote the options before they had one that changes nothing.
+	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%+v HeldOutOnly:%t}\n",
+		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition, opt.HeldOutOnly)
 	if r != nil {
 		fmt.Fprintln(h, federated.Readers.Text(r))
 	}

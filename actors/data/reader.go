@@ -3,6 +3,8 @@ package data
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/source"
@@ -65,6 +67,8 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			return nil, err
 		}
 	}
+	opt.Reading.Begin(path, sizeOf(from))
+	defer opt.Reading.End()
 	if set, err = r.Open(from, opt); err != nil {
 		return nil, err
 	}
@@ -107,4 +111,20 @@ type opened interface {
 	federated.Set
 	TaskName() string
 	Memory() int
+}
+
+// sizeOf is how many bytes a source has, those of all its files if it is a folder.
+func sizeOf(s *federated.Source) (size int64) {
+	if !s.Folder {
+		return s.Size
+	}
+	_ = filepath.WalkDir(s.Path, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil // what cannot be looked at is for the reader to complain of
+	})
+	return size
 }

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/actors/attack"
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
 	"fedpace/internal/registry"
 )
 
@@ -28,15 +30,16 @@ type class struct {
 	download, upload quantity
 	step             quantity
 	stepNs           int64   // exact time of a step where it is fixed
-	varies           bool    // whether any quantity has a factor by task
+	varies, together bool    // whether any quantity has a factor by task, and whether tasks share it that start together
 	std, cv          float64 // of a minibatch: seconds, and relative to the step time
 	overhead         Durations
 	links            linkTraces // nil: both links have speeds
 	slow             Slowing    // nil: never
 	presence         Presence   // nil: always
 	dropout          Dropout
-	battery          *battery // nil: on the mains
-	ownPresence      bool     // presence is the class's own
+	battery          *battery                           // nil: on the mains
+	ownPresence      bool                               // presence is the class's own
+	dawdle           func(honest, deadline int64) int64 // nil: it does not attack by its time
 }
 
 // prepare sets the class's slowdown and presence where it is given them.
@@ -54,7 +57,7 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 
 // quantity is a speed or step time of a client in a task.
 type quantity struct {
-	id        uint64
+	id, part  uint64 // of the random bits of a client, and of a task
 	own, vary Law
 	fixed     bool // the same for every client and task: own.Least
 	product   bool // both lognormal and without bounds
@@ -69,14 +72,14 @@ func (q *quantity) draw(k keys) float64 {
 	case q.fixed:
 		return q.own.Least
 	case q.product:
-		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.id))
+		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.part))
 	}
-	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.id))
+	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
 }
 
 // lognormal is the product of two lognormals for their random bits: one exponential.
 func (q *quantity) lognormal(own, vary uint64) float64 {
-	return exp((q.own.mu + float64(q.own.sigma*normal(own))) + (q.vary.mu + float64(q.vary.sigma*normal(vary))))
+	return portable.Exp((q.own.mu + float64(q.own.sigma*portable.Normal(own))) + (q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))))
 }
 
 // factor is the task's alone, for its random bits.
@@ -90,7 +93,7 @@ func (q *quantity) factor(bits uint64) float64 {
 // prepare checks a quantity, whose key in its class is name and whose factor's key is
 // factor. A speed must stay above zero.
 func (q *quantity) prepare(id uint64, name string, own Distribution, factor string, vary Distribution) error {
-	q.id = id
+	q.id, q.part = id, id
 	for _, d := range []struct {
 		key string
 		Distribution
@@ -161,13 +164,19 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		out.stepNs = nanoseconds(out.step.own.Least)
 	}
 	out.varies = out.download.vary.given() || out.upload.vary.given() || out.step.vary.given()
+	if out.together = k.Vary.Together; out.together {
+		if !out.varies {
+			return out, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
+		}
+		out.download.part, out.upload.part, out.step.part = 0, 0, 0
+	}
 	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
 		return out, err
 	}
 	if k.Dropout != nil {
 		out.dropout = *k.Dropout
 	}
-	out.ownPresence = k.Availability != nil
+	out.ownPresence, out.dawdle = k.Availability != nil, attack.Of(k.Attack).Time
 	if k.Battery != nil {
 		out.battery, err = k.Battery.compile(&out, k.Watts, files)
 	}

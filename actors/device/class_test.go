@@ -48,7 +48,7 @@ func TestIndependence(t *testing.T) {
 	speed := Lognormal{Median: 10, Sigma: own}
 	factor := Lognormal{Mean: 1, Sigma: vary}
 	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
-		DownloadMbps: speed, UploadMbps: speed, SecondsPerStep: speed, Vary: Vary{factor, factor, factor},
+		DownloadMbps: speed, UploadMbps: speed, SecondsPerStep: speed, Vary: Vary{Download: factor, Upload: factor, Compute: factor},
 	}}}, 21)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +92,55 @@ func TestIndependence(t *testing.T) {
 		if z := correlation(x[lag:], x[:len(x)-lag]) * math.Sqrt(n); math.Abs(z) > 5 {
 			t.Errorf("tasks %d apart correlate (%.1f sd)", lag, z)
 		}
+	}
+}
+
+// Tasks that start at the same time have the n-th values of all laws together, in both classes and
+// all phases; at other times they have others, each equally often.
+func TestTasksThatStartTogether(t *testing.T) {
+	of := func(values ...float64) Vary {
+		speeds := make([]float64, len(values))
+		for i, x := range values {
+			speeds[i] = 1 / x
+		}
+		return Vary{Compute: Empirical{Values: values}, Download: Empirical{Values: speeds}, Upload: Empirical{Values: speeds}, Together: true}
+	}
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1}, Fleet: []Class{
+		{Name: "a", Count: 5, Vary: of(1, 2, 3)}, {Name: "b", Count: 5, Vary: of(30, 10, 20)},
+	}}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 3000
+	seen := map[int64]int{}
+	for at := range int64(n) {
+		a, err := f.Durations(1, uint64(at), 1, Both(1e6), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := f.Durations(7, 5, 1, Both(1e6), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := a.Compute/second, other.Compute/second
+		if second != map[int64]int64{1: 30, 2: 10, 3: 20}[first] {
+			t.Fatalf("at %d ns a step of the one takes %d s, of the other %d s", at, first, second)
+		}
+		for _, d := range []Durations{a, other} {
+			if x := d.Compute; d.Download/1e6 != x/1e6 || d.Upload/1e6 != x/1e6 {
+				t.Fatalf("at %d ns the phases are not together: %+v", at, d)
+			}
+		}
+		seen[first]++
+	}
+	for x, times := range seen { // binomial, 5 standard deviations
+		if math.Abs(float64(times)-n/3.) > 5*math.Sqrt(n*2/9.) {
+			t.Errorf("%d s are drawn %d times of %d, want a third", x, times, n)
+		}
+	}
+	mean, err := f.MeanOf(0, 1, Both(0))
+	if err != nil || math.Abs(float64(mean.Compute)/second-2) > 0.06 {
+		t.Errorf("the mean step takes %v s, want 2 (%v)", float64(mean.Compute)/second, err)
 	}
 }
 
@@ -443,6 +492,7 @@ func TestBadClasses(t *testing.T) {
 	}{
 		{"a bad distribution", Config{Fleet: []Class{{Name: "ok"}, {Name: "phone", DownloadMbps: Lognormal{Mean: 2, Sigma: -1}}}}, "fleet[1].download_mbps.sigma: -1 is out of range (from 0 to 10)"},
 		{"a speed that reaches zero", Config{Fleet: []Class{{Name: "a", UploadMbps: normal}}}, "fleet[0].upload_mbps: normal(mean 20, std 5) can come down to 0, and a transfer would never end (set at_least above 0)"},
+		{"nothing that is together", Config{Fleet: []Class{{Name: "a", Vary: Vary{Together: true}}}}, "fleet[0].vary.together: true, and nothing varies"},
 		{"a factor that reaches zero", Config{Fleet: []Class{{Name: "a", Vary: Vary{Download: normal}}}}, "fleet[0].vary.download: normal(mean 20, std 5) can come down to 0"},
 		{"links and speeds", Config{Fleet: []Class{{Name: "a", Links: links, DownloadMbps: Constant{Value: 3}}}}, "fleet[0].download_mbps: 3, and links are given, too"},
 		{"a negative weight", Config{Fleet: []Class{{Weight: -1}}}, "fleet[0].weight: -1"},

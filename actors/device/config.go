@@ -1,5 +1,7 @@
 package device
 
+import "fedpace/actors/attack"
+
 // Config is a population of devices, as a configuration describes it.
 type Config struct {
 	Network      Network      `key:"network"`
@@ -10,6 +12,8 @@ type Config struct {
 	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation  Correlation  // of who has which device; see [Fleet.Correlate]
 
+	// Deadline is that of rounds, in nanoseconds, for attackers who heed it; 0: there is none.
+	Deadline int64
 	// Devices are the classes of the run's real devices, in the devices' order; "": none is
 	// known. See [Fleet.SetDevices].
 	Devices []string
@@ -51,12 +55,18 @@ type Class struct {
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"seconds that the phases of each task take besides what their speeds say"`
 	Vary         Vary         `key:"vary" is:"null" help:"factors on the speeds and the time of a minibatch, drawn anew for each task"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"seconds that the phases of a real device's first task in a run take besides: connecting, warming up; predictions count them, simulations do not"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device's own pace may be from the class's; predictions draw it for each device, simulations take the class's"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`
 	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
 	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
 	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
 	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: the mains, without end"`
+
+	// Attack is what these clients do in place of honest work. Package device asks it for
+	// the time that they take.
+	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run, such as {kind: sign_flip}; null: they are honest"`
 }
 
 // Overhead is the time that a phase takes however little is transferred or computed: round
@@ -68,12 +78,21 @@ type Overhead struct {
 	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
 }
 
+// Uncertainty is the relative standard deviation of what a device's phases take in all of a
+// run, less their overhead, from what its class says. What varies by task is no part of it.
+type Uncertainty struct {
+	Download float64 `key:"download" default:"0" range:"[0,1]" help:"of the time of downloads"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1]" help:"of the time of a minibatch"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1]" help:"of the time of uploads"`
+}
+
 // Vary is what multiplies a client's own speeds in one task: megabits a second
 // of the links, seconds of a step. A factor that is not given is 1.
 type Vary struct {
 	Download Distribution `key:"download" is:"null" help:"on the download speed"`
 	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
 	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
+	Together bool         `key:"together" default:"false" help:"one draw for all phases of all tasks that start at the same virtual time, in all classes that say so: the n-th values of empirical laws come together"`
 }
 
 // Links are link traces to replay. Each client gets one of them and a place in

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
 	"fedpace/internal/registry"
 )
 
@@ -172,13 +173,13 @@ func (f *Fleet) share(client int) float64 {
 
 // couple returns, by client, the number of the one among own that it gets.
 func couple(seed uint64, purpose keyed.Purpose, coefficient float64, data, own []float64) []uint32 {
-	rho := 2 * sine(coefficient*(math.Pi/6))
+	rho := 2 * portable.Sin(coefficient*(math.Pi/6))
 	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
 	n := float64(len(data))
 	mixed := make([]float64, len(data))
 	for place, client := range ranked(seed, purpose, 1, data) {
-		z := normal(uint64((float64(place) + 0.5) / n * 0x1p64))
-		e := normal(keyed.Hash(seed, purpose, uint64(client), 0))
+		z := portable.Normal(uint64((float64(place) + 0.5) / n * 0x1p64))
+		e := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
 		mixed[client] = float64(rho*z) + float64(noise*e)
 	}
 	handed := make([]uint32, len(data))

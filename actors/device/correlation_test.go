@@ -229,15 +229,6 @@ func TestSpearmanOfTies(t *testing.T) {
 	}
 }
 
-func TestSine(t *testing.T) {
-	for i := range 2001 {
-		x := (float64(i) - 1000) / 1000 * math.Pi / 6
-		if d := apart(sine(x), math.Sin(x)); d > 2 {
-			t.Fatalf("sine(%g) = %g is %g units from %g", x, sine(x), d, math.Sin(x))
-		}
-	}
-}
-
 func TestBadCorrelations(t *testing.T) {
 	data := uneven(100)
 	speed := Correlation{Speed: SpeedTie{Tie{0.5, "samples"}, "compute"}}

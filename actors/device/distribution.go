@@ -20,7 +20,7 @@ var Distributions = registry.New[Distribution]("distribution", "dist")
 // Law is a distribution ready for drawing. One key gives one draw.
 type Law struct {
 	// Quantile is the draw for 64 random bits, neither negative nor infinite. It
-	// does not fall as they grow, unless Most is given. It must not multiply and add in one
+	// does not fall as they grow, unless Most and Median are given. It must not multiply and add in one
 	// expression without a conversion to float64 in between: architectures would
 	// differ.
 	Quantile func(bits uint64) float64
@@ -28,6 +28,8 @@ type Law struct {
 	Least float64
 	// Most is the greatest draw; 0: that for the greatest bits.
 	Most float64
+	// Median is the middle of the draws; 0: that for the middle bits.
+	Median float64
 
 	constant  bool // one value
 	lognormal bool // and without bounds
@@ -35,14 +37,17 @@ type Law struct {
 }
 
 // most is the greatest draw, 1 where there is no law.
-func (l *Law) most() float64 {
-	switch {
-	case !l.given():
-		return 1
-	case l.Most != 0:
-		return l.Most
+func (l *Law) most() float64 { return l.or(l.Most, math.MaxUint64) }
+
+// median is the middle of the draws, 1 where there is no law.
+func (l *Law) median() float64 { return l.or(l.Median, 1<<63) }
+
+// or is a value that the law gives, or its draw for these bits.
+func (l *Law) or(given float64, bits uint64) float64 {
+	if l.given() && given == 0 {
+		return l.Quantile(bits)
 	}
-	return l.Quantile(math.MaxUint64)
+	return cmp.Or(given, 1)
 }
 
 // given tells whether there is a law at all.
@@ -69,8 +74,10 @@ func (b Bounds) Cut(l Law) (Law, error) {
 	l.lognormal = false
 	l.constant = l.constant && l.Least >= b.AtLeast && l.Least <= most
 	l.Least = min(max(l.Least, b.AtLeast), most)
-	if l.Most != 0 {
-		l.Most = min(max(l.Most, b.AtLeast), most)
+	for _, x := range []*float64{&l.Most, &l.Median} {
+		if *x != 0 {
+			*x = min(max(*x, b.AtLeast), most)
+		}
 	}
 	return l, nil
 }

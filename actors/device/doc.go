@@ -11,7 +11,7 @@
 // What a configuration can choose by name is one file each: a [Distribution], an
 // [Availability] or a [Slowdown]. Their methods return a [*registry.OptionError] for
 // options that do not fit each other; those outside their range have been refused
-// before. math.go has the functions whose bits no architecture changes.
+// before. A class may attack (package attack); here that is the time it takes on purpose.
 //
 // A [Fleet] is read-only after [NewFleet] and may be shared. Bandwidth that
 // transfers share at the server needs the clock, and is the round machine's.

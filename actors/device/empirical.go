@@ -23,7 +23,8 @@ func (d Empirical) Law() (Law, error) {
 		return Law{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)
 	}
 	values := slices.Clone(d.Values)
-	return d.Cut(Law{Least: slices.Min(values), Most: slices.Max(values), Quantile: func(bits uint64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return d.Cut(Law{Least: sorted[0], Most: sorted[len(sorted)-1], Median: sorted[len(sorted)/2], Quantile: func(bits uint64) float64 {
 		return values[keyed.Below(bits, uint64(len(values)))]
 	}})
 }

@@ -10,7 +10,7 @@ import (
 // Expect is the time that a client can be expected to take for a task of so
 // many local steps: at the client's own speeds, with what varies from task to
 // task at its median, slowdowns at their long run's pace, and a link trace at
-// its mean capacity. It does not depend on the task or the time, and does not
+// its mean capacity. It is that of an honest client. It does not depend on the task or the time, and does not
 // shrink as the steps grow. It fails where [Fleet.Durations] would.
 func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	k, h := f.class(client)
@@ -48,12 +48,9 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 	return d
 }
 
-// median is the middle of 64 random bits.
-const median = 1 << 63
-
 // typical is the client's own draw with the task's factor at its median.
 func (q *quantity) typical(client uint64) float64 {
-	return float64(q.own.Quantile(keyed.Nth(client, q.id)) * q.factor(median))
+	return float64(q.own.Quantile(keyed.Nth(client, q.id)) * q.vary.median())
 }
 
 // Soonest is a time that no task of any client is shorter than: its transfers over

@@ -33,6 +33,22 @@ func TestExpectIsExactWhereNothingVaries(t *testing.T) {
 	}
 }
 
+// The middle of measured factors is that of their values, in whatever order they are.
+func TestExpectOfMeasuredFactors(t *testing.T) {
+	for _, values := range [][]float64{{1, 2, 30}, {30, 1, 2}, {2, 30, 1}} {
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
+			Name: "measured", SecondsPerStep: Constant{Value: 0.01}, Vary: Vary{Compute: Empirical{Values: values}},
+		}}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := f.Expect(0, 50, Both(0))
+		if err != nil || d.Compute != 1e9 {
+			t.Errorf("50 steps of 0.01 s with factors %v are expected to take %d ns, want 1e9: %v", values, d.Compute, err)
+		}
+	}
+}
+
 // Half of the tasks take longer than their factor at the median, and slowdowns
 // add their long run's share.
 func TestExpectIsTypical(t *testing.T) {

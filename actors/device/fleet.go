@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
 	"fedpace/internal/registry"
 )
 
@@ -52,6 +53,8 @@ type Fleet struct {
 	real      []int
 	firstReal int
 
+	deadline int64 // see [Config.Deadline]
+
 	counted []int // by class: the number of the first client behind those that it has by count; nil: none has
 }
 
@@ -85,7 +88,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	f := &Fleet{seed: seed, firstReal: math.MaxInt}
+	f := &Fleet{seed: seed, firstReal: math.MaxInt, deadline: c.Deadline}
 	if f.real, err = c.classesOfDevices(); err != nil {
 		return nil, err
 	}
@@ -223,8 +226,7 @@ func (f *Fleet) pick(device int, h uint64) int {
 	return pick(f.shares, keyed.Nth(h, ofClass))
 }
 
-// Classes names the classes in their order. Without classes it is one name,
-// empty.
+// Classes names the classes in their order. Without classes it is one name, empty.
 func (f *Fleet) Classes() []string {
 	names := make([]string, len(f.classes))
 	for i := range f.classes {
@@ -254,17 +256,26 @@ func (f *Fleet) durations(k *class, h uint64, client int, task uint64, steps int
 		return Durations{}, fmt.Errorf("device: task %d of client %d starts at %d ns, want 0 to %d", task, client, at, int64(maxTime))
 	}
 	d := k.durations(f.seed, client, h, task, steps, bits, at)
-	if err := d.check(steps, bits); err != nil {
+	err := d.check(steps, bits)
+	if err == nil && k.dawdle != nil {
+		d.Compute += k.dawdle(d.Total(), f.deadline) - d.Total()
+		if d.Compute > maxSeconds*second {
+			err = fmt.Errorf("its attack takes over %g s, three years (lower its factor)", float64(maxSeconds))
+		}
+	}
+	if err != nil {
 		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, err)
 	}
 	return d, nil
 }
 
-// durations is Durations with -1 for what is out of bounds; h is the device's
-// key.
+// durations is Durations with -1 for what is out of bounds; h is the device's key.
 func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits Bits, at int64) (d Durations) {
 	random := keys{client: h}
-	if k.varies {
+	switch {
+	case k.together:
+		random.task = keyed.Hash(seed, keyed.Together, uint64(at))
+	case k.varies:
 		random.task = keyed.Hash(seed, keyed.Vary, uint64(client), task)
 	}
 	var trace *linkTrace
@@ -331,8 +342,8 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 		beta := k.step.draw(random)
 		s := float64(n * beta)
 		if k.std > 0 || k.cv > 0 {
-			std := float64(k.std*k.step.factor(keyed.Nth(random.task, ofStep))) + float64(k.cv*beta)
-			z := normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
+			std := float64(k.std*k.step.factor(keyed.Nth(random.task, k.step.part))) + float64(k.cv*beta)
+			z := portable.Normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
 			s += float64(float64(math.Sqrt(n)*std) * z)
 		}
 		ns = whole(max(0, s) * second)
@@ -385,7 +396,11 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	var down, compute, up float64
 	for client := range sample {
 		k, h := classOf(of(f.devices, client))
-		d, err := f.durations(k, h, client, 0, steps, bits, 0)
+		at := int64(0)
+		if k.together { // which would be one draw
+			at = int64(client)
+		}
+		d, err := f.durations(k, h, client, 0, steps, bits, at)
 		if err != nil {
 			return Durations{}, err
 		}
@@ -407,7 +422,7 @@ func (f *Fleet) Constant() bool {
 // always there and never leaves.
 func (k *class) constant() bool {
 	return k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
-		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil
+		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{} && k.battery == nil && k.dawdle == nil
 }
 
 func (d Durations) check(steps int, bits Bits) error {

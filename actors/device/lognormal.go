@@ -1,5 +1,7 @@
 package device
 
+import "fedpace/internal/portable"
+
 func init() {
 	Distributions.Register("lognormal", "its logarithm is normal; give mean or median", Lognormal{})
 }
@@ -16,13 +18,13 @@ func (d Lognormal) Law() (Law, error) {
 	if err := either("mean", d.Mean, "median", d.Median); err != nil {
 		return Law{}, err
 	}
-	mu := ln(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
+	mu := portable.Log(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
 	if d.Median != 0 {
-		mu = ln(d.Median)
+		mu = portable.Log(d.Median)
 	}
 	return d.Cut(Law{
-		Quantile:  func(bits uint64) float64 { return exp(mu + float64(d.Sigma*normal(bits))) },
-		Least:     exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
+		Quantile:  func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
+		Least:     portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
 		lognormal: true, mu: mu, sigma: d.Sigma,
 	})
 }

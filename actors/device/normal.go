@@ -1,5 +1,7 @@
 package device
 
+import "fedpace/internal/portable"
+
 func init() {
 	Distributions.Register("normal", "a bell around its mean; draws below zero are set to zero", Normal{})
 }
@@ -13,5 +15,5 @@ type Normal struct {
 }
 
 func (d Normal) Law() (Law, error) {
-	return d.Cut(Law{Quantile: func(bits uint64) float64 { return max(0, d.Mean+float64(d.Std*normal(bits))) }})
+	return d.Cut(Law{Quantile: func(bits uint64) float64 { return max(0, d.Mean+float64(d.Std*portable.Normal(bits))) }})
 }

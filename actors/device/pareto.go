@@ -1,6 +1,9 @@
 package device
 
-import "fedpace/internal/registry"
+import (
+	"fedpace/internal/portable"
+	"fedpace/internal/registry"
+)
 
 func init() { Distributions.Register("pareto", "a heavy tail; give mean or min", Pareto{}) }
 
@@ -25,7 +28,7 @@ func (d Pareto) Law() (Law, error) {
 	}
 	exponent := -1 / d.Shape
 	return d.Cut(Law{Least: least, Quantile: func(bits uint64) float64 {
-		_, c := uniform(bits)
-		return least * pow(c, exponent)
+		_, c := portable.Uniform(bits)
+		return least * portable.Pow(c, exponent)
 	}})
 }

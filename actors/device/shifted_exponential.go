@@ -1,6 +1,9 @@
 package device
 
-import "fedpace/internal/registry"
+import (
+	"fedpace/internal/portable"
+	"fedpace/internal/registry"
+)
 
 func init() {
 	Distributions.Register("shifted_exponential", "a least value and an exponential beyond it", ShiftedExponential{})
@@ -19,7 +22,7 @@ func (d ShiftedExponential) Law() (Law, error) {
 	}
 	beyond := d.Mean - d.Shift
 	return d.Cut(Law{Least: d.Shift, Quantile: func(bits uint64) float64 {
-		_, c := uniform(bits)
-		return d.Shift - float64(beyond*ln(c))
+		_, c := portable.Uniform(bits)
+		return d.Shift - float64(beyond*portable.Log(c))
 	}})
 }

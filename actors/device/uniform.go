@@ -1,6 +1,9 @@
 package device
 
-import "fedpace/internal/registry"
+import (
+	"fedpace/internal/portable"
+	"fedpace/internal/registry"
+)
 
 func init() { Distributions.Register("uniform", "equally likely between two values", Uniform{}) }
 
@@ -16,7 +19,7 @@ func (d Uniform) Law() (Law, error) {
 		return Law{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
 	}
 	return d.Cut(Law{Least: d.Min, Quantile: func(bits uint64) float64 {
-		u, _ := uniform(bits)
+		u, _ := portable.Uniform(bits)
 		return d.Min + float64(u*(d.Max-d.Min))
 	}})
 }

@@ -1,5 +1,7 @@
 package device
 
+import "fedpace/internal/portable"
+
 func init() {
 	Distributions.Register("weibull", "a stretched (shape below 1) or compressed exponential", Weibull{})
 }
@@ -14,7 +16,7 @@ type Weibull struct {
 func (d Weibull) Law() (Law, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Law{Quantile: func(bits uint64) float64 {
-		_, c := uniform(bits)
-		return d.Scale * pow(-ln(c), exponent)
+		_, c := portable.Uniform(bits)
+		return d.Scale * portable.Pow(-portable.Log(c), exponent)
 	}})
 }

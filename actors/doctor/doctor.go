@@ -28,10 +28,9 @@ type Finding struct {
 
 // Config is what is examined: a device as it would take part, and its way to the server.
 type Config struct {
-	Device  real.Config
-	Conn    natsconn.Config // no URL: nothing is asked of a server
-	Version string          // of this program
-	Listen  time.Duration   // how long to wait for runs that call the device; 0: 3 s, two calls and a pause
+	Device real.Config
+	Conn   natsconn.Config // no URL: nothing is asked of a server
+	Listen time.Duration   // how long to wait for runs that call the device; 0: 3 s, two calls and a pause
 }
 
 // defaultListen is longer than two calls of a run to devices that are away.

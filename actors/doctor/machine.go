@@ -27,7 +27,7 @@ func program(_ context.Context, c *Config) []Finding {
 	if err != nil {
 		return []Finding{failure("program", err.Error(), "unset FEDPACE_KERNEL, or name a class that this machine has")}
 	}
-	return []Finding{ok("program", fmt.Sprintf("version %s for %s/%s, kernel class %s (%s)", c.Version, runtime.GOOS, runtime.GOARCH, kernel.Class(), kernel.Instructions()))}
+	return []Finding{ok("program", fmt.Sprintf("version %s for %s/%s, kernel class %s (%s)", c.Device.Version, runtime.GOOS, runtime.GOARCH, kernel.Class(), kernel.Instructions()))}
 }
 
 // clock checks the wall clock, by which certificates and credentials are judged. Times

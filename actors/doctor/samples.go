@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"fedpace/actors/real"
 	"fedpace/internal/human"
@@ -37,6 +38,9 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 		findings = append(findings, ok("data", fmt.Sprintf("%s: %s", config.Data, human.Plural(n, "sample"))))
 	case config.Data != real.TrainerData:
 		findings = append(findings, ok("data", config.Data+" is read by the run's mapping of columns"))
+	}
+	if len(config.Withhold) > 0 {
+		findings = append(findings, ok("told", "all but "+strings.Join(config.Withhold, " and ")))
 	}
 	switch {
 	case errors.Is(err, real.ErrNoSamplesYet):

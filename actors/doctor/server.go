@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,7 @@ const (
 )
 
 // soon is how long before its end a certificate is worth a warning.
-const soon = 14 * 24 * time.Hour
+const soon = auth.Soon
 
 // credentials checks the file by which the device is let in.
 func credentials(_ context.Context, c *Config) []Finding {
@@ -46,16 +47,21 @@ func credentials(_ context.Context, c *Config) []Finding {
 	if err != nil {
 		return []Finding{failure("credentials", fmt.Sprintf("%s: %v", path, err), enroll)}
 	}
-	text := fmt.Sprintf("%s is of %s %s", path, holder.Role, holder.ID)
-	switch left := time.Until(holder.Expires); {
+	text := fmt.Sprintf("%s is of %s %s, good %s", path, holder.Role, holder.ID, holder.Until())
+	if holder.Samples > 0 {
+		text += fmt.Sprintf(", for at most %d samples", holder.Samples)
+	}
+	now := time.Now()
+	ending, renewal := holder.Ending(now)
+	switch {
 	case holder.Role != auth.RoleDevice:
 		return []Finding{failure("credentials", text, "a device needs its own: fedpace enroll "+orName(c.Device.ID))}
 	case c.Device.ID != "" && holder.ID != c.Device.ID:
 		return []Finding{failure("credentials", text+", and this is "+c.Device.ID, "use --client "+holder.ID+", or the file of "+c.Device.ID)}
-	case !holder.Expires.IsZero() && left <= 0:
-		return []Finding{failure("credentials", text+", and has expired", "renew it: fedpace enroll --renew "+holder.ID)}
-	case !holder.Expires.IsZero() && left < soon:
-		return []Finding{warning("credentials", fmt.Sprintf("%s, until %s", text, holder.Expires.Format(time.DateOnly)), "renew it: fedpace enroll --renew "+holder.ID)}
+	case holder.Usable(now) != nil:
+		return []Finding{failure("credentials", text+": it has ended", "renew it: "+renewal)}
+	case ending != "":
+		return []Finding{warning("credentials", text, "renew it: "+renewal)}
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return []Finding{warning("credentials", fmt.Sprintf("%s; others on this machine can read it (mode %#o)", text, info.Mode().Perm()), "chmod 600 "+path)}
 	}
@@ -80,6 +86,9 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	connecting, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()
 	conn, err := natsconn.Connect(connecting, c.Conn)
+	if unknown := new(x509.UnknownAuthorityError); errors.As(err, unknown) {
+		return []Finding{failure("encryption", err.Error(), "give --tls-ca ca.pem, the file that fedpace certificate made with the server's")}
+	}
 	if err != nil {
 		return []Finding{failure("server", err.Error(), "check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT")}
 	}
@@ -109,7 +118,7 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 func certificate(conn *natsconn.Conn) Finding {
 	state, err := conn.NATS().TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {
-		return warning("encryption", "none: who can read the network reads models and updates", "give the server a certificate and use a tls:// URL, unless the network is trusted")
+		return warning("encryption", "none: who can read the network reads models and updates", "give the server a certificate (fedpace certificate) and use a tls:// URL, unless the network is trusted")
 	}
 	leaf := state.PeerCertificates[0]
 	text := fmt.Sprintf("the server's certificate is valid until %s", leaf.NotAfter.Format(time.DateOnly))
@@ -127,12 +136,15 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	}
 	listening, stop := context.WithTimeout(ctx, listen)
 	defer stop()
-	var mu sync.Mutex // a last call may come as the listening ends
-	var runs []string
-	err := gateway.Calls(listening, conn, c.Device.ID, func(run string) {
+	var mu sync.Mutex         // a last call may come as the listening ends
+	var runs, others []string // others with their version
+	err := gateway.Calls(listening, conn, c.Device.ID, func(run, version string) {
 		mu.Lock()
 		defer mu.Unlock()
 		runs = append(runs, run)
+		if bus.Differ(version, c.Device.Version) {
+			others = append(others, run+" is coordinated by version "+version)
+		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
@@ -146,5 +158,10 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 			ok("runs", fmt.Sprintf("none calls %s within %v: none names it in devices.names, or it takes part already", c.Device.ID, listen)),
 		}
 	}
-	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), ok("runs", "called by "+strings.Join(runs, ", "))}
+	calls := ok("runs", "called by "+strings.Join(runs, ", "))
+	if slices.Sort(others); len(others) > 0 {
+		calls = warning("runs", fmt.Sprintf("%s; %s, and this program is version %s", calls.Text, strings.Join(others, ", "), c.Device.Version),
+			"install the program of the coordinator's version, or update the coordinator; versions that differ work together as far as the protocol allows")
+	}
+	return []Finding{ok("permissions", c.Device.ID+" may hear its tasks"), calls}
 }

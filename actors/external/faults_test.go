@@ -360,7 +360,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Where fedpace.py cannot be written is said, with the way out.
+// Where the Python package cannot be written is said, with the way out.
 func TestNoFolderForTheLibrary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

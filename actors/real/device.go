@@ -2,10 +2,12 @@ package real
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"fedpace/actors"
@@ -18,6 +20,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/privacy"
 )
 
 // Config is a real device.
@@ -29,12 +32,18 @@ type Config struct {
 	Set   federated.Set
 	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
 	Once  bool   // end with the first run
+	// Version is of this program, which the device tells its coordinators.
+	Version string
+	// Samples is how many the device's credentials let it have; 0: any number.
+	Samples uint64
 	// Trainer is the command of the program that takes the local steps of runs that have
 	// one; empty: there is none.
 	Trainer string
 	// Map changes what the columns of Data mean, as option=value; what it does not say
 	// is as in the run.
 	Map []string
+	// Withhold lists what the device does not tell of its data: [Samples], [Losses].
+	Withhold []string
 	// Notice is told in a line what becomes of the device; may be nil.
 	Notice func(string)
 }
@@ -44,6 +53,33 @@ const (
 	SyntheticData = "synthetic" // is made
 	TrainerData   = "trainer"   // is the trainer's own
 )
+
+// What a device need not tell of its data.
+const (
+	Samples = "samples" // how many it has
+	Losses  = "loss"    // the loss of the first minibatch of each task
+)
+
+// CheckWithhold says which entry is nothing that can be withheld.
+func CheckWithhold(list []string) error {
+	for _, what := range list {
+		if what != Samples && what != Losses {
+			return fmt.Errorf("%q cannot be withheld (%s or %s)", what, Samples, Losses)
+		}
+	}
+	return nil
+}
+
+// withholds reports whether the device does not tell something of its data.
+func (w *Device) withholds(what string) bool { return slices.Contains(w.config.Withhold, what) }
+
+// told is how many samples the device says that it has; 0: it does not tell.
+func (w *Device) told() uint64 {
+	if w.set == nil || w.withholds(Samples) {
+		return 0
+	}
+	return uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples))
+}
 
 // Open makes a device and reads its data. Close it after use.
 func Open(c Config) (*Device, error) {
@@ -73,13 +109,11 @@ func Open(c Config) (*Device, error) {
 // over.
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
-	samples := 0
-	if w.set != nil {
-		samples = w.set.Samples(w.client)
-	}
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Notice: c.Notice,
-		Join: &bus.Join{Name: c.ID, Kernel: w.kernel.Class(), Samples: uint64(min(samples, bus.MaxDeviceSamples)), Protocol: bus.DeviceProtocol},
+		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice,
+		Join: &bus.Join{
+			Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses),
+		},
 	})
 	if err != nil {
 		return err
@@ -133,6 +167,7 @@ type Device struct {
 	model   learn.ModelInfo   // that the trainer is for
 	program *external.Program // that takes the steps; nil: it is not started
 	problem string            // what the trainer was made for
+	noise   privacy.Local     // of the run
 	done    int
 }
 
@@ -255,6 +290,11 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
+	if w.noise = (privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}); w.noise != (privacy.Local{}) {
+		if err := w.noise.Validate(); err != nil {
+			return fmt.Errorf("run %s: local noise: %w", run, err)
+		}
+	}
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
@@ -396,12 +436,21 @@ func (w *Device) Compute(ctx context.Context, params []float32, t *bus.Task) (*b
 		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
 		model, loss, err = []float32{float32(math.NaN())}, math.NaN(), nil
 	}
+	if err == nil && w.noise.On() && len(model) == len(params) {
+		var key privacy.Secret // which nobody keeps
+		if _, err = rand.Read(key[:]); err == nil {
+			w.noise.Hide(model, params, key)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	took := time.Since(started)
+	if w.withholds(Losses) {
+		loss = bus.UntoldLoss
+	}
 	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
-		Task: t.Task, TaskDigest: t.Digest, ComputeNs: time.Since(started).Nanoseconds(),
-		FirstStepLoss: loss, Samples: uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples)),
+		Task: t.Task, TaskDigest: t.Digest, ComputeNs: took.Nanoseconds(), FirstStepLoss: loss, Samples: w.told(),
 	}}, nil
 }
 

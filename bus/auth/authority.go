@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"fedpace/bus"
 	"fedpace/internal/names"
 )
 
@@ -39,7 +41,7 @@ const (
 //	users/<role>-<id>.json                        the users that hold credentials
 //
 // Coordinators and hosts are users of one NATS account, devices of another,
-// which reaches the first through four kinds of subject only. Permissions alone
+// which reaches the first through a few kinds of subject only. Permissions alone
 // would not keep them apart: a server answers a request on whatever reply
 // subject it names, also on one that the asker may not publish on.
 //
@@ -144,8 +146,12 @@ func Open(dir string) (*Authority, error) {
 	return a, nil
 }
 
-// maxSecret bounds a file of keys or of one user.
-const maxSecret = 1 << 20
+// maxSecret bounds a file of keys or of one user; maxToken the claims of one: a server
+// takes 64 KiB in the line by which another joins it.
+const (
+	maxSecret = 1 << 20
+	maxToken  = 48 << 10
+)
 
 // readSecret reads a small file that nobody else may read.
 func readSecret(path string) (b []byte, err error) {
@@ -173,7 +179,16 @@ type Grant struct {
 	ID string
 	// Run limits a device to one run; empty: every run that takes it.
 	Run string
-	// Renew issues new credentials in place of those that there are, which end.
+	// Samples is how many samples a device may say that it has; 0: any number.
+	Samples uint64
+	// Devices are those for which a site may speak. They have credentials already:
+	// a site may do what they may, and nothing else.
+	Devices []string
+	// Lifetime is how long the credentials are good for, in whole seconds; 0: until
+	// they are revoked.
+	Lifetime time.Duration
+	// Renew issues new credentials in place of those that there are, which end. What
+	// is not given of Run, Samples, Devices and Lifetime stays as it was.
 	Renew bool
 }
 
@@ -192,12 +207,20 @@ func (g *Grant) Check() error {
 		return fmt.Errorf("bus: %q is not a role (device, host, coordinator or site)", g.Role)
 	}
 	switch {
-	case g.Run == "":
-		return nil
-	case g.Role != RoleDevice:
+	case g.Lifetime < 0 || g.Lifetime%time.Second != 0:
+		return fmt.Errorf("bus: credentials for %v, want whole seconds", g.Lifetime)
+	case g.Role != RoleDevice && g.Run != "":
 		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
+	case g.Role != RoleDevice && g.Samples != 0:
+		return fmt.Errorf("bus: a %s has no samples of its own to limit", g.Role)
+	case g.Role != RoleSite && len(g.Devices) > 0:
+		return fmt.Errorf("bus: a %s speaks for no other devices", g.Role)
+	case g.Samples > bus.MaxDeviceSamples:
+		return fmt.Errorf("bus: at most %d samples, want at most %d", g.Samples, uint64(bus.MaxDeviceSamples))
+	case g.Run != "":
+		return names.CheckToken("run", g.Run)
 	}
-	return names.CheckToken("run", g.Run)
+	return nil
 }
 
 // ErrEnrolled is wrapped by Issue's error about an id that has credentials.
@@ -213,7 +236,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	u := &user{Role: g.Role, ID: g.ID}
 	old, err := readUser(a.userPath(g.Role, g.ID))
 	switch {
-	case err == nil && !g.Renew && slices.ContainsFunc(old.Keys, func(k userKey) bool { return k.Revoked == 0 }):
+	case err == nil && !g.Renew && old.inForce(now):
 		return nil, fmt.Errorf("bus: %s %s %w", g.Role, g.ID, ErrEnrolled)
 	case err == nil:
 		u = old
@@ -221,17 +244,55 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	public, creds, err := a.newUser(g)
+	if g.Renew {
+		g.Run, g.Samples, g.Lifetime = cmp.Or(g.Run, u.Run), cmp.Or(g.Samples, u.Samples), cmp.Or(g.Lifetime, time.Duration(u.Lifetime)*time.Second)
+		if len(g.Devices) == 0 {
+			g.Devices = u.Devices
+		}
+	}
+	through, err := a.through(&g)
 	if err != nil {
 		return nil, err
 	}
-	u.Run = g.Run
-	u.Keys = append(u.Keys, userKey{Public: public, Issued: now.Unix()})
+	public, creds, err := a.newUser(g, through)
+	if err != nil {
+		return nil, err
+	}
+	key := userKey{Public: public, Issued: now.Unix()}
+	if u.Lifetime = int64(g.Lifetime / time.Second); u.Lifetime > 0 {
+		key.Expires = key.Issued + u.Lifetime
+	}
+	u.Run, u.Samples, u.Devices = g.Run, g.Samples, g.Devices
+	u.Keys = append(u.Keys, key)
 	return creds, a.keep(u)
 }
 
-// newUser makes a user's key and its credentials, which say what it may do.
-func (a *Authority) newUser(g Grant) (public string, creds []byte, err error) {
+// through are the devices of a site, with what each may do.
+func (a *Authority) through(g *Grant) (list []Grant, err error) {
+	if g.Role == RoleSite && len(g.Devices) == 0 {
+		return nil, errors.New("bus: a site without devices can do nothing: name those that come through it")
+	}
+	for _, id := range g.Devices {
+		device := Grant{Role: RoleDevice, ID: id}
+		if err := device.Check(); err != nil {
+			return nil, err
+		}
+		u, err := readUser(a.userPath(RoleDevice, id))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && !u.inForce(time.Now()):
+			return nil, fmt.Errorf("bus: device %s of site %s has no credentials: enroll it first", id, g.ID)
+		case err != nil:
+			return nil, err
+		}
+		device.Run, device.Samples = u.Run, u.Samples
+		list = append(list, device)
+	}
+	return list, nil
+}
+
+// newUser makes a user's key and its credentials, which say what it may do. through
+// are the devices of a site.
+func (a *Authority) newUser(g Grant, through []Grant) (public string, creds []byte, err error) {
 	pair, err := nkeys.CreateUser()
 	var seed []byte
 	if err == nil {
@@ -254,8 +315,14 @@ func (a *Authority) newUser(g Grant) (public string, creds []byte, err error) {
 		signer = a.devices
 		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 	}
-	c.Pub.Allow, c.Sub.Allow = permissions(g)
+	if g.Lifetime > 0 {
+		c.Expires = time.Now().Add(g.Lifetime).Unix()
+	}
+	c.Pub.Allow, c.Sub.Allow = permissions(g, through)
 	token, err := c.Encode(signer)
+	if err == nil && len(token) > maxToken {
+		err = fmt.Errorf("%d devices are too many for one site: make several", len(through))
+	}
 	if err == nil {
 		creds, err = jwt.FormatUserConfig(token, seed)
 	}
@@ -285,16 +352,25 @@ func (a *Authority) Revoke(role Role, id string) error {
 
 // user is a holder of credentials, as kept in a file.
 type user struct {
-	Role Role      `json:"role"`
-	ID   string    `json:"id"`
-	Run  string    `json:"run,omitempty"`
-	Keys []userKey `json:"keys"`
+	Role     Role      `json:"role"`
+	ID       string    `json:"id"`
+	Run      string    `json:"run,omitempty"`
+	Samples  uint64    `json:"samples,omitempty"`
+	Devices  []string  `json:"devices,omitempty"`
+	Lifetime int64     `json:"lifetime,omitempty"` // seconds
+	Keys     []userKey `json:"keys"`
 }
 
 type userKey struct {
 	Public  string `json:"public"`
 	Issued  int64  `json:"issued"`            // Unix seconds
-	Revoked int64  `json:"revoked,omitempty"` // 0: in force
+	Expires int64  `json:"expires,omitempty"` // 0: never
+	Revoked int64  `json:"revoked,omitempty"` // 0: not
+}
+
+// inForce reports whether somebody can connect as the user.
+func (u *user) inForce(at time.Time) bool {
+	return slices.ContainsFunc(u.Keys, func(k userKey) bool { return k.Revoked == 0 && (k.Expires == 0 || at.Unix() < k.Expires) })
 }
 
 func (u *user) revoke(at time.Time) {
@@ -354,7 +430,7 @@ func (a *Authority) Issued() (state string) {
 // Inside are the credentials of a connection within the server's process; its
 // key never leaves memory.
 func (a *Authority) Inside() ([]nats.Option, error) {
-	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"})
+	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"}, nil)
 	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
 
@@ -470,11 +546,16 @@ func (a *Authority) ServerConfiguration() (string, error) {
 	return "# Accounts of fedpace: coordinators and hosts in one, devices in the other.\n" + text, err
 }
 
+// siteLimits are those of a server to which devices alone connect: what waits for one that
+// does not read is bounded, and so are all connections.
+const siteLimits = "max_connections: 4096\nmax_pending: 8MB\nwrite_deadline: \"10s\"\n"
+
 // SiteConfiguration is what the configuration file of a site's own server needs:
 // a leaf node of the servers at urls, to which the devices of the site connect
 // with their own credentials. It holds no key; creds is the path of the
-// credentials of a RoleSite there.
-func (a *Authority) SiteConfiguration(urls []string, creds string) (string, error) {
+// credentials of a RoleSite there, and ca that of the authority whose certificates the
+// servers have (empty: one that the system knows).
+func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, error) {
 	c, err := a.accounts()
 	if err != nil {
 		return "", err
@@ -486,6 +567,10 @@ func (a *Authority) SiteConfiguration(urls []string, creds string) (string, erro
 	for i, u := range urls {
 		quoted[i] = strconv.Quote(u)
 	}
-	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q } ]\n}\n",
-		text, strings.Join(quoted, ", "), a.devices.public, creds), err
+	tls := ""
+	if ca != "" {
+		tls = fmt.Sprintf(", tls: { ca_file: %q }", ca)
+	}
+	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n"+siteLimits+"%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q%s } ]\n}\n",
+		text, strings.Join(quoted, ", "), a.devices.public, creds, tls), err
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -88,5 +89,77 @@ func TestKeysAreKept(t *testing.T) {
 	}
 	if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "operator.nk holds no seed") {
 		t.Errorf("a broken seed: %v", err)
+	}
+}
+
+// A renewal never lets its holder do more than before, unless that is said.
+func TestARenewalKeepsWhatWasLimited(t *testing.T) {
+	a, err := auth.New(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(g auth.Grant) auth.Holder {
+		t.Helper()
+		creds, err := a.Issue(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := auth.ReadHolder(creds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	first := auth.Grant{Role: auth.RoleDevice, ID: "pi", Run: "r", Samples: 100, Lifetime: 720 * time.Hour}
+	h := issue(first)
+	if left := time.Until(h.Expires); h.Samples != 100 || left > 720*time.Hour || left < 719*time.Hour {
+		t.Errorf("credentials for %d samples and %v", h.Samples, left)
+	}
+	again := issue(auth.Grant{Role: auth.RoleDevice, ID: "pi", Renew: true})
+	if left := time.Until(again.Expires); again.Samples != 100 || left > 720*time.Hour || left < 719*time.Hour {
+		t.Errorf("renewed for %d samples and %v", again.Samples, left)
+	}
+	if more := issue(auth.Grant{Role: auth.RoleDevice, ID: "pi", Samples: 200, Lifetime: time.Hour, Renew: true}); more.Samples != 200 || time.Until(more.Expires) > time.Hour {
+		t.Errorf("renewed for %d samples until %v", more.Samples, more.Expires)
+	}
+	if err := a.Revoke(auth.RoleDevice, "pi"); err != nil {
+		t.Fatal(err)
+	}
+	if free := issue(auth.Grant{Role: auth.RoleDevice, ID: "pi"}); free.Samples != 0 || !free.Expires.IsZero() {
+		t.Errorf("enrolled anew for %d samples until %v", free.Samples, free.Expires)
+	}
+	for want, g := range map[string]auth.Grant{
+		"want whole seconds":         {Role: auth.RoleDevice, ID: "a", Lifetime: time.Millisecond},
+		"want at most 16777216":      {Role: auth.RoleDevice, ID: "a", Samples: 1<<24 + 1},
+		"has no samples of its own":  {Role: auth.RoleHost, ID: "a", Samples: 1},
+		"speaks for no other device": {Role: auth.RoleDevice, ID: "a", Devices: []string{"b"}},
+	} {
+		if _, err := a.Issue(g); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", g, err, want)
+		}
+	}
+}
+
+func TestCredentialsSayWhenTheyEnd(t *testing.T) {
+	now := time.Date(2027, 1, 2, 3, 4, 5, 0, time.Local)
+	for _, c := range []struct {
+		role    auth.Role
+		left    time.Duration
+		renewal string
+		usable  bool
+	}{
+		{auth.RoleDevice, auth.Soon + time.Hour, "", true},
+		{auth.RoleDevice, auth.Soon - time.Hour, "fedpace enroll --renew x", true},
+		{auth.RoleSite, time.Second, "fedpace enroll --renew --site x", true},
+		{auth.RoleHost, 0, "fedpace enroll --renew --host x", false},
+		{auth.RoleCoordinator, -time.Hour, "fedpace enroll --renew --coordinator x", false},
+	} {
+		h := auth.Holder{Role: c.role, ID: "x", Expires: now.Add(c.left)}
+		if _, renewal := h.Ending(now); renewal != c.renewal || (h.Usable(now) == nil) != c.usable {
+			t.Errorf("%s with %v left: renewed by %q, usable: %v", c.role, c.left, renewal, h.Usable(now))
+		}
+	}
+	if h := (auth.Holder{}); h.Usable(now) != nil || h.Until() != "until they are revoked" {
+		t.Errorf("credentials without an end: %v", h.Usable(now))
 	}
 }

@@ -1,7 +1,7 @@
 package auth
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -28,8 +28,32 @@ type Holder struct {
 	Role    Role
 	ID      string
 	Expires time.Time // zero: never
+	Samples uint64    // that a device may say that it has; 0: any number
 	inbox   string
 }
+
+// Soon is how long before their end credentials are worth a warning.
+const Soon = 14 * 24 * time.Hour
+
+// Ending says when credentials that end soon do, and what renews them; empty: they
+// are good for long.
+func (h *Holder) Ending(now time.Time) (when, renewal string) {
+	if h.Expires.IsZero() || h.Expires.Sub(now) > Soon {
+		return "", ""
+	}
+	flag := map[Role]string{RoleHost: "--host ", RoleSite: "--site ", RoleCoordinator: "--coordinator "}[h.Role]
+	return h.end(), "fedpace enroll --renew " + flag + h.ID
+}
+
+// Until says how long the credentials are good.
+func (h *Holder) Until() string {
+	if h.Expires.IsZero() {
+		return "until they are revoked"
+	}
+	return "until " + h.end()
+}
+
+func (h *Holder) end() string { return h.Expires.Local().Format("2006-01-02 15:04") }
 
 // ReadHolder reads of credentials whom they are of. It checks neither who signed them
 // nor whether they are revoked, which a server does.
@@ -38,6 +62,11 @@ func ReadHolder(creds []byte) (Holder, error) {
 	if err != nil {
 		return Holder{}, err
 	}
+	return ReadToken(token)
+}
+
+// ReadToken reads the same of the token in credentials, which is what a server sees.
+func ReadToken(token string) (Holder, error) {
 	c, err := jwt.DecodeUserClaims(token)
 	if err != nil {
 		return Holder{}, err
@@ -46,6 +75,11 @@ func ReadHolder(creds []byte) (Holder, error) {
 	h := Holder{Role: Role(role), ID: id}
 	if c.Expires != 0 {
 		h.Expires = time.Unix(c.Expires, 0)
+	}
+	for _, s := range c.Pub.Allow {
+		if samples, ok := subject.JoinLimit(s); ok && h.Role == RoleDevice {
+			h.Samples = samples
+		}
 	}
 	for _, s := range c.Sub.Allow {
 		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
@@ -56,13 +90,17 @@ func ReadHolder(creds []byte) (Holder, error) {
 	return h, nil
 }
 
-// InboxOf is the prefix that credentials allow; "" if they do not limit it.
-func InboxOf(creds []byte) (string, error) {
-	h, err := ReadHolder(creds)
-	if err == nil && !h.Expires.IsZero() && h.Expires.Before(time.Now()) {
-		err = errors.New("they have expired")
+// Inbox is the prefix of the subjects on which the holder may receive answers; empty:
+// the credentials do not limit it.
+func (h *Holder) Inbox() string { return h.inbox }
+
+// Usable says why credentials that are not revoked are good for nothing all the same.
+func (h *Holder) Usable(now time.Time) error {
+	if h.Expires.IsZero() || now.Before(h.Expires) {
+		return nil
 	}
-	return h.inbox, err
+	when, renewal := h.Ending(now)
+	return fmt.Errorf("they have ended on %s (renew them: %s)", when, renewal)
 }
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
@@ -80,26 +118,23 @@ var gates = []struct {
 	{"tasks", subject.Root + ".*.client.*." + subject.Task, jwt.Stream},
 	{"updates", subject.Root + ".*.client.*." + subject.Update + ".*", jwt.Service},
 	{"joins", subject.Root + ".*.client.*." + subject.Join, jwt.Service},
+	{"limited joins", subject.Root + ".*.client.*." + subject.Join + ".*", jwt.Service},
 	{"heartbeats", subject.Root + ".*.client.*." + subject.Heartbeat, jwt.Service},
 	{"models", anyModel, jwt.Service},
 }
 
 // permissions are the subjects that a user may publish on and subscribe to
-// (docs/protocol.md, "Permissions").
-func permissions(g Grant) (publish, subscribe jwt.StringList) {
+// (docs/protocol.md, "Permissions"). A site may do what its devices may.
+func permissions(g Grant, through []Grant) (publish, subscribe jwt.StringList) {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
-		run, models, stream := "*", anyModel, "*"
+		publish, subscribe = device(g)
+		models := anyModel
 		if g.Run != "" {
-			run, models, stream = g.Run, subject.DirectGet+subject.ModelsStream(g.Run)+"."+subject.AnyModel(g.Run), subject.ModelsStream(g.Run)
+			models = subject.DirectGet + subject.ModelsStream(g.Run) + "." + subject.AnyModel(g.Run)
 		}
-		client := subject.Root + "." + run + ".client." + g.ID + "."
-		publish = jwt.StringList{
-			client + subject.Update + ".*", client + subject.Join, client + subject.Heartbeat, models,
-			subject.Root + "." + run + ".get." + stream + ".*.*",
-		}
-		return publish, jwt.StringList{client + subject.Task, inbox}
+		return append(publish, models), subscribe
 	case RoleHost:
 		publish = jwt.StringList{
 			subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
@@ -107,14 +142,28 @@ func permissions(g Grant) (publish, subscribe jwt.StringList) {
 		}
 		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")), subject.Announce, inbox}
 	case RoleSite:
-		publish = jwt.StringList{subject.Root + ".*.get.*.*.*"}
-		for _, gate := range gates {
-			if gate.kind == jwt.Service && gate.subject != anyModel {
-				publish = append(publish, gate.subject)
-			}
+		for _, g := range through {
+			p, s := device(g)
+			publish.Add(p...)
+			subscribe.Add(s...)
 		}
-		return publish, jwt.StringList{">"} // answers to its devices come on inboxes of theirs
+		return publish, subscribe
 	default: // a coordinator answers on everybody's inbox and makes streams
 		return jwt.StringList{">"}, jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox}
 	}
+}
+
+// device are a device's subjects, wherever it comes from. How many samples it may have
+// stands in the subject on which it may join, which a server checks.
+func device(g Grant) (publish, subscribe jwt.StringList) {
+	run, stream := "*", "*"
+	if g.Run != "" {
+		run, stream = g.Run, subject.ModelsStream(g.Run)
+	}
+	own := func(verb string) string { return subject.Device(run, g.ID, verb) }
+	publish = jwt.StringList{
+		own(subject.Update + ".*"), own(subject.JoinAs(g.Samples)), own(subject.Heartbeat),
+		subject.Root + "." + run + ".get." + stream + ".*.*", // models through a site
+	}
+	return publish, jwt.StringList{own(subject.Task), InboxPrefix(g.ID) + ".>"}
 }

@@ -18,13 +18,15 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
+	"fedpace/bus/admission"
 	"fedpace/bus/auth"
 	"fedpace/bus/natsconn"
+	"fedpace/bus/quota"
 )
 
 const (
-	startTimeout     = 30 * time.Second
-	handshakeTimeout = 10 * time.Second // of TLS
+	startTimeout = 30 * time.Second
+	loginTimeout = time.Minute // what comes over TCP has less, and within the process only a busy machine takes long
 )
 
 // Config is an embedded server.
@@ -38,6 +40,11 @@ type Config struct {
 	Authority *auth.Authority
 	// TLS encrypts what comes over TCP; nil: it goes in the clear.
 	TLS *tls.Config
+	// Quota is what each device may take that comes over TCP; the zero value: the
+	// default.
+	Quota quota.Device
+	// Notice is told what becomes of a device's connections; may be nil.
+	Notice func(string)
 	// Open lets everybody who reaches Listen do everything: for tests.
 	Open bool
 }
@@ -46,6 +53,7 @@ type Config struct {
 type Server struct {
 	config Config
 	server *server.Server
+	door   *admission.Server // for TCP; nil: no port is opened
 	log    recorder
 	folder *folder // of JetStream, though a run's streams live in memory; Close removes it
 	once   sync.Once
@@ -86,6 +94,12 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, why), ctx.Err())
 		}
 	}
+	if c.Listen != "" {
+		if err := s.listen(ctx); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
 	if c.Authority != nil {
 		watching, stop := context.WithCancel(context.Background())
 		s.stop = stop
@@ -94,12 +108,28 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	return s, nil
 }
 
+// listen lets connections in over TCP.
+func (s *Server) listen(ctx context.Context) (err error) {
+	c := &s.config
+	if err := checkListen(c.Listen); err != nil {
+		return err
+	}
+	s.door, err = admission.Listen(ctx, admission.Config{
+		Listen: c.Listen, TLS: c.TLS, Dial: s.InProcessConn, Quota: cmp.Or(c.Quota, quota.Default()), Notice: c.Notice,
+	})
+	if err != nil {
+		return fmt.Errorf("bus: embedded server on %q: %w", c.Listen, err)
+	}
+	return nil
+}
+
 // options are the server's, with the authority's accounts as they are now.
 func (s *Server) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
 		ServerName:      "fedpace",
-		DontListen:      c.Listen == "",
+		DontListen:      true, // what comes over TCP comes through the door
+		AuthTimeout:     loginTimeout.Seconds(),
 		NoSigs:          true,
 		NoLog:           true,
 		JetStream:       true,
@@ -109,14 +139,6 @@ func (s *Server) options() (_ *server.Options, err error) {
 		WriteDeadline:   time.Minute,           // a busy machine is no slow consumer
 		NoSublistCache:  true,                  // it thrashes on a million subjects
 		NoSystemAccount: c.Authority == nil,
-	}
-	if c.Listen != "" {
-		if options.Host, options.Port, err = splitListen(c.Listen); err != nil {
-			return nil, err
-		}
-	}
-	if c.TLS != nil {
-		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
 	}
 	if c.Authority != nil {
 		s.issued = c.Authority.Issued()
@@ -131,34 +153,54 @@ func (s *Server) options() (_ *server.Options, err error) {
 	return options, nil
 }
 
-// splitListen reads "host:port"; port 0 is any free one.
-func splitListen(addr string) (host string, port int, err error) {
-	host, p, err := net.SplitHostPort(addr)
+// checkListen says what is wrong with "host:port"; port 0 is any free one.
+func checkListen(addr string) error {
+	_, p, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", 0, fmt.Errorf("bus: listen address %q: %w; want host:port", addr, err)
+		return fmt.Errorf("bus: listen address %q: %w; want host:port", addr, err)
 	}
-	port, err = strconv.Atoi(p)
-	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("bus: listen address %q: port %q is not 0 to 65535", addr, p)
+	if port, err := strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
+		return fmt.Errorf("bus: listen address %q: port %q is not 0 to 65535", addr, p)
 	}
-	return host, cmp.Or(port, server.RANDOM_PORT), nil
+	return nil
 }
 
 // URL is the address for connections over TCP; empty without a listener.
 func (s *Server) URL() string {
-	if addr := s.server.Addr(); addr != nil {
-		return "nats://" + addr.String()
+	switch {
+	case s.door == nil:
+		return ""
+	case s.config.TLS != nil:
+		return "tls://" + s.door.Addr().String()
+	default:
+		return "nats://" + s.door.Addr().String()
 	}
-	return ""
 }
+
+// CertificateEnd is when the server's certificate ends; the zero time: it has none.
+func (s *Server) CertificateEnd() time.Time {
+	if s.config.TLS == nil {
+		return time.Time{}
+	}
+	return s.config.TLS.Certificates[0].Leaf.NotAfter
+}
+
+// Door is what connections over TCP come through; nil: no port is opened.
+func (s *Server) Door() *admission.Server { return s.door }
 
 // Close stops the server and waits until it is gone.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		s.stop()
 		s.watching.Wait()
+		if s.door != nil {
+			s.door.Stop()
+		}
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
+		if s.door != nil {
+			s.door.Close() // after the server's last words
+		}
 		s.folder.remove()
 	})
 }

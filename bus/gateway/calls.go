@@ -14,19 +14,24 @@ import (
 const maxCallers = 64
 
 // Calls listens until ctx ends for runs that call a device which is not there, and
-// tells each one's name once. It answers none. The error says that the device may not
-// listen, or that the line was lost.
-func Calls(ctx context.Context, line bus.Line, id string, called func(run string)) error {
+// tells each one's name and its coordinator's version once. It answers none. The error
+// says that the device may not listen, or that the line was lost.
+func Calls(ctx context.Context, line bus.Line, id string, called func(run, version string)) error {
 	if err := names.CheckDevice(id); err != nil {
 		return err
 	}
 	var runs []string
 	sub, err := line.Subscribe(subject.Device("*", id, subject.Task), nil, func(m *bus.RawMessage) {
 		run, ok := subject.RunOfTask(m.Subject, id)
-		if ok && !m.Relayed && names.CheckToken("run", run) == nil && !slices.Contains(runs, run) && len(runs) < maxCallers {
-			runs = append(runs, run)
-			called(run)
+		if !ok || m.Relayed || names.CheckToken("run", run) != nil || slices.Contains(runs, run) || len(runs) == maxCallers {
+			return
 		}
+		t := new(bus.Task)
+		if err := decodeDeviceTask(m.Data, t); err != nil {
+			t.Version = "" // the call counts, whatever else it holds
+		}
+		runs = append(runs, run)
+		called(run, t.Version)
 	})
 	if err == nil {
 		if err = line.Settled(ctx); ctx.Err() != nil {

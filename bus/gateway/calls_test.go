@@ -16,13 +16,13 @@ func TestCalls(t *testing.T) {
 	line := o.Connect(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}))
 	ctx, stop := context.WithCancel(t.Context())
 	var called string
-	if err := gateway.Calls(ctx, line, "other", func(run string) { called = run; stop() }); err != nil || called != "r" {
-		t.Errorf("called by %q: %v", called, err)
+	if err := gateway.Calls(ctx, line, "other", func(run, version string) { called = run + " " + version; stop() }); err != nil || called != "r v1" {
+		t.Errorf("called by %q, want r of version v1: %v", called, err)
 	}
 	if n := o.gateway.Stats().Present; n > 1 { // pi may have joined
 		t.Errorf("%d devices have joined", n)
 	}
-	if err := gateway.Calls(t.Context(), line, "pi", func(string) { t.Error("it hears another's calls") }); err == nil {
+	if err := gateway.Calls(t.Context(), line, "pi", func(string, string) { t.Error("it hears another's calls") }); err == nil {
 		t.Error("it may listen for another")
 	}
 	if err := gateway.Calls(t.Context(), line, "9", nil); err == nil {

@@ -3,6 +3,8 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,6 +23,8 @@ type DeviceConfig struct {
 	ID   string // starts with a letter
 	Run  string // the run to join; empty: any that calls but a calibration
 	Join *bus.Join
+	// Samples is how many the device's credentials let it have; 0: any number.
+	Samples uint64
 	// Patience is how long an update goes unanswered before the device turns to
 	// what else there is; 0: a minute. The run gets it when it asks again.
 	Patience time.Duration
@@ -117,6 +121,10 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 		c.Notice = func(string) {}
 	}
 	c.Patience = cmp.Or(c.Patience, time.Minute)
+	c.Join = proto.CloneOf(c.Join)
+	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
+		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
+	}
 	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10)}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
@@ -176,6 +184,9 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	working := d.cancel != nil
 	switch {
 	case x.isCall():
+		if x.run == d.run { // at once, also from within a long task: another process may want the place
+			d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
+		}
 		d.call(x)
 		return
 	case x.run != d.run:

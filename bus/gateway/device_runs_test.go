@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -44,20 +45,19 @@ func TestADeviceIsNotMovedByAnswersToAnother(t *testing.T) {
 		}
 	}
 	task := o.working()
-	evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
 	get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + bus.DigestOf(large).String() + "."
-	for _, n := range []string{"0", "1", "2", "9"} {
-		if err := evil.PublishRequest(get+n, "fedpace.r.client.pi.task", nil); err != nil {
+	for i, request := range []string{get + "0", get + "1", get + "2", get + "9", "join", "update.0"} {
+		id := fmt.Sprint("other", i) // one that names a subject twice is sent away
+		evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: id}), nats.CustomInboxPrefix("_INBOX_"+id))
+		if !strings.HasPrefix(request, "$JS") {
+			request = "fedpace.r.client." + id + "." + request
+		}
+		if err := evil.PublishRequest(request, "fedpace.r.client.pi.task", nil); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, verb := range []string{"join", "update.0"} {
-		if err := evil.PublishRequest("fedpace.r.client.other."+verb, "fedpace.r.client.pi.task", nil); err != nil {
+		if err := evil.Flush(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := evil.Flush(); err != nil {
-		t.Fatal(err)
 	}
 	select {
 	case <-task.Context.Done():

@@ -108,7 +108,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
-	r, err := d.request(ctx, run, subject.Join, d.config.Join, 0, func(error) bool { return false })
+	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool { return false })
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
@@ -132,7 +132,7 @@ func (d *Device) leave() {
 func (d *Device) join(ctx context.Context, run string) error {
 	waits := d.config.Run != ""
 	notice := sync.OnceFunc(func() { d.config.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
-	r, err := d.request(ctx, run, subject.Join, d.config.Join, 0, func(error) bool {
+	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool {
 		if waits {
 			notice()
 		}
@@ -154,6 +154,9 @@ func (d *Device) join(ctx context.Context, run string) error {
 	d.mu.Unlock()
 	if joined {
 		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
+		if own, its := d.config.Join.Version, r.Welcome.Version; bus.Differ(own, its) {
+			d.config.Notice(fmt.Sprintf("This device is of version %s, and the coordinator of run %s of version %s.", own, run, its))
+		}
 	}
 	return nil
 }
@@ -165,14 +168,20 @@ func (d *Device) heartbeat() {
 	if d.run == "" {
 		return
 	}
-	h := &bus.Heartbeat{Phase: d.phase}
+	h := &bus.Heartbeat{Phase: d.phase, Process: d.config.Join.Process}
 	if d.cancel != nil {
 		h.Task = d.task.Task
 	}
-	if b, err := bus.Marshal(nil, h); err == nil {
-		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, subject.Heartbeat), b) // the next one is soon
-	}
+	d.publish(subject.Heartbeat, h)
 	d.beat.Reset(d.welcome.HeartbeatEvery())
+}
+
+// publish tells the run something that may be lost: it is told again soon. With the
+// lock held.
+func (d *Device) publish(verb string, m proto.Message) {
+	if b, err := bus.Marshal(nil, m); err == nil {
+		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, verb), b)
+	}
 }
 
 // Phase sets what heartbeats say.
@@ -212,12 +221,12 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
 	}
 	chunks := slices.Collect(slices.Chunk(u.Values, bus.ChunkBytes/4))
-	u.Chunk, u.Chunks = uint32(len(chunks)), uint32(len(chunks))
+	u.Chunk, u.Chunks, u.Process = uint32(len(chunks)), uint32(len(chunks)), d.config.Join.Process
 	started := time.Now()
 	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
 		if chunk < len(chunks) {
-			part = &bus.Update{Task: u.Task, TaskDigest: u.TaskDigest, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(chunks[chunk])}
+			part = &bus.Update{Task: u.Task, TaskDigest: u.TaskDigest, Process: u.Process, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(chunks[chunk])}
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}

@@ -24,6 +24,9 @@ type Config struct {
 	// Check says why a whole update of the right task and shape cannot count;
 	// nil: it can. It is called on one goroutine for each device.
 	Check func(*bus.DeviceUpdate) error
+	// Admit says why a device that joins cannot take part; nil: it can. It is called as
+	// Check is.
+	Admit func(*bus.Join) error
 	// Params is how many values a task's update has; nil: as many as the welcome's model.
 	Params func(*bus.Task) int
 	// Protocol is the least version of the protocol that devices must speak.
@@ -31,6 +34,9 @@ type Config struct {
 	// Calls is the pause between two calls to devices that have not joined; 0 is
 	// one second.
 	Calls time.Duration
+	// Yield is how long the process that has a device's place may take to answer a call
+	// before another process gets the place; 0 is three seconds.
+	Yield time.Duration
 }
 
 // EventKind is what has happened to a device.
@@ -54,6 +60,7 @@ type Event struct {
 	Join   *bus.Join // of DeviceJoined
 	Update *bus.DeviceUpdate
 	Text   string
+	At     time.Time // of Updated and Refused: when its last message was here, with the monotonic clock
 }
 
 // maxEvents is how many events may wait to be taken; closeTimeout bounds telling
@@ -87,7 +94,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	if len(c.Devices) == 0 || len(c.Devices) > bus.MaxDevices {
 		return nil, fmt.Errorf("bus: a gateway for %d devices, want 1 to %d", len(c.Devices), bus.MaxDevices)
 	}
-	c.Calls = cmp.Or(c.Calls, time.Second)
+	c.Calls, c.Yield = cmp.Or(c.Calls, time.Second), cmp.Or(c.Yield, yieldAfter)
 	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](maxEvents), stop: func() {}}
 	for i, id := range c.Devices {
 		if err := names.CheckDevice(id); err != nil {
@@ -129,6 +136,7 @@ func (g *Gateway) Close() error {
 		for _, x := range g.devices {
 			x.mu.Lock()
 			x.unsubscribe()
+			x.dismiss()
 			x.mu.Unlock()
 			_ = g.publish(x, &bus.Task{Over: true}) // a lost connection has told them, too
 		}
@@ -156,7 +164,7 @@ func (g *Gateway) call() {
 		absent := !x.joined && !x.flooded
 		x.mu.Unlock()
 		if absent {
-			_ = g.publish(x, &bus.Task{}) // the next call is soon
+			_ = g.publish(x, &bus.Task{Version: g.config.Welcome.Version}) // the next call is soon
 		}
 	}
 }
@@ -187,6 +195,28 @@ func (g *Gateway) Lost(device int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.leave()
+}
+
+// Ban ends a device's part in the run: it is heard no more, unless it is readmitted.
+func (g *Gateway) Ban(device int) {
+	x := g.devices[device]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.leave()
+	x.flooded = true
+	x.unsubscribe()
+}
+
+// Readmit hears a device again whose part had ended, and calls it.
+func (g *Gateway) Readmit(device int) error {
+	x := g.devices[device]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.flooded {
+		return nil
+	}
+	x.flooded, x.budget = false, deviceBudget
+	return x.subscribe()
 }
 
 // Forget gives up the open task of a device, which may stay for the next.

@@ -58,7 +58,7 @@ func (o *office) openGateway(run string, check func(*bus.DeviceUpdate) error) (*
 	o.Cleanup(own.Close)
 	g, err := gateway.Open(o.Context(), own, run, gateway.Config{
 		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
-		Welcome: &bus.Welcome{Clients: 12, Params: uint32(len(model)), HeartbeatSeconds: 0.1, Task: "femnist", Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
+		Welcome: &bus.Welcome{Clients: 12, Params: uint32(len(model)), HeartbeatSeconds: 0.1, Task: "femnist", Version: "v1", Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
 	})
 	if err != nil {
 		o.Fatal(err)

@@ -16,11 +16,14 @@ import (
 const (
 	ReasonMalformed = "malformed" // no message of the protocol
 	ReasonOld       = "old"       // of a device that does not know the protocol that the run needs
+	ReasonUnfit     = "unfit"     // of a device that does not fit the run
 	ReasonStale     = "stale"     // of a task that is not open
 	ReasonOrder     = "order"     // a chunk out of order
 	ReasonShape     = "shape"     // not as many values as the model has
 	ReasonInvalid   = "invalid"   // values or durations that cannot count
 	ReasonFlood     = "flood"     // more than a device may send
+	ReasonTwin      = "twin"      // of a process that does not have the device's place
+	ReasonSamples   = "samples"   // more than the device's credentials let it have
 )
 
 // What a device may send beyond the chunks that it is asked for: each message
@@ -30,7 +33,10 @@ const (
 	deviceRefill = 50 // a second
 
 	devicePendingMessages = 1 << 10
-	devicePendingBytes    = 64 << 20
+	devicePendingBytes    = 8 << 20
+
+	// A message takes one more for each so many bytes of it.
+	deviceBudgetBytes = 16 << 10
 )
 
 // peer is one device, as the gateway knows it. Its handlers hold the lock.
@@ -50,6 +56,11 @@ type peer struct {
 	budget  float64
 	filled  time.Time // when budget was last filled
 
+	taken   bool   // the place is process's
+	process uint64 // 0: it does not say its number
+	rival   *rival // waits for the place; nil: none does
+	most    uint64 // samples by the credentials; 0: any number
+
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
 	digest []byte // of the task
@@ -68,7 +79,7 @@ func (x *peer) subscribe() error {
 		x.flood("messages were dropped since too many were waiting")
 	}}
 	for verb, f := range map[string]func(*bus.RawMessage){
-		subject.Join: x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,
+		subject.Join: x.onJoin, subject.Join + ".*": x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,
 	} {
 		s, err := x.gateway.conn.Subscribe(subject.Device(x.gateway.run, x.id, verb), backlog, func(m *bus.RawMessage) {
 			x.mu.Lock()
@@ -108,12 +119,15 @@ func (x *peer) opened(p *bus.Update) bool {
 	return x.task != 0 && p.Task == x.task && (len(p.TaskDigest) == 0 || bytes.Equal(p.TaskDigest, x.digest))
 }
 
-// leave ends the device's part in the run until it joins again.
-func (x *peer) leave() { x.joined, x.task, x.values = false, 0, nil }
+// leave ends the device's part in the run until it joins again, which any process may.
+func (x *peer) leave() {
+	x.dismiss()
+	x.joined, x.taken, x.task, x.values = false, false, 0, nil
+}
 
-// spend takes a message off the device's budget and says whether the message may
-// be read.
-func (x *peer) spend() bool {
+// spend takes a message of so many bytes off the device's budget and says whether the
+// message may be read.
+func (x *peer) spend(bytes int) bool {
 	if x.flooded {
 		return false
 	}
@@ -122,10 +136,10 @@ func (x *peer) spend() bool {
 		x.budget = min(deviceBudget, x.budget+now.Sub(x.filled).Seconds()*deviceRefill)
 	}
 	x.filled = now
-	if x.budget--; x.budget >= 0 {
+	if x.budget -= float64(1 + bytes/deviceBudgetBytes); x.budget >= 0 {
 		return true
 	}
-	x.flood(fmt.Sprintf("over %d messages that nobody asked for", deviceBudget))
+	x.flood(fmt.Sprintf("over %d messages that nobody asked for, of which large ones count for several", deviceBudget))
 	return false
 }
 
@@ -163,7 +177,7 @@ func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Wel
 }
 
 func (x *peer) onJoin(m *bus.RawMessage) {
-	if !x.spend() {
+	if !x.spend(len(m.Data)) {
 		return
 	}
 	j := new(bus.Join)
@@ -171,6 +185,8 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
 		what := "algorithm"
 		switch {
+		case least >= bus.HeedsNoise:
+			what = "local noise"
 		case least >= bus.HeedsSchema:
 			what = "data"
 		case j.Protocol >= bus.HeedsAlgorithm:
@@ -178,11 +194,29 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		}
 		reason, err = ReasonOld, bus.Fault("join", "protocol", j.Protocol, fmt.Sprintf("at least %d for the run's %s: update the device", least, what))
 	}
+	if f := x.gateway.config.Admit; f != nil && err == nil {
+		reason, err = ReasonUnfit, f(j)
+	}
+	if most, limited := subject.JoinLimit(m.Subject); limited || m.Subject == subject.Device(x.gateway.run, x.id, subject.Join) {
+		x.most = most
+	} else if err == nil {
+		err = fmt.Errorf("bus: join: %q has no number of samples", m.Subject)
+	}
 	if err != nil {
 		x.ignore(reason, err.Error())
 		x.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
+	x.limit(j)
+	if !x.speaks(j.Process) {
+		x.contend(j, m)
+		return
+	}
+	x.admit(j, m)
+}
+
+// admit lets the device take part.
+func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.heard = time.Now()
 	if !x.joined {
 		x.joined = true
@@ -191,12 +225,25 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
+// limit holds a device to the samples that its credentials let it have.
+func (x *peer) limit(j *bus.Join) {
+	if x.most > 0 && j.Samples > x.most {
+		x.ignore(ReasonSamples, fmt.Sprintf("it has %d samples, and its credentials let it have %d: it counts with these", j.Samples, x.most))
+		j.Samples = x.most
+	}
+}
+
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	if !x.spend() {
+	if !x.spend(len(m.Data)) {
 		return
 	}
-	if err := bus.Unmarshal(m.Data, new(bus.Heartbeat)); err != nil {
+	h := new(bus.Heartbeat)
+	if err := bus.Unmarshal(m.Data, h); err != nil {
 		x.ignore(ReasonMalformed, err.Error())
+		return
+	}
+	if !x.speaks(h.Process) {
+		x.ignore(ReasonTwin, "a heartbeat of another process")
 		return
 	}
 	x.heard = time.Now()
@@ -210,8 +257,15 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
 	asked := err == nil && !x.flooded && x.opened(p) && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
-	if !asked && !x.spend() {
+	if !asked && !x.spend(len(m.Data)) {
 		return
+	}
+	if x.taken && p.Process != x.process { // whatever else is wrong with it
+		x.refuseTwin(m)
+		return
+	}
+	if err == nil {
+		x.speaks(p.Process)
 	}
 	v, reason := x.take(p, err)
 	x.answer(m, v, reason, nil)
@@ -220,13 +274,14 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 // take takes one message of an update and returns the answer. The message that
 // decides the task is an event.
 func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
+	arrived := time.Now()
 	ignore := func(why, text string) (bus.Status, string) {
 		x.ignore(why, text)
 		return bus.Refused, text
 	}
 	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
 		x.done, x.reason, x.values = true, text, nil
-		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: ")})
+		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: "), At: arrived})
 	}
 	refuse := func(why, text string) (bus.Status, string) {
 		u := &bus.Update{Task: p.Task}
@@ -260,6 +315,9 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	case p.Last() && len(x.values) != params:
 		return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, the model has %d", len(x.values), params))
 	case p.Last():
+		if x.most > 0 {
+			p.Samples = min(p.Samples, x.most)
+		}
 		u := &bus.DeviceUpdate{Update: p, Device: x.index, Values: x.values}
 		if f := x.gateway.config.Check; f != nil {
 			if err := f(u); err != nil {

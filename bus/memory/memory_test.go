@@ -57,6 +57,8 @@ func TestATaskIsCopiedWhole(t *testing.T) {
 			f.SetFloat(3)
 		case f.Kind() == reflect.Bool:
 			f.SetBool(true)
+		case f.Kind() == reflect.String:
+			f.SetString("x")
 		default:
 			f.SetBytes(make([]byte, 32))
 		}

@@ -44,7 +44,7 @@ func (o *order) set(client int, t *bus.Task) {
 	o.task = bus.Task{
 		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate, StepsDone: t.StepsDone,
 		ModelBits: t.ModelBits, UpdateBits: t.UpdateBits, StartNs: t.StartNs, Joules: t.Joules, Device: t.Device, Presence: t.Presence,
-		Stamp: t.Stamp, Over: t.Over, Placement: t.Placement, ModelDigest: append(o.digest[:0], t.ModelDigest...),
+		Stamp: t.Stamp, Over: t.Over, Placement: t.Placement, Version: t.Version, ModelDigest: append(o.digest[:0], t.ModelDigest...),
 	}
 	o.task.Digest = append(o.task.Digest, t.Digest...)
 }

@@ -3,6 +3,8 @@ package natsbus_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,23 +153,29 @@ func TestADeviceCanDoNothingElse(t *testing.T) {
 	// on the reply subject, whatever that is: an empty request to JetStream, say.
 	t.Run("answers to others", func(t *testing.T) {
 		get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + digest.String() + "."
-		for _, to := range append(foreign, "fedpace.r.client.pi.join") {
-			for _, n := range []string{"0", "7"} {
-				if err := pi.PublishRequest(get+n, to, nil); err != nil {
+		n := 0
+		for _, request := range []string{get + "0", get + "7", "join", "heartbeat", "update.0"} {
+			// Of a device two requests at a time go on, and one that names a subject twice is sent away.
+			for targets := range slices.Chunk(append(foreign, "fedpace.r.client.pi.join"), 2) {
+				id := fmt.Sprint("pi", n)
+				n++
+				evil, _ := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: id}))
+				subject := request
+				if !strings.HasPrefix(request, "$JS") {
+					subject = "fedpace.r.client." + id + "." + request
+				}
+				for _, to := range targets {
+					if err := evil.PublishRequest(subject, to, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := evil.Flush(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, own := range []string{"join", "heartbeat", "update.0"} {
-				if err := pi.PublishRequest("fedpace.r.client.pi."+own, to, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := pi.Flush(); err != nil {
-			t.Fatal(err)
 		}
 		for s := range drain(heard, 500*time.Millisecond) {
-			own := strings.HasPrefix(s, "fedpace.r.client.pi.") || strings.HasPrefix(s, "$JS.API.DIRECT.GET.") || strings.HasPrefix(s, "_R_.")
+			own := strings.HasPrefix(s, "fedpace.r.client.pi") || strings.HasPrefix(s, "$JS.API.DIRECT.GET.") || strings.HasPrefix(s, "_R_.")
 			if !own {
 				t.Errorf("%s is reached", s)
 			}

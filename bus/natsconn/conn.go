@@ -51,6 +51,7 @@ type Local interface {
 type Conn struct {
 	config Config // with a Notice; its Patience is 0 for ever
 	nats   *nats.Conn
+	ending *time.Timer // tells that the credentials end soon
 
 	life context.Context // ends when the connection is lost for good; its cause says why
 	end  context.CancelCauseFunc
@@ -74,7 +75,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 	if c.Notice == nil {
 		c.Notice = func(bus.Notice) {}
 	}
-	conn := &Conn{config: c, found: func() {}, floods: map[*nats.Subscription]func(){}, waits: map[*wait]bool{}}
+	conn := &Conn{config: c, ending: time.NewTimer(0), found: func() {}, floods: map[*nats.Subscription]func(){}, waits: map[*wait]bool{}}
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	options := []nats.Option{
@@ -108,6 +109,7 @@ func Connect(ctx context.Context, c Config) (*Conn, error) {
 		options = append(options, nats.Timeout(time.Until(d)))
 	}
 	if err := conn.connect(ctx, options); err != nil {
+		conn.ending.Stop()
 		return nil, err
 	}
 	return conn, nil
@@ -156,6 +158,7 @@ func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 
 // Close ends the connection and its subscriptions.
 func (c *Conn) Close() {
+	c.ending.Stop()
 	c.nats.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()

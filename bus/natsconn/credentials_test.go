@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/bus/internal/bustest"
 	"fedpace/bus/natsconn"
@@ -101,5 +102,59 @@ func TestRevocationEndsAConnection(t *testing.T) {
 	g.Connect(path)
 	if err := g.Authority.Revoke(auth.RoleDevice, "nobody"); err == nil {
 		t.Error("one that was never enrolled is revoked")
+	}
+}
+
+// Credentials that end let nobody in any more, and end the connections that there are.
+func TestCredentialsEnd(t *testing.T) {
+	t.Parallel()
+	g := bustest.NewGuarded(t)
+	gone := make(chan struct{})
+	for life := time.Second; ; life *= 2 { // long enough for this machine to connect
+		path := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Lifetime: life, Renew: true})
+		c, err := nats.Connect(g.Server.URL(), nats.UserCredentials(path), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+		if err == nil {
+			t.Cleanup(c.Close)
+			break
+		}
+		if life > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(g.Folder, "pi.creds")
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Fatal("a device stays whose credentials have ended")
+	}
+	for end := time.Now().Add(patience); ; { // a server counts whole seconds
+		c, err := nats.Connect(g.Server.URL(), nats.UserCredentials(path), nats.NoReconnect())
+		if err != nil {
+			break
+		}
+		if c.Close(); time.Now().After(end) {
+			t.Fatal("it comes back")
+		}
+	}
+	_, err := natsconn.Connect(t.Context(), natsconn.Config{URL: g.Server.URL(), Creds: path})
+	if err == nil || !strings.Contains(err.Error(), "they have ended on 20") || !strings.Contains(err.Error(), "(renew them: fedpace enroll --renew pi)") {
+		t.Errorf("the device is told %v", err)
+	}
+	// Renewed they are good for as long as before, and said to end soon.
+	g.Connect(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Lifetime: time.Hour, Renew: true}))
+	path = g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Renew: true})
+	told := make(chan bus.Notice, 8)
+	conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: g.Server.URL(), Creds: path, Notice: func(n bus.Notice) { told <- n }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	select {
+	case n := <-told:
+		if n.State != bus.CredentialsEnd || !strings.HasSuffix(n.Text, "; renew them: fedpace enroll --renew pi") {
+			t.Errorf("told %+v", n)
+		}
+	case <-time.After(patience):
+		t.Error("nobody is told that the credentials end within the hour")
 	}
 }

@@ -51,19 +51,46 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	if config.Creds == "" {
 		return options, nil
 	}
-	creds, err := os.ReadFile(config.Creds)
+	holder, err := config.Holder()
 	if err != nil {
-		return nil, fmt.Errorf("bus: credentials: %w", err)
+		return nil, err
 	}
-	inbox, err := auth.InboxOf(creds)
-	if err != nil {
-		return nil, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", config.Creds, err)
-	}
+	c.warn(&holder)
 	options = append(options, nats.UserCredentials(config.Creds))
-	if inbox != "" {
+	if inbox := holder.Inbox(); inbox != "" {
 		options = append(options, nats.CustomInboxPrefix(inbox))
 	}
 	return options, nil
+}
+
+// warn tells when the credentials end, as soon as that is near.
+func (c *Conn) warn(h *auth.Holder) {
+	if h.Expires.IsZero() {
+		return
+	}
+	c.ending = time.AfterFunc(time.Until(h.Expires.Add(-auth.Soon)), func() {
+		when, renewal := h.Ending(time.Now())
+		c.Notice(bus.Notice{State: bus.CredentialsEnd, Text: fmt.Sprintf("The credentials in %s end on %s; renew them: %s", c.config.Creds, when, renewal)})
+	})
+}
+
+// Holder is whom the credentials are of, as they themselves say; of nobody where none
+// are given.
+func (c *Config) Holder() (h auth.Holder, err error) {
+	if c.Creds == "" {
+		return h, nil
+	}
+	creds, err := os.ReadFile(c.Creds)
+	if err != nil {
+		return h, fmt.Errorf("bus: credentials: %w", err)
+	}
+	if h, err = auth.ReadHolder(creds); err == nil {
+		err = h.Usable(time.Now())
+	}
+	if err != nil {
+		return h, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", c.Creds, err)
+	}
+	return h, nil
 }
 
 // lost starts the time that the connection may stay away.
@@ -125,6 +152,7 @@ func (c *Conn) clarified(err error) error {
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
 		{errors.Is(err, nats.ErrAuthorization) && c.config.Creds == "", "the server asks for credentials"},
 		{errors.Is(err, nats.ErrAuthorization), "the server does not accept these credentials"},
+		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of this device"},
 		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},
 		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
 		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that is not known here; name its file"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // TLSFiles are PEM files. With any of them the connection is encrypted whatever
@@ -54,6 +55,9 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 	}
 	if len(c.Certificates) == 0 {
 		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
+	}
+	if end := c.Certificates[0].Leaf.NotAfter; time.Now().After(end) {
+		return nil, fmt.Errorf("bus: TLS: the certificate in %s has ended on %s (fedpace certificate makes another)", f.Cert, end.Local().Format(time.DateOnly))
 	}
 	if c.RootCAs != nil {
 		c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert

@@ -37,16 +37,24 @@ type Voting interface {
 	Decide(sum []int64)
 }
 
-// KeepsVotes reports whether a model moves as the votes of a compression decide. It does
-// not where an algorithm multiplies the sum that is decided, as [FedNova] does, or adds to
-// it, as [Rebase] does. Without votes it is true.
-func KeepsVotes(a Algorithm, c Compression) bool {
-	if _, votes := c.(Voting); !votes {
-		return true
+// CheckCompression returns a [*registry.OptionError] where an algorithm does not take
+// updates that are compressed in this way; nil is none. Updates of two vectors are not
+// compressed. And votes say how far a model moves: an algorithm that multiplies the sum
+// that is decided, as [FedNova] does, or adds to it, as [Rebase] does, would change that.
+func CheckCompression(a Algorithm, c Compression) error {
+	if c == nil {
+		return nil
 	}
+	_, votes := c.(Voting)
 	_, mixes := a.(Mixing)
 	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
-	return !mixes && scale == 1
+	switch {
+	case registry.NeedsOf(a).ClientState:
+		return registry.Errorf("compress", "%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))
+	case votes && (mixes || scale != 1):
+		return registry.Errorf("compress", "%q decides how far parameters move, which %s changes (use another method, or another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))
+	}
+	return nil
 }
 
 // kept is how many of some values a share of them is, rounded up: at least one. It takes

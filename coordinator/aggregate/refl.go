@@ -52,7 +52,7 @@ func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 		if most > 0 {
 			ratio = apart[i] / most
 		}
-		age, added := 1/float64(s.Staleness+1), 1-fading(ratio)/a.Divisor
+		age, added := 1/float64(s.Staleness+1), 1-Fading(ratio)/a.Divisor
 		list[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*added))
 	}
 	list[len(stale)] = fresh
@@ -100,9 +100,9 @@ func scaleSum(dst, sum []int64, w float64) {
 	}
 }
 
-// fading is e^-r for 0 <= r <= 1, from its series: sums and products are rounded alike
+// Fading is e^-r for 0 <= r <= 1, from its series: sums and products are rounded alike
 // on every machine, which math.Exp does not promise.
-func fading(r float64) float64 {
+func Fading(r float64) float64 {
 	sum := 1.0
 	for k := 20.0; k > 0; k-- {
 		sum = 1 - float64(r*sum)/k

@@ -31,6 +31,28 @@ func BySamples(samples []int) ([]float64, error) {
 	return weights, nil
 }
 
+// Told puts the rounded mean of the numbers of samples that are told in the place of each
+// that is not, which is 0, so that such a client neither rules nor is lost; where none is
+// told all get 1. It changes the list and returns it.
+func Told(samples []int) []int {
+	sum, told := 0, 0
+	for _, n := range samples {
+		if n > 0 {
+			sum, told = sum+n, told+1
+		}
+	}
+	mean := 1
+	if told > 0 {
+		mean = max(1, (sum+told/2)/told)
+	}
+	for i, n := range samples {
+		if n == 0 {
+			samples[i] = mean
+		}
+	}
+	return samples
+}
+
 // normalise divides values by their sum, which it returns.
 func normalise(values []float64) (sum float64) {
 	sum = total(values)

@@ -153,3 +153,17 @@ func TestWeighingDoesNotDependOnOrder(t *testing.T) {
 		}
 	})
 }
+
+// A client that does not tell its samples weighs as the mean of those that do.
+func TestSamplesThatAreNotTold(t *testing.T) {
+	for _, test := range []struct{ samples, want []int }{
+		{[]int{10, 0, 21}, []int{10, 16, 21}},
+		{[]int{0, 0}, []int{1, 1}},
+		{[]int{5, 6}, []int{5, 6}},
+		{nil, nil},
+	} {
+		if got := Told(slices.Clone(test.samples)); !slices.Equal(got, test.want) {
+			t.Errorf("%v becomes %v, want %v", test.samples, got, test.want)
+		}
+	}
+}

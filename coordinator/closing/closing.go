@@ -1,6 +1,9 @@
 package closing
 
 import (
+	"math"
+	"slices"
+
 	"fedpace/internal/registry"
 	"fedpace/simclock"
 )
@@ -66,6 +69,28 @@ type Overlapping interface {
 func Overlaps(c Rule) bool {
 	_, ok := c.(Overlapping)
 	return ok
+}
+
+// After is when a round with a standing closes, from its start, if its tasks are accepted at
+// some times and none of the others ever ends; false: it waits for one of them. ends are
+// sorted in place.
+func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
+	slices.Sort(ends)
+	deadline := c.Deadline()
+	passes := func(by Time) bool { // whether the round closes at its deadline, if that comes by then
+		overdue := !now.Overdue && deadline > 0 && deadline < by
+		now.Overdue = now.Overdue || overdue
+		return overdue && c.Close(now)
+	}
+	for _, end := range ends {
+		if passes(end) {
+			return deadline, true
+		}
+		if now.Accepted++; c.Close(now) {
+			return end, true
+		}
+	}
+	return deadline, passes(math.MaxInt64)
 }
 
 // What a plug-in of another module needs.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/quota"
 	"fedpace/coordinator/round"
 )
 
@@ -25,6 +26,16 @@ type Config struct {
 	TaskLimit time.Duration
 	// NormLimit is the largest Euclidean norm of an update; 0: none.
 	NormLimit float64
+	// MaxSamples is the largest number of samples that a device counts with; 0: so many times
+	// those of the middle one of the others. nil: 0 for all.
+	MaxSamples func(device int) int
+	// Losses says which key of the run decides by the clients' losses, so that devices
+	// must tell them; empty: none does.
+	Losses string
+	// Quota is what each device may take; the zero value: the default.
+	Quota quota.Device
+	// Door is where they come in; nil: at a server that is not this run's.
+	Door Door
 	// Link replaces what a device measured of its link; nil: nothing does.
 	Link func(client int) (download, upload round.Time)
 
@@ -60,8 +71,8 @@ type Answer struct {
 	Task    uint64
 	Client  int
 	Plan    round.Plan // durations as they count; 0 where they are not known
-	Loss    float64    // Planned: before the first step
-	Samples int        // Planned: the device's
+	Loss    float64    // Planned: before the first step; NaN: the device does not tell it
+	Samples int        // Planned: the device's; 0: it does not tell them
 	Values  []float32  // Planned: the device's model
 }
 
@@ -78,8 +89,11 @@ type Presence struct {
 type Record interface {
 	AddAnswer(*Answer) error
 	AddPresence(Presence) error
+	AddBan(Ban) error
 	// Answer is what was added for a task, in a replay; nil: nothing.
 	Answer(task uint64) (*Answer, error)
 	// Presence is the next one of a replay; false: there is no more.
 	Presence() (Presence, bool, error)
+	// Bans are all that were added, in a replay.
+	Bans() []Ban
 }

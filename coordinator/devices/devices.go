@@ -1,15 +1,18 @@
 package devices
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
 	"fedpace/bus/gateway"
+	"fedpace/bus/quota"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
@@ -22,21 +25,33 @@ type Devices struct {
 	gateway *gateway.Gateway // nil: a replay
 	opened  time.Time
 
-	mu      sync.Mutex           // guards changes of open, which the gateway's goroutines read
-	open    map[uint64]*openTask // without an answer
-	answers []*Answer            // that have come and were not handed out
-	updates map[uint64]*Answer   // that may yet count
-	there   []bool               // as the machine knows it
-	arrived []arrival            // devices that joined and that the machine does not know of yet
-	banned  []bool
-	news    []gateway.Event
-	looked  time.Time // when presence was asked for last
+	mu       sync.Mutex           // guards changes of open, which the gateway's goroutines read
+	open     map[uint64]*openTask // without an answer
+	answers  []*Answer            // that have come and were not handed out
+	updates  map[uint64]*Answer   // that may yet count
+	there    []bool               // as the machine knows it
+	arrived  []arrival            // devices that joined and that the machine does not know of yet
+	banned   []bool
+	ends     []int64  // of bans, as Ban.Ends
+	told     []int    // samples, as each device told them last
+	clipped  []bool   // devices of which Clipped has told
+	accounts accounts // of their quotas
+	news     []gateway.Event
+	looked   time.Time // when presence was asked for last
 
+	audited  time.Time // when quotas were last looked at
 	compared time.Time // when open tasks were last compared with their round
 
 	presence *Presence // next of a replay
 
-	held atomic.Int64 // wall nanoseconds that the clock has stood for devices
+	bans        []Ban
+	corrections []Correction
+	urgent      bool // a ban is in no checkpoint yet
+
+	programs
+
+	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
+	bannedCount atomic.Int64
 }
 
 // Run is what devices must know of their run.
@@ -46,7 +61,9 @@ type Run struct {
 	Params int // of the model
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
-	Spec      *bus.Spec
+	// Selects says whether clients are chosen by their samples.
+	Selects bool
+	Spec    *bus.Spec
 }
 
 // arrival is a device that has joined.
@@ -63,21 +80,25 @@ type openTask struct {
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
 // of the gateway; resendAfter how long a task waits before it is sent again, should it
-// have been lost; leastSlack how much longer than its round a task may take before it is
+// have been lost; auditEvery how often what devices fetch is looked at; leastSlack how much longer than its round a task may take before it is
 // given up, since messages take time that no device measures.
 const (
 	lookEvery   = 101 * time.Millisecond
 	resendAfter = 5 * time.Second
 	leastSlack  = time.Second
+	auditEvery  = time.Second
 )
 
 // Open lets the devices join the run.
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)),
+		programs: programs{versions: make([]string, len(c.Names))},
+		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
 	if c.Replay {
+		d.takeBans(c.Record.Bans())
 		return d, d.nextPresence()
 	}
 	w := c.Welcome
@@ -87,8 +108,10 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check}
+	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check, Admit: d.admit}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case run.Spec.NoiseMultiplier > 0:
+		g.Protocol = bus.HeedsNoise
 	case w.Schema != nil:
 		g.Protocol = bus.HeedsSchema
 	case run.Spec.Local != "":
@@ -108,13 +131,20 @@ func (d *Devices) Close() error {
 	return d.gateway.Close()
 }
 
-// Stats are those of the gateway, and how long the clock has stood for devices in
-// wall time; false where there are none. Any goroutine may ask for them.
-func (d *Devices) Stats() (gateway.Stats, time.Duration, bool) {
+// Stats are those of the gateway, with how many devices are banned and how long the clock has
+// stood for devices in wall time.
+type Stats struct {
+	gateway.Stats
+	Banned int
+	Held   time.Duration
+}
+
+// Stats may be asked for by any goroutine; false: the run has no devices.
+func (d *Devices) Stats() (s Stats, ok bool) {
 	if d == nil || d.gateway == nil {
-		return gateway.Stats{}, 0, false
+		return s, false
 	}
-	return d.gateway.Stats(), time.Duration(d.held.Load()), true
+	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), time.Duration(d.held.Load())}, true
 }
 
 // Has reports whether a client is a device.
@@ -145,6 +175,11 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32) error 
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
+	if d.gateway != nil && d.banned[o.device] { // the machine hears of it between two events
+		d.refuse(o)
+		return nil
+	}
+	d.accounts.of[o.device].issued++
 	return d.send(o)
 }
 
@@ -220,9 +255,17 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 			return round.Event{}, err
 		}
 	}
+	o := d.open[a.Task]
 	d.mu.Lock()
 	delete(d.open, a.Task)
 	d.mu.Unlock()
+	if d.gateway != nil {
+		if why := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); why != "" {
+			if err := d.suspend(o.device, why, false); err != nil {
+				return round.Event{}, err
+			}
+		}
+	}
 	switch a.Kind {
 	case round.Planned:
 		d.updates[a.Task] = a
@@ -243,8 +286,9 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		name := d.Names[n.Device]
 		switch n.Kind {
 		case gateway.Joined:
-			d.notice("Device %s has joined (%d samples, kernel %s).", name, n.Join.Samples, n.Join.Kernel)
-			d.arrived = append(d.arrived, arrival{n.Device, int(n.Join.Samples)})
+			d.notice("Device %s has joined (%s).", name, told(n.Join))
+			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
+			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
 			if o := d.taskOf(n.Device); o != nil { // it was restarted
 				err = errors.Join(err, d.send(o))
 			}
@@ -254,8 +298,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			}
 			d.answers = append(d.answers, d.answerOf(n))
 		case gateway.Flooded:
-			d.notice("Device %s has no place in the run any more: %s.", name, n.Text)
-			d.ban(n.Device)
+			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
 		case gateway.Ignored:
 			if d.Refuse != nil {
 				d.Refuse(name, n.Text)
@@ -283,21 +326,29 @@ func (d *Devices) taskOf(device int) *openTask {
 func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	u := n.Update
 	a := &Answer{
-		Kind: round.Planned, Task: u.Task, Client: d.run.First + n.Device, Loss: u.FirstStepLoss, Samples: int(u.Samples), Values: u.Values,
-		Plan: round.Plan{Download: round.Time(u.DownloadNs), Compute: round.Time(u.ComputeNs), Upload: round.Time(u.UploadNs)},
+		Kind: round.Planned, Task: u.Task, Client: d.run.First + n.Device, Loss: u.FirstStepLoss, Values: u.Values,
+		Plan: d.planOf(n, d.run.First+n.Device),
 	}
-	if d.Link != nil {
-		a.Plan.Download, a.Plan.Upload = d.Link(a.Client)
+	if a.Loss == bus.UntoldLoss {
+		a.Loss = math.NaN()
 	}
 	if n.Kind == gateway.Refused {
-		a.Kind, a.Loss, a.Samples = round.Invalid, 0, 0
+		a.Kind, a.Loss = round.Invalid, 0
+		return a
 	}
+	a.Samples = d.samplesOf(n.Device, int(u.Samples))
 	return a
 }
 
 // look looks for devices that have fallen silent over their task.
 func (d *Devices) look() error {
 	now := time.Now()
+	if now.Sub(d.audited) >= auditEvery {
+		d.audited = now
+		if err := d.audit(); err != nil {
+			return err
+		}
+	}
 	for _, o := range d.open {
 		name := d.Names[o.device]
 		switch {
@@ -306,8 +357,9 @@ func (d *Devices) look() error {
 			d.gateway.Lost(o.device)
 			d.silent(o)
 		case now.Sub(o.sent) > d.TaskLimit:
-			d.notice("Device %s has worked on one task for more than %v and has no place in the run any more (devices.task_seconds).", name, d.TaskLimit)
-			d.ban(o.device)
+			if err := d.suspend(o.device, fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit), false); err != nil {
+				return err
+			}
 		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.Lost(o.device)
@@ -324,13 +376,4 @@ func (d *Devices) look() error {
 
 func (d *Devices) silent(o *openTask) {
 	d.answers = append(d.answers, &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device})
-}
-
-// ban ends a device's part in the run; its open task is lost.
-func (d *Devices) ban(device int) {
-	d.banned[device] = true
-	d.gateway.Lost(device)
-	if o := d.taskOf(device); o != nil {
-		d.silent(o)
-	}
 }

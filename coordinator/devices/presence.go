@@ -23,7 +23,7 @@ func (d *Devices) Gather(ctx context.Context) error {
 	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, some(d.Names))
 	waiting, stop := context.WithTimeout(ctx, d.Liveness)
 	defer stop()
-	for len(d.arrived) < len(d.Names) {
+	for d.gathered() < len(d.Names) {
 		err := d.take(waiting)
 		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 			break
@@ -32,10 +32,39 @@ func (d *Devices) Gather(ctx context.Context) error {
 			return err
 		}
 	}
-	if missing := len(d.Names) - len(d.arrived); missing > 0 {
+	if missing := len(d.Names) - d.gathered(); missing > 0 {
 		d.notice("The run starts without %d of %d devices; they can still join.", missing, len(d.Names))
 	}
+	d.tellVersions()
 	return nil
+}
+
+// gathered is how many devices have joined or are banned. One may have joined twice.
+func (d *Devices) gathered() (n int) {
+	known := slices.Clone(d.banned)
+	for _, x := range d.arrived {
+		known[x.device] = true
+	}
+	for _, k := range known {
+		if k {
+			n++
+		}
+	}
+	return n
+}
+
+// left returns an error if every device is banned for good, so that none can join any more.
+func (d *Devices) left() error {
+	if d.gateway == nil {
+		return nil
+	}
+	for i, banned := range d.banned {
+		if !banned || d.ends[i] != 0 {
+			return nil
+		}
+	}
+	last := d.bans[len(d.bans)-1]
+	return fmt.Errorf("devices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
 }
 
 // some lists some names.
@@ -69,6 +98,9 @@ func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event
 	for {
 		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
 			return events, err
+		}
+		if err := d.left(); err != nil {
+			return nil, err
 		}
 		if d.gateway == nil {
 			return nil, errors.New("devices: the record has no device that joins a run that waits for one: the run that left it went no further")
@@ -117,6 +149,9 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 				}
 			}
 		}
+		if err := d.readmit(now); err != nil { // behind its leaving
+			return nil, err
+		}
 	}
 	for _, x := range d.arrived {
 		if i := x.device; !d.there[i] && !d.banned[i] {
@@ -126,6 +161,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 		}
 	}
 	d.arrived = d.arrived[:0]
+	d.tellVersions()
 	return events, nil
 }
 
@@ -190,12 +226,17 @@ func (d *Devices) Kept() (list []Answer) {
 	return list
 }
 
-// Resume takes over the updates that tasks under way still need.
-func (d *Devices) Resume(s *round.State, kept []Answer) error {
+// Resume takes over the updates that tasks under way still need, and what was said of devices.
+func (d *Devices) Resume(s *round.State, kept []Answer, said Said) error {
 	if d == nil {
 		return nil
 	}
 	copy(d.there, s.Present)
+	for i, k := range s.Known {
+		d.told[i] = k.Samples
+	}
+	d.takeBans(said.Bans)
+	d.corrections = slices.Clone(said.Corrections)
 	updates := map[uint64]*Answer{}
 	for i := range kept {
 		updates[kept[i].Task] = &kept[i]

@@ -2,13 +2,32 @@ package devices
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
+
+// told is what a device tells of itself when it joins, for people.
+func told(j *bus.Join) string {
+	samples := "samples not told"
+	if j.Samples > 0 {
+		samples = fmt.Sprintf("%d samples", j.Samples)
+	}
+	if j.WithholdsLoss {
+		samples += ", losses not told"
+	}
+	return samples + ", kernel " + j.Kernel
+}
+
+// admit says why a device cannot take part. It runs on the gateway's goroutines.
+func (d *Devices) admit(j *bus.Join) error {
+	if d.Losses == "" || !j.WithholdsLoss {
+		return nil
+	}
+	return fmt.Errorf("it withholds its losses (--withhold), by which %s decides", d.Losses)
+}
 
 // check says why an update cannot count. It runs on the gateway's goroutines.
 func (d *Devices) check(u *bus.DeviceUpdate) error {
@@ -17,6 +36,9 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	d.mu.Unlock()
 	if o == nil {
 		return fmt.Errorf("task %d is not open", u.Task)
+	}
+	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
+		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
 	base := o.base
 	if err := aggregate.Check(u.Values, base); err != nil || d.Replay {
@@ -30,13 +52,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if d.NormLimit == 0 {
 		return nil
 	}
-	square, trainable := 0.0, d.run.Trainable
-	for i, x := range u.Values[:trainable] {
-		d := float64(x) - float64(base[i])
-		square += float64(d * d)
-	}
-	if norm := math.Sqrt(square); norm > d.NormLimit {
-		return fmt.Errorf("the update's norm is %.3g, the limit is %g", norm, d.NormLimit)
+	if n := distance(u.Values[:d.run.Trainable], base[:d.run.Trainable]); n > d.NormLimit {
+		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
 	}
 	return nil
 }
@@ -84,7 +101,7 @@ func (d *Devices) Ended(e *round.TaskReport) {
 	}
 }
 
-// Samples is what a device says that it holds, of an accepted task.
+// Samples is what a device says that it holds, of an accepted task; 0: it does not tell.
 func (d *Devices) Samples(task uint64) int {
 	if a := d.updates[task]; a != nil {
 		return a.Samples

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"fedpace/coordinator/battery"
+	"fedpace/coordinator/choice"
 )
 
 // Batteries are what simulated clients run on. The machine remembers what each holds,
@@ -46,7 +47,7 @@ func (c *Config) checkBatteries() error {
 		return nil
 	case c.Server.shared():
 		return errors.New("round: batteries need transfers that do not share the server's bandwidth: plans say when they are empty")
-	case QueryOf(c.Select) > 0:
+	case choice.QueryOf(c.Select) > 0:
 		return errors.New("round: batteries need a selection that asks no candidates")
 	case c.Soonest > 0:
 		return errors.New("round: a battery may end a task at any time, and Soonest is set")

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/measure"
@@ -30,7 +30,7 @@ type Config struct {
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing closing.Rule
 	Late    closing.Lateness // nil: Drop
-	Select  Selection        // nil: Uniform
+	Select  choice.Selection // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
 	Epochs  schedule.Epochs        // where K counts epochs, not local steps
@@ -52,7 +52,7 @@ type Config struct {
 	// not wait for every plan, see [Machine.RunsAhead].
 	Soonest Time
 
-	// Samples, Expect and There are what a selection may ask of a client, see [Setup];
+	// Samples, Expect and There are what a selection may ask of a client, see [choice.Setup];
 	// nil: not known. Expect is asked of devices, too, and Samples is not: they tell it.
 	Samples func(client int) int
 	Expect  func(client, steps int) Time
@@ -74,26 +74,14 @@ type Config struct {
 	Metrics []measure.Metric // by which models are measured besides their loss
 	Quality measure.Quality  // by which a plateau is seen
 
-	Train         bool // false: no updates are trained and no loss is known
-	EvaluateEvery int  // rounds between evaluations; 0: only the final model
+	Train bool // false: no updates are trained and no loss is known
 
-	EvaluateClients ClientEvaluation // when a model is measured on the clients' own samples, too
+	// Evaluate is when models are measured on the held-out samples, besides the final one.
+	// EvaluateClients is when they are measured on the samples of each client, which decides
+	// nothing in a run; if it has any, the final model is, too.
+	Evaluate, EvaluateClients measure.Timetable
 
 	Stop Limits
-}
-
-// ClientEvaluation says after which rounds the model is measured on the samples of each
-// client: every so many, and some by number. Where there are any, the final model is, too.
-// It decides nothing in a run, and is nothing without training.
-type ClientEvaluation struct {
-	Every  int   // 0: none
-	Rounds []int // in any order
-}
-
-func (e *ClientEvaluation) any() bool { return e.Every > 0 || len(e.Rounds) > 0 }
-
-func (e *ClientEvaluation) due(round int) bool {
-	return e.Every > 0 && round%e.Every == 0 || slices.Contains(e.Rounds, round)
 }
 
 // Limits end a run; zero values do not. At least one is set.
@@ -113,10 +101,6 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
 	case c.Closing == nil || c.K == nil || c.Eta == nil:
 		return errors.New("round: closing rule, K and eta schedules are required")
-	case c.EvaluateClients.Every < 0 || slices.ContainsFunc(c.EvaluateClients.Rounds, func(r int) bool { return r < 1 }):
-		return errors.New("round: an evaluation by client of a round below 1")
-	case c.EvaluateEvery < 0:
-		return fmt.Errorf("round: evaluation every %d rounds", c.EvaluateEvery)
 	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && len(c.Stop.Targets) == 0:
 		return errors.New("round: the run has no end: no limit of rounds or time, and no target")
 	case c.Stop.Rounds < 0 || c.Stop.Time < 0:
@@ -126,7 +110,7 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
-	if err := cmp.Or(c.Devices.validate(c), c.Loss.Check(), c.checkBatteries()); err != nil {
+	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Devices.validate(c), c.Loss.Check(), c.checkBatteries()); err != nil {
 		return err
 	}
 	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {

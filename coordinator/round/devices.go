@@ -3,7 +3,6 @@ package round
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"fedpace/coordinator/closing"
 )
@@ -88,9 +87,7 @@ func (m *Machine) presence(e *Event) error {
 		return fmt.Errorf("round: client %d has %v and is none of the %d devices from %d on", e.Client, e.Kind, m.config.Devices.Count, m.config.Clients)
 	}
 	m.s.Present[i] = e.Kind == Joined
-	if e.Samples > 0 {
-		m.s.Known[i].Samples = e.Samples
-	}
+	m.s.Known[i].Told(e.Samples)
 	return nil
 }
 
@@ -133,22 +130,7 @@ func (m *Machine) Closes() (after Time, ok bool) {
 			ends = append(ends, t.takes())
 		}
 	}
-	slices.Sort(ends)
-	s, deadline := m.standing(), m.setup.Deadline
-	passes := func(by Time) bool { // whether the round closes at its deadline, if that comes by then
-		overdue := !s.Overdue && deadline > 0 && deadline < by
-		s.Overdue = s.Overdue || overdue
-		return overdue && m.config.Closing.Close(s)
-	}
-	for _, end := range ends {
-		if passes(end) {
-			return deadline, true
-		}
-		if s.Accepted++; m.config.Closing.Close(s) {
-			return end, true
-		}
-	}
-	return deadline, passes(Never)
+	return closing.After(m.config.Closing, m.standing(), ends)
 }
 
 // force takes Silent, Invalid and Overtaken: the outcome of a device's task is known

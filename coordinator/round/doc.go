@@ -25,10 +25,9 @@
 //     released.
 //   - A client is given a task only while it is available.
 //
-// A [closing.Rule] says when a round closes, a [Selection] which clients are
+// A [closing.Rule] says when a round closes, a [choice.Selection] which clients are
 // asked, and for how many local steps. Each is one file that registers itself
-// in [closing.Rules] or [Selections]. Package selection has all selections but
-// the default, [Uniform].
+// in [closing.Rules] or [choice.Selections].
 //
 //	round.go      a round from its opening to its report, in that order
 //	machine.go    the machine, its phases, events by kind; which need not wait for a plan
@@ -36,8 +35,8 @@
 //	sampling.go   slots to clients, waiting for clients that are away
 //	query.go      candidates and their losses
 //	late.go       tasks that outlive their round
-//	selection.go  what a selection is; uniform.go: the default
-//	following.go  what selections are told that follow their clients
+//	following.go  selections that follow what their clients do
+//	meet.go       whether the closing rule and the selection fit the run
 //	devices.go    real devices: which take part, and answers that cannot count
 //	known.go      what devices told of their samples, and took for their tasks
 //	task.go       the tasks under way, and the models they start from

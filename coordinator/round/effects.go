@@ -1,6 +1,10 @@
 package round
 
-import "math"
+import (
+	"math"
+
+	"fedpace/coordinator/measure"
+)
 
 // Effects is what the driver must do after an event. It is valid until the
 // next Step, which reuses its memory.
@@ -93,35 +97,16 @@ type Report struct {
 	Candidates   int     // clients asked for their loss
 	LeftOut      int     // clients that the selection left out when it was their turn
 	Outcomes     [Outcomes]int
-	LateUsed     int     // of the accepted ones, updates of tasks that outlived their round
-	Steps        Spread  // of the local steps that these tasks were given
-	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
-	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
-	SGDSteps     int64   // sum of K_r over the rounds so far, this one included
+	LateUsed     int            // of the accepted ones, updates of tasks that outlived their round
+	Steps        measure.Spread // of the local steps that these tasks were given
+	TrainingLoss float64        // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
+	WindowLoss   float64        // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
+	SGDSteps     int64          // sum of K_r over the rounds so far, this one included
 
 	Evaluated      bool // whether the two below were measured on this round's new model
 	ValidationLoss float64
 	Metrics        []float64 // shared, never written to
 }
-
-// Spread is the smallest, the mean and the largest of the clients' K in a round.
-type Spread struct {
-	Tasks             int // that are in it; it is known of a round if all of its tasks are
-	Smallest, Largest int
-	Sum               int64
-}
-
-func (s *Spread) add(steps int) {
-	if s.Tasks == 0 || steps < s.Smallest {
-		s.Smallest = steps
-	}
-	s.Largest = max(s.Largest, steps)
-	s.Sum += int64(steps)
-	s.Tasks++
-}
-
-// Mean is the mean K of a spread that has tasks.
-func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }
 
 // KnowsSteps reports whether Steps is of all tasks of the round, and of some. It is not
 // in a file of a version that did not note it.

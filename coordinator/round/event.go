@@ -20,7 +20,7 @@ type Event struct {
 
 	Timer Timer // Due
 
-	Loss    float64   // Trained: mean first-step loss over the accepted clients; Evaluated: mean loss
+	Loss    float64   // Trained: mean first-step loss over the accepted clients, NaN where they are devices of which none tells it; Evaluated: mean loss
 	Metrics []float64 // Evaluated: of the run's metrics; not changed afterwards
 
 	Losses []float64 // Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each

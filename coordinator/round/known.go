@@ -1,45 +1,32 @@
 package round
 
-import "slices"
+import (
+	"slices"
 
-// Known is what a device has told and taken.
-type Known struct {
-	Samples int  // as it told last; 0: it has not
-	Link    Time // that its transfers take
-	Step    Time // that its local steps take, each
-	Tasks   int  // from which Link and Step follow
-}
+	"fedpace/coordinator/known"
+)
 
-// learn notes what a device's answer tells of it. Of what tasks took, the newest counts
-// for a quarter, so that a device that has slowed down is soon known as slow. One that is
-// overtaken takes at least as long as was waited for it.
+// learn notes what a device's answer tells of it. One that is overtaken takes at least as
+// long as was waited for it.
 func (m *Machine) learn(t *TaskState, e *Event) {
 	i, ok := m.device(int(t.Client))
-	if !ok || e.Kind != Planned && e.Kind != Overtaken {
+	if !ok {
 		return
 	}
-	k, link, step := &m.s.Known[i], e.Plan.Download+e.Plan.Upload, e.Plan.Compute/Time(t.LocalSteps)
-	if e.Kind == Overtaken && (k.Tasks == 0 || e.Plan.Total() > m.expect(int(t.Client), int(t.LocalSteps))) {
-		k.Tasks, k.Link, k.Step = k.Tasks+1, link, step
+	k, link, steps := &m.s.Known[i], e.Plan.Download+e.Plan.Upload, int(t.LocalSteps)
+	switch e.Kind {
+	case Planned:
+		k.Told(e.Samples)
+		k.Took(link, e.Plan.Compute, steps)
+	case Overtaken:
+		k.TakesAtLeast(link, e.Plan.Compute, steps, MaxDuration)
 	}
-	if e.Kind == Overtaken {
-		return
-	}
-	if e.Samples > 0 {
-		k.Samples = e.Samples
-	}
-	if k.Tasks++; k.Tasks > 1 {
-		link, step = k.Link+(link-k.Link)/4, k.Step+(step-k.Step)/4
-	}
-	k.Link, k.Step = link, step
 }
 
 // knows reports whether devices can have told and taken what a state says; one of an
 // earlier version says nothing.
 func (s *State) knows(c *Config) bool {
-	impossible := func(k Known) bool {
-		return k.Samples < 0 || k.Tasks < 0 || min(k.Link, k.Step) < 0 || max(k.Link, k.Step) > 2*MaxDuration
-	}
+	impossible := func(k known.Device) bool { return !k.Possible(MaxDuration) }
 	return (len(s.Known) == c.Devices.Count || len(s.Known) == 0) && !slices.ContainsFunc(s.Known, impossible)
 }
 
@@ -61,11 +48,7 @@ func (m *Machine) timed(client int) bool {
 // so far say.
 func (m *Machine) expect(client, steps int) Time {
 	if i, ok := m.device(client); ok && m.s.Known[i].Tasks > 0 {
-		k := &m.s.Known[i]
-		if k.Step > 0 && Time(steps) > MaxDuration/k.Step {
-			return MaxDuration
-		}
-		return k.Link + Time(steps)*k.Step
+		return m.s.Known[i].Expect(steps, MaxDuration)
 	}
 	return m.config.Expect(client, steps)
 }

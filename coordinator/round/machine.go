@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"fedpace/coordinator/battery"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
 )
@@ -12,14 +14,14 @@ import (
 // Machine runs the rounds of one run. It is not safe for concurrent use.
 type Machine struct {
 	config Config
-	setup  Setup
-	order  Order
+	setup  choice.Setup
+	order  choice.Order
 
 	// The closing rule and the order, if they have these methods; else nil.
 	overlapping closing.Overlapping
-	drawing     Drawing
+	drawing     choice.Drawing
 	following   Following
-	limiting    Limiting
+	limiting    choice.Limiting
 
 	s State // all that the machine remembers
 
@@ -32,8 +34,8 @@ type Machine struct {
 
 	batteries *battery.Book // nil: nobody's energy ends
 
-	limits Setup   // that of the run, with the time of the round under way
-	free   []int32 // memory of sampling
+	limits choice.Setup // that of the run, with the time of the round under way
+	free   []int32      // memory of sampling
 	out    Effects
 }
 
@@ -70,11 +72,11 @@ func New(c Config) (*Machine, error) {
 // newMachine makes a machine that has a state, but for what follows from its tasks.
 func newMachine(c Config, s State) (m *Machine, err error) {
 	if len(s.Known) == 0 { // also of a version that did not note it
-		s.Known = make([]Known, c.Devices.Count)
+		s.Known = make([]known.Device, c.Devices.Count)
 	}
 	m = &Machine{config: c, s: s, busy: bitset.New(c.population()), versions: versions{s.Model: 0}, link: newLink(&c, s.Now)}
-	m.config.Select = OrUniform(c.Select)
-	m.setup = Setup{
+	m.config.Select = choice.OrUniform(c.Select)
+	m.setup = choice.Setup{
 		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Deadline: c.Closing.Deadline(),
 		Samples: m.samples, Expect: c.Expect, Steps: c.firstSteps(), Free: m.available, There: c.There, Simulated: c.Clients,
 	}
@@ -103,9 +105,9 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	m.batteries = c.book(m.s.Charges)
 	m.overlapping, _ = c.Closing.(closing.Overlapping)
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
-	m.drawing, _ = m.order.(Drawing)
+	m.drawing, _ = m.order.(choice.Drawing)
 	m.following, _ = m.order.(Following)
-	m.limiting, _ = m.config.Select.(Limiting)
+	m.limiting, _ = m.config.Select.(choice.Limiting)
 	if m.overlapping != nil && m.drawing == nil {
 		return nil, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
 	}

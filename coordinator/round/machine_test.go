@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
@@ -24,9 +25,9 @@ func config() Config {
 }
 
 // hasty is a selection that needs a deadline.
-type hasty struct{ Uniform }
+type hasty struct{ choice.Uniform }
 
-func (hasty) Needs() Needs { return Needs{Deadline: true} }
+func (hasty) Needs() choice.Needs { return choice.Needs{Deadline: true} }
 
 func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 
@@ -98,66 +99,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 	}
 }
 
-// Algorithm 1, line 3: a cohort is drawn uniformly without replacement. Over
-// many rounds each client is drawn equally often (chi-square, five standard
-// deviations), each pair of places is distinct, and the draw is keyed.
-func TestCohortIsUniformWithoutReplacement(t *testing.T) {
-	const clients, n, rounds = 50, 20, 20_000
-	var c cohort
-	count := make([]float64, clients)
-	for r := range rounds {
-		drawn := c.draw(7, r, n, clients)
-		sorted := slices.Sorted(slices.Values(drawn))
-		if len(slices.Compact(sorted)) != n {
-			t.Fatalf("round %d draws a client twice: %v", r, drawn)
-		}
-		for _, client := range drawn {
-			count[client]++
-		}
-	}
-	expected := float64(rounds*n) / clients
-	// Without replacement a count varies by (1 - n/clients) of a binomial's.
-	chi := 0.0
-	for _, k := range count {
-		chi += (k - expected) * (k - expected) / (expected * (1 - float64(n)/clients))
-	}
-	if limit := 5 * math.Sqrt(2*(clients-1)); math.Abs(chi-(clients-1)) > limit {
-		t.Errorf("chi-square %.1f, want %d ± %.1f", chi, clients-1, limit)
-	}
-	var d cohort
-	if !slices.Equal(c.draw(7, 3, n, clients), d.draw(7, 3, n, clients)) {
-		t.Error("a cohort depends on those drawn before")
-	}
-	if slices.Equal(slices.Clone(c.draw(7, 3, n, clients)), c.draw(8, 3, n, clients)) {
-		t.Error("the seed does not count")
-	}
-}
-
-func TestCohortOfEverybody(t *testing.T) {
-	var c cohort
-	got := slices.Sorted(slices.Values(c.draw(1, 1, 10, 10)))
-	for i, client := range got {
-		if client != i {
-			t.Fatalf("a cohort of all is %v", got)
-		}
-	}
-}
-
-// draw is the first n of a round's order.
-func (c *cohort) draw(seed uint64, round, n, clients int) []int {
-	if c.Shuffle == nil || c.Len() != clients {
-		*c = newCohort(seed, clients)
-	}
-	c.Seed = seed
-	c.Start(round)
-	var drawn []int
-	for range n {
-		client, _ := c.Next()
-		drawn = append(drawn, client)
-	}
-	return drawn
-}
-
 // Wait-for-all: a round lasts as long as its slowest client (Eq. 4).
 func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
 	c := config()
@@ -208,7 +149,7 @@ func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 
 func TestAccuracyStopsARun(t *testing.T) {
 	c := config()
-	c.EvaluateEvery, c.Stop = 1, Limits{Rounds: 100, Targets: []measure.Target{{Value: 0.75}}}
+	c.Evaluate.Every, c.Stop = 1, Limits{Rounds: 100, Targets: []measure.Target{{Value: 0.75}}}
 	_, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
 	if stop.Rounds != 4 || stop.Metrics[0] != 0.75 { // accuracy is 1 - 1/r
 		t.Errorf("stopped after %d rounds at %g: %s", stop.Rounds, stop.Metrics[0], stop.Reason)
@@ -408,7 +349,7 @@ func BenchmarkBuffered(b *testing.B) {
 // What a client costs that nobody asks.
 func TestIdleClientsCostLittle(t *testing.T) {
 	const clients = 1_000_000
-	for _, rule := range []Selection{Uniform{}, chosen("size")} {
+	for _, rule := range []choice.Selection{choice.Uniform{}, chosen("size")} {
 		c := config()
 		c.Clients, c.Select, c.Samples = clients, rule, func(int) int { return 1 }
 		var before, after runtime.MemStats

@@ -13,7 +13,7 @@ import (
 // a machine without an accuracy tells its schedules none.
 func TestAMetricThatIsBetterLower(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Train, c.EvaluateEvery = 1, 1, closing.All{}, true, 1
+	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every = 1, 1, closing.All{}, true, 1
 	c.Metrics = []measure.Metric{{Name: "hits"}, {Name: "mae", Lower: true}}
 	c.Quality = measure.Quality{Metric: c.Metrics[1], At: 1}
 	c.Plateau = schedule.PlateauConfig{Patience: 2}

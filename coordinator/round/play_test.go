@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -191,11 +193,11 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 }
 
 // spreadOf is the smallest, the mean and the largest of some steps, naively.
-func spreadOf(steps []int) (s Spread) {
+func spreadOf(steps []int) (s measure.Spread) {
 	if len(steps) == 0 {
 		return s
 	}
-	s = Spread{Tasks: len(steps), Smallest: slices.Min(steps), Largest: slices.Max(steps)}
+	s = measure.Spread{Tasks: len(steps), Smallest: slices.Min(steps), Largest: slices.Max(steps)}
 	for _, k := range steps {
 		s.Sum += int64(k)
 	}
@@ -228,7 +230,7 @@ func (p *player) issue(t failer, x Task) {
 		p.probed[x.Client] = true
 		return
 	}
-	if d := QueryOf(p.config.Select); d > 0 && !p.probed[x.Client] {
+	if d := choice.QueryOf(p.config.Select); d > 0 && !p.probed[x.Client] {
 		t.Fatalf("task %d is for client %d, who was no candidate", x.Task, x.Client)
 	}
 	if x.StepsDone != p.done[x.Client] {
@@ -286,6 +288,18 @@ func (p *player) end(t failer, task uint64) {
 }
 
 func (p *player) report(t failer, r Report) {
+	before := Time(0)
+	if n := len(p.reports); n > 0 {
+		before = p.reports[n-1].End
+	}
+	e := &p.config.Evaluate
+	due := e.Every > 0 && r.Round%e.Every == 0
+	for at := Time(e.Grid); e.Grid > 0 && at <= r.End; at += Time(e.Grid) {
+		due = due || before < at
+	}
+	if r.Evaluated != (due && p.config.Train) {
+		t.Fatalf("round %d, from %d to %d, is evaluated: %v, by %+v", r.Round, before, r.End, r.Evaluated, *e)
+	}
 	p.reports = append(p.reports, r)
 	clear(p.probed)
 	sum := 0
@@ -377,8 +391,8 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.Cohort = rapid.IntRange(1, c.Clients).Draw(t, "cohort")
 	c.Seed = rapid.Uint64().Draw(t, "seed")
 	c.Train = rapid.Bool().Draw(t, "train")
-	c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate")
-	c.EvaluateClients = ClientEvaluation{Every: rapid.IntRange(0, 4).Draw(t, "by client"), Rounds: rapid.SliceOfN(rapid.IntRange(1, 12), 0, 3).Draw(t, "rounds by client")}
+	c.Evaluate = measure.Timetable{Every: rapid.IntRange(0, 3).Draw(t, "evaluate"), Grid: int64(rapid.IntRange(0, 90).Draw(t, "grid"))}
+	c.EvaluateClients = measure.Timetable{Every: rapid.IntRange(0, 4).Draw(t, "by client"), Rounds: rapid.SliceOfN(rapid.IntRange(1, 12), 0, 3).Draw(t, "rounds by client")}
 	c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
 	c.K = rapid.SampledFrom([]schedule.K{
 		schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8},
@@ -394,7 +408,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.Samples = func(client int) int { return (client*7 + 1) % 5 * 10 }
 	c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
 	drawEntry(t, closing.Rules, &c, func(rule closing.Rule) { c.Closing, c.Select = rule, nil })
-	drawEntry(t, Selections, &c, func(s Selection) { c.Select = s })
+	drawEntry(t, choice.Selections, &c, func(s choice.Selection) { c.Select = s })
 	if rapid.Bool().Draw(t, "availability") {
 		// Client c is there in a share of the time, in turns of its own length.
 		share := rapid.IntRange(0, 4).Draw(t, "there")
@@ -419,7 +433,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
 		}
 	}
-	if !c.Server.shared() && QueryOf(c.Select) == 0 && rapid.Bool().Draw(t, "batteries") {
+	if !c.Server.shared() && choice.QueryOf(c.Select) == 0 && rapid.Bool().Draw(t, "batteries") {
 		c.Batteries = cells{}
 	}
 	return c, func(x Task) Plan {
@@ -456,8 +470,8 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 			f.SetFloat(Time(rapid.IntRange(1, 60).Draw(t, o.Key)).Seconds())
 		case f.CanFloat():
 			f.SetFloat(rapid.Float64Range(o.Range.Lo, o.Range.Hi).Draw(t, o.Key))
-		case o.Type == reflect.TypeFor[Selection]():
-			f.Set(reflect.ValueOf(drawn(t, Selections, c)))
+		case o.Type == reflect.TypeFor[choice.Selection]():
+			f.Set(reflect.ValueOf(drawn(t, choice.Selections, c)))
 		default:
 			t.Fatalf("%s.%s: no value is drawn for a %v", name, o.Key, o.Type)
 		}
@@ -465,9 +479,9 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 	return v.Interface().(T)
 }
 
-// chosen is an entry of [Selections] with options: its name, then keys and values.
-func chosen(name string, options ...any) Selection {
-	entry, ok := Selections.Entry(name)
+// chosen is an entry of [choice.Selections] with options: its name, then keys and values.
+func chosen(name string, options ...any) choice.Selection {
+	entry, ok := choice.Selections.Entry(name)
 	if !ok {
 		panic(name + " is not registered")
 	}
@@ -478,7 +492,7 @@ func chosen(name string, options ...any) Selection {
 		f := v.FieldByIndex(list[i].Index)
 		f.Set(reflect.ValueOf(options[1]).Convert(f.Type()))
 	}
-	return v.Interface().(Selection)
+	return v.Interface().(choice.Selection)
 }
 
 // Whatever the closing rule, the selection, the availability, the schedule and
@@ -512,7 +526,7 @@ func TestTimingOnlyHasTheSameHistory(t *testing.T) {
 		}).Draw(t, "K")
 		c.Train, c.Devices = true, Devices{}
 		if registry.NeedsOf(c.Select).Losses {
-			c.Select = Uniform{}
+			c.Select = choice.Uniform{}
 		}
 		reports, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
 		c.Train = false

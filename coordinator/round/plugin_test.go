@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -27,11 +28,11 @@ func (c most) Close(now closing.Standing) bool {
 // inTurn is a selection of another package.
 type inTurn struct{}
 
-func (inTurn) Order(s round.Setup) (round.Order, error) { return &turns{Setup: s}, nil }
-func (inTurn) Needs() round.Needs                       { return round.Needs{Rounds: true} }
+func (inTurn) Order(s choice.Setup) (choice.Order, error) { return &turns{Setup: s}, nil }
+func (inTurn) Needs() choice.Needs                        { return choice.Needs{Rounds: true} }
 
 type turns struct {
-	round.Setup
+	choice.Setup
 	first, given int
 }
 
@@ -43,7 +44,7 @@ func (o *turns) Next() (client int, ok bool) {
 
 func init() {
 	closing.Rules.Register("most", "most of the cohort", most{})
-	round.Selections.Register("in_turn", "all in turn", inTurn{})
+	choice.Selections.Register("in_turn", "all in turn", inTurn{})
 }
 
 func pluggedIn() round.Config {

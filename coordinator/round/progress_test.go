@@ -28,7 +28,7 @@ func (s spy) LocalSteps(p schedule.Progress) int {
 // clients 1 + lossOf.
 func TestWhatSchedulesAreTold(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Train, c.EvaluateEvery, c.Stop = 4, 4, closing.All{}, true, 2, Limits{Rounds: 3}
+	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every, c.Stop = 4, 4, closing.All{}, true, 2, Limits{Rounds: 3}
 	c.Eta = formula("eta0 / r")
 	c.Window = schedule.WindowConfig{Size: 1, FirstRound: true}
 	losses := []float64{}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Where the selection is [ByLosses] a round begins with candidates: they are
+// Where the selection is [choice.ByLosses] a round begins with candidates: they are
 // issued and planned as tasks are, compute one local step, and are asked for
 // their losses together. There are candidates in the state as long as that
 // takes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
@@ -116,7 +117,7 @@ func (m *Machine) planned(e *Event) error {
 	switch {
 	case candidates:
 		p.untilAnswer()
-	case QueryOf(m.config.Select) > 0:
+	case choice.QueryOf(m.config.Select) > 0:
 		p.withoutDownload()
 	}
 	if !p.Drops {
@@ -233,7 +234,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.discharge(t)
 	r.Cohort++
 	r.Outcomes[o]++
-	r.Steps.add(int(t.LocalSteps))
+	r.Steps.Add(int(t.LocalSteps))
 	if late {
 		tasks.late--
 		r.Earlier++
@@ -306,7 +307,7 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if m.s.Phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.s.Phase)
 	}
-	if !finite(loss) {
+	if told := !math.IsNaN(loss) || m.config.Devices.Count == 0; told && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
 	if err := m.tellLosses(losses); err != nil {
@@ -316,7 +317,9 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	m.versions[m.s.Model] = 0
 	m.forgetAccepted()
 	m.dropStale()
-	m.s.Round.Trained, m.s.Round.TrainingLoss = true, loss
+	if m.s.Round.Trained = finite(loss); m.s.Round.Trained {
+		m.s.Round.TrainingLoss = loss
+	}
 	if trim := m.config.Loss.Trim; trim > 0 {
 		if len(losses) != m.s.Round.Outcomes[Accepted] {
 			return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), m.s.Round.Outcomes[Accepted], m.Round())
@@ -365,11 +368,11 @@ func (s *State) evaluation(c *Config) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
 	}
-	number := s.Round.Round
-	heldOut, measured := c.EvaluateEvery > 0 && number%c.EvaluateEvery == 0, c.EvaluateClients.due(number)
+	number, before, end := s.Round.Round, int64(s.Stop.At), int64(s.Round.End)
+	heldOut, measured := c.Evaluate.Due(number, before, end), c.EvaluateClients.Due(number, before, end)
 	if s.Stop.Reason != "" {
 		number = s.Stop.Rounds
-		heldOut, measured = !s.Stop.Evaluated, c.EvaluateClients.any() && !s.Stop.ClientsEvaluated
+		heldOut, measured = !s.Stop.Evaluated, c.EvaluateClients.Any() && !s.Stop.ClientsEvaluated
 	}
 	if measured {
 		clients = number

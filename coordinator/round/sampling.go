@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/internal/keyed"
+	"fedpace/coordinator/choice"
 )
 
 // fillSlots gives tasks to clients for the slots of the cohort that are free,
@@ -20,7 +20,7 @@ func (m *Machine) fillSlots() error {
 	if m.config.Devices.Include == Sampled {
 		slots -= m.s.Devices.own()
 	}
-	candidates := QueryOf(m.config.Select)
+	candidates := choice.QueryOf(m.config.Select)
 	if candidates > 0 {
 		slots = candidates
 	}
@@ -84,7 +84,7 @@ func (m *Machine) available(client int) bool {
 // are chosen before the first is issued to, so that reading what is known of one
 // need not wait for another to be found.
 func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
-	if o, ok := m.order.(Timed); ok {
+	if o, ok := m.order.(choice.Timed); ok {
 		o.At(m.s.Now)
 	}
 	m.order.Start(m.Round())
@@ -127,42 +127,13 @@ func (m *Machine) issueDrawn(slots int) (issued int) {
 	return issued
 }
 
-// tries is after how many clients that are busy or away the others are listed.
-const tries = 64
-
-// draw draws one of the available clients, with probabilities in proportion to
-// their weights: by trying, or where few are free by listing them. Its draws
-// are keyed (task, try).
+// draw draws one of the available clients, for the next task.
 func (m *Machine) draw() (client int, ok bool) {
-	seed, task := m.config.Seed, m.s.Simulated.Next
+	task := m.s.Simulated.Next
 	if m.config.Devices.Include == Sampled {
 		task += m.s.Devices.Next - FirstDeviceTask // one draw for each task
 	}
-	for try := range uint64(tries) {
-		if client := m.drawing.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); m.available(client) {
-			return client, true
-		}
-	}
-	total := uint64(0)
-	m.free = m.free[:0]
-	m.busy.Absent(m.setup.Clients, func(client int) {
-		if w := m.drawing.Weight(client); w > 0 && m.available(client) {
-			m.free = append(m.free, int32(client))
-			total += w
-		}
-	})
-	if total == 0 {
-		return 0, false
-	}
-	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
-	for _, c := range m.free {
-		w := m.drawing.Weight(int(c))
-		if x < w {
-			return int(c), true
-		}
-		x -= w
-	}
-	panic("round: weights that do not add up")
+	return choice.Draw(m.drawing, m.config.Seed, task, m.available, func(each func(int)) { m.busy.Absent(m.setup.Clients, each) })
 }
 
 // issueTask gives a client a task.
@@ -225,7 +196,7 @@ func (m *Machine) gather(clients []int32) {
 	if m.config.Devices.Count > 0 {
 		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return !m.timed(int(client)) })
 	}
-	m.limits.Deadline = UntilOf(m.config.Select, &m.setup, clients, m.steps)
+	m.limits.Deadline = choice.UntilOf(m.config.Select, &m.setup, clients, m.steps)
 }
 
 // issue adds a task or candidate of the next number and asks for its plan.

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 )
@@ -19,11 +20,11 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 	const clients, places = 5000, 10_000
 	for _, x := range []struct {
 		name string
-		rule Selection
+		rule choice.Selection
 		free func(client int) bool
 	}{
-		{"uniform, many free", Uniform{}, func(c int) bool { return c%2 == 0 }},
-		{"uniform, few free", Uniform{}, func(c int) bool { return c%500 == 7 }},
+		{"uniform, many free", choice.Uniform{}, func(c int) bool { return c%2 == 0 }},
+		{"uniform, few free", choice.Uniform{}, func(c int) bool { return c%500 == 7 }},
 		{"by size, many free", chosen("size"), func(c int) bool { return c%2 == 0 }},
 		{"by size, few free", chosen("size"), func(c int) bool { return c%499 == 7 }},
 	} {
@@ -115,10 +116,14 @@ func TestRoundsLeaveOutWhoIsTooSlow(t *testing.T) {
 		return Plan{Compute: 1}
 	})
 	// The order of round 1, of whom 0 to 3 can do a step in 100 ns.
-	var o cohort
+	o, err := choice.Uniform{}.Order(choice.Setup{Seed: c.Seed, Clients: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Start(1)
 	left := 0
-	for asked, i := 0, 0; asked < 3; i++ {
-		if o.draw(c.Seed, 1, 10, 10)[i] <= 3 {
+	for asked := 0; asked < 3; {
+		if client, _ := o.Next(); client <= 3 {
 			asked++
 		} else {
 			left++
@@ -165,10 +170,10 @@ func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
 
 // gathering is a selection that says how long a round takes, and can also draw single
 // clients.
-type gathering struct{ Uniform }
+type gathering struct{ choice.Uniform }
 
-func (gathering) Limit(_ *Setup, _, k int) int                           { return k }
-func (gathering) Until(_ *Setup, _ []int32, _ func(client int) int) Time { return 1 }
+func (gathering) Limit(_ *choice.Setup, _, k int) int                           { return k }
+func (gathering) Until(_ *choice.Setup, _ []int32, _ func(client int) int) Time { return 1 }
 
 // Without a deadline all arrive within one step of the fastest, who does K_r. If the
 // slowest cannot do the fewest by then, it does these, and nobody waits for another:
@@ -268,7 +273,7 @@ func TestSelectionsRemember(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, x.Task))
 		return Plan{Download: Time(r.IntN(20)), Compute: Time((x.Client + 1) * r.IntN(20)), Upload: Time(1 + r.IntN(20))}
 	}
-	for name, s := range map[string]Selection{
+	for name, s := range map[string]choice.Selection{
 		"oort":  chosen("oort", "seconds", 60e-9, "window", 2, "penalty", 2, "explore", 0.9, "decay", 0.9, "least", 0.2, "cut_off", 0.9, "clip", 0.9, "picks", 9),
 		"tifl":  chosen("tifl", "tiers", 4, "interval", 3, "credits", 4),
 		"flanp": chosen("flanp", "begin", 4, "patience", 2, "min_delta", 0.2),

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
 )
 
@@ -38,12 +39,12 @@ type State struct {
 	TransferAt Time   // when that is; 0: none
 	NextTimer  uint64
 
-	Order     Memory   // of an order that is [Following]; set in a copy only
-	StepsDone []int64  // local steps accepted so far, by client
-	Present   []bool   // by device: whether it takes part
-	Known     []Known  // by device: what it told and took
-	Charges   []Charge // by simulated client, if any runs on a battery
-	Stop      Stop     // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	Order     Memory         // of an order that is [Following]; set in a copy only
+	StepsDone []int64        // local steps accepted so far, by client
+	Present   []bool         // by device: whether it takes part
+	Known     []known.Device // by device: what it told and took
+	Charges   []Charge       // by simulated client, if any runs on a battery
+	Stop      Stop           // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
 
 // RoundState is what the machine remembers of one round: its report as far as it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
@@ -66,7 +67,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		case "late": // late=(use, limit=1)
 			config.Late = made(t, d, closing.Lates, arg.Vals)
 		case "select": // select=size, select=(power_of_choice, candidates=5, from=size)
-			config.Select = made(t, d, Selections, arg.Vals)
+			config.Select = made(t, d, choice.Selections, arg.Vals)
 		case "away":
 			config.Available, config.NextChange = absences(t, d, arg.Vals)
 		}
@@ -83,7 +84,10 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 			config.Devices.Include = Sampled
 		}
 	}
-	d.MaybeScanArgs(t, "evaluate", &config.EvaluateEvery)
+	d.MaybeScanArgs(t, "evaluate", &config.Evaluate.Every)
+	if d.MaybeScanArgs(t, "evaluate-grid", &n) {
+		config.Evaluate.Grid = int64(n)
+	}
 	d.MaybeScanArgs(t, "evaluate-clients", &config.EvaluateClients.Every)
 	d.MaybeScanArgs(t, "rounds", &config.Stop.Rounds)
 	if d.MaybeScanArgs(t, "until", &n) {
@@ -121,8 +125,8 @@ func made[T any](t *testing.T, d *datadriven.TestData, table *registry.Table[T],
 			d.Fatalf(t, "%s has no option %s", args[0], key)
 		}
 		f := v.FieldByIndex(options[i].Index)
-		if options[i].Type == reflect.TypeFor[Selection]() {
-			f.Set(reflect.ValueOf(made(t, d, Selections, []string{value})))
+		if options[i].Type == reflect.TypeFor[choice.Selection]() {
+			f.Set(reflect.ValueOf(made(t, d, choice.Selections, []string{value})))
 		} else if err := json.Unmarshal([]byte(value), f.Addr().Interface()); err != nil {
 			d.Fatalf(t, "%s: %v", arg, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/fairshare"
 )
 
@@ -76,7 +77,7 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	if drops {
 		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
-	holds := QueryOf(m.config.Select) > 0 && !candidate
+	holds := choice.QueryOf(m.config.Select) > 0 && !candidate
 	if m.link.Down == nil || holds {
 		m.compute(t, t.Download)
 		return

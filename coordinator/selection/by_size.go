@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/choice"
 	"fedpace/internal/keyed"
 )
 
 func init() {
-	round.Selections.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
+	choice.Selections.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
 }
 
 // BySize chooses without replacement with probabilities proportional to the
@@ -18,7 +18,7 @@ func init() {
 type BySize struct{}
 
 // Order reads the numbers of samples once, or again in each round where devices tell them.
-func (BySize) Order(s round.Setup) (round.Order, error) {
+func (BySize) Order(s choice.Setup) (choice.Order, error) {
 	if s.Clients > s.Simulated {
 		t := &toldSizes{setup: s}
 		_, err := t.read()
@@ -26,8 +26,8 @@ func (BySize) Order(s round.Setup) (round.Order, error) {
 	}
 	return newSizes(s.Seed, s.Clients, s.Samples)
 }
-func (BySize) Needs() round.Needs { return round.Needs{Samples: true} }
-func (BySize) String() string     { return "by their numbers of samples" }
+func (BySize) Needs() choice.Needs { return choice.Needs{Samples: true} }
+func (BySize) String() string      { return "by their numbers of samples" }
 
 // sizes orders clients with probabilities proportional to their size, without
 // replacement: each draw is over what is left. The numbers are whole, so no
@@ -82,7 +82,7 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 
 // toldSizes orders clients of which some are devices, by what they have told so far.
 type toldSizes struct {
-	setup round.Setup
+	setup choice.Setup
 	sizes *sizes
 }
 

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"sort"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	round.Selections.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, so that all arrive together", Fit{})
+	choice.Selections.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, so that all arrive together", Fit{})
 }
 
 // Fit lowers each client's K until its expected time fits the round's deadline:
@@ -22,32 +23,32 @@ func init() {
 // Least): at the time at which the fastest has done K_r steps, or later, when the
 // slowest has done the fewest.
 type Fit struct {
-	From  round.Selection `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	Least int             `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps of a client; one that cannot do as many by the deadline is left out. 0: such a client is asked for one step"`
+	From  choice.Selection `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
+	Least int              `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps of a client; one that cannot do as many by the deadline is left out. 0: such a client is asked for one step"`
 }
 
 // Order is From's.
-func (f Fit) Order(s round.Setup) (round.Order, error) {
+func (f Fit) Order(s choice.Setup) (choice.Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: local steps that fit a deadline need the clients' expected times")
 	}
-	return round.OrUniform(f.From).Order(s)
+	return choice.OrUniform(f.From).Order(s)
 }
 
 // Query is From's.
-func (f Fit) Query() int { return round.QueryOf(f.From) }
+func (f Fit) Query() int { return choice.QueryOf(f.From) }
 
 // Drawing fits the steps of the clients that From draws.
-func (f Fit) Drawing() round.Selection {
-	if s, ok := f.From.(round.ByLosses); ok {
+func (f Fit) Drawing() choice.Selection {
+	if s, ok := f.From.(choice.ByLosses); ok {
 		f.From = s.Drawing()
 	}
 	return f
 }
 
 // Limit is the most steps, up to k, that are expected to fit the deadline.
-func (f Fit) Limit(s *round.Setup, client, k int) int {
-	k = round.LimitOf(f.From, s, client, k)
+func (f Fit) Limit(s *choice.Setup, client, k int) int {
+	k = choice.LimitOf(f.From, s, client, k)
 	if s.Deadline == 0 || s.Expect(client, k) <= s.Deadline {
 		return k
 	}
@@ -63,17 +64,17 @@ func (f Fit) fewest(k int) int { return max(min(f.Least, k), 1) }
 
 // Until is the time of the fastest client of all its steps or, if that is later,
 // that of the slowest of the fewest.
-func (f Fit) Until(s *round.Setup, clients []int32, steps func(client int) int) round.Time {
+func (f Fit) Until(s *choice.Setup, clients []int32, steps func(client int) int) round.Time {
 	fastest, slowest := round.MaxTime, round.Time(0)
 	for _, client := range clients {
-		k := round.LimitOf(f.From, s, int(client), steps(int(client)))
+		k := choice.LimitOf(f.From, s, int(client), steps(int(client)))
 		fastest = min(fastest, s.Expect(int(client), k))
 		slowest = max(slowest, s.Expect(int(client), f.fewest(k)))
 	}
 	return max(min(fastest, round.MaxTime), slowest, 1)
 }
 
-func (f Fit) Needs() round.Needs {
+func (f Fit) Needs() choice.Needs {
 	n := registry.NeedsOf(f.From)
 	n.Rounds = true
 	return n
@@ -81,9 +82,9 @@ func (f Fit) Needs() round.Needs {
 
 // Validate is From's.
 func (f Fit) Validate(cohort, clients int) error {
-	return registry.Below("from", round.ValidateSelection(f.From, cohort, clients))
+	return registry.Below("from", choice.ValidateSelection(f.From, cohort, clients))
 }
 
 func (f Fit) String() string {
-	return fmt.Sprintf("%v, with local steps that fit the round", round.OrUniform(f.From))
+	return fmt.Sprintf("%v, with local steps that fit the round", choice.OrUniform(f.From))
 }

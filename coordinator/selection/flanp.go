@@ -7,12 +7,13 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	round.Selections.Register("flanp", "the fastest clients first, and then twice as many from stage to stage", Flanp{})
+	choice.Selections.Register("flanp", "the fastest clients first, and then twice as many from stage to stage", Flanp{})
 }
 
 // Flanp begins with the fastest clients and doubles their number from stage to
@@ -35,7 +36,7 @@ type Flanp struct {
 }
 
 // Order sorts the clients by their speed.
-func (f Flanp) Order(s round.Setup) (round.Order, error) {
+func (f Flanp) Order(s choice.Setup) (choice.Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: the fastest clients first need the clients' expected times")
 	}
@@ -49,8 +50,8 @@ func (f Flanp) Order(s round.Setup) (round.Order, error) {
 	return o, nil
 }
 
-func (f Flanp) Needs() round.Needs {
-	return round.Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
+func (f Flanp) Needs() choice.Needs {
+	return choice.Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
 }
 
 // Validate refuses to begin with more clients than there are.
@@ -66,7 +67,7 @@ func (f Flanp) String() string {
 }
 
 // expectedTimes are the clients' expected times for their local steps of round 1.
-func expectedTimes(s *round.Setup) []round.Time {
+func expectedTimes(s *choice.Setup) []round.Time {
 	times := make([]round.Time, s.Clients)
 	for client := range times {
 		times[client] = s.Expect(client, s.Steps(client))
@@ -79,8 +80,8 @@ type growing struct {
 	Flanp
 	seed    uint64
 	fastest []int32
-	clients int         // of the stage
-	stage   round.Order // uniform, of places among the fastest
+	clients int          // of the stage
+	stage   choice.Order // uniform, of places among the fastest
 
 	// Memory.
 	rounds int     // of the stage so far; with a plateau: since its best loss
@@ -90,7 +91,7 @@ type growing struct {
 
 // enter begins a stage.
 func (o *growing) enter(clients int) {
-	stage, err := round.Uniform{}.Order(round.Setup{Seed: o.seed, Clients: clients})
+	stage, err := choice.Uniform{}.Order(choice.Setup{Seed: o.seed, Clients: clients})
 	if err != nil {
 		panic(fmt.Sprintf("selection: a uniform order of %d clients: %v", clients, err))
 	}

@@ -5,14 +5,15 @@ import (
 	"slices"
 	"testing"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 )
 
 // orderOf is the order of a selection among clients that are always free and have
 // ten samples, of whom client c takes times[c] for any task.
-func orderOf[T round.Order](t *testing.T, s round.Selection, cohort int, times ...round.Time) T {
+func orderOf[T choice.Order](t *testing.T, s choice.Selection, cohort int, times ...round.Time) T {
 	t.Helper()
-	order, err := s.Order(round.Setup{
+	order, err := s.Order(choice.Setup{
 		Seed: 3, Clients: len(times), Cohort: cohort,
 		Samples: func(int) int { return 10 },
 		Expect:  func(client, _ int) round.Time { return times[client] },
@@ -26,7 +27,7 @@ func orderOf[T round.Order](t *testing.T, s round.Selection, cohort int, times .
 }
 
 // cohortOf is the first n clients of a round's order.
-func cohortOf(o round.Order, round, n int) (clients []int) {
+func cohortOf(o choice.Order, round, n int) (clients []int) {
 	o.Start(round)
 	for len(clients) < n {
 		client, ok := o.Next()

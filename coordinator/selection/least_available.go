@@ -5,13 +5,14 @@ import (
 	"container/heap"
 	"fmt"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 )
 
 func init() {
-	round.Selections.Register("least_available", "those that are expected to be away soon, first", LeastAvailable{})
+	choice.Selections.Register("least_available", "those that are expected to be away soon, first", LeastAvailable{})
 }
 
 // LeastAvailable chooses first the clients that can least be asked later (REFL's
@@ -29,12 +30,12 @@ type LeastAvailable struct {
 }
 
 // Needs says that the order gives no single clients, and that a window is wanted.
-func (l LeastAvailable) Needs() round.Needs {
-	return round.Needs{Rounds: true, Deadline: l.Seconds == 0}
+func (l LeastAvailable) Needs() choice.Needs {
+	return choice.Needs{Rounds: true, Deadline: l.Seconds == 0}
 }
 
 // Order forecasts for all clients, round by round.
-func (l LeastAvailable) Order(s round.Setup) (round.Order, error) {
+func (l LeastAvailable) Order(s choice.Setup) (choice.Order, error) {
 	window := s.Deadline
 	if l.Seconds > 0 {
 		window = closing.Deadline{Seconds: l.Seconds}.Deadline()
@@ -51,7 +52,7 @@ func (l LeastAvailable) String() string {
 
 // forecasts are a round's clients, the least available one on top of the heap.
 type forecasts struct {
-	setup  round.Setup
+	setup  choice.Setup
 	window round.Time
 	wrong  float64
 	now    round.Time

@@ -5,20 +5,21 @@ import (
 	"slices"
 	"testing"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 )
 
 // leastAvailable is an order of clients of whom there says how available they are.
-func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to round.Time) float64) round.Order {
+func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to round.Time) float64) choice.Order {
 	t.Helper()
-	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(round.Setup{Seed: 5, Clients: clients, Simulated: clients, There: there})
+	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(choice.Setup{Seed: 5, Clients: clients, Simulated: clients, There: there})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func forecastOrder(o round.Order, round int) (order []int) {
+func forecastOrder(o choice.Order, round int) (order []int) {
 	o.Start(round)
 	for {
 		client, ok := o.Next()
@@ -37,7 +38,7 @@ func TestTheLeastAvailableComeFirst(t *testing.T) {
 		windows = append(windows, from, to)
 		return share[client]
 	})
-	o.(round.Timed).At(100)
+	o.(choice.Timed).At(100)
 	if got, want := forecastOrder(o, 1), []int{1, 3, 0, 4, 2}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
@@ -52,7 +53,7 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 	for _, now := range []round.Time{0, 1e17, 2e18, round.MaxTime} {
 		for _, given := range []LeastAvailable{{Seconds: 4e9}, {}} {
 			asked := 0
-			o, err := given.Order(round.Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to round.Time) float64 {
+			o, err := given.Order(choice.Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to round.Time) float64 {
 				if asked++; from < 0 || to-from != window || to > round.MaxTime || now == 0 && from != round.MaxTime-window {
 					t.Errorf("at %d the window is %d to %d", now, from, to)
 				}
@@ -61,7 +62,7 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.(round.Timed).At(now)
+			o.(choice.Timed).At(now)
 			if forecastOrder(o, 1); asked != 1 {
 				t.Errorf("%d windows", asked)
 			}
@@ -92,7 +93,7 @@ func TestWrongForecastsAreRandom(t *testing.T) {
 // (chi-square, five standard deviations).
 func TestEqualForecastsAreShuffled(t *testing.T) {
 	const clients, rounds = 8, 40_000
-	for name, o := range map[string]round.Order{
+	for name, o := range map[string]choice.Order{
 		"always there":   leastAvailable(t, clients, 0, nil),
 		"all are wrong":  leastAvailable(t, clients, 1, func(client int, _, _ round.Time) float64 { return float64(client) }),
 		"equally absent": leastAvailable(t, clients, 0, func(int, round.Time, round.Time) float64 { return 0.5 }),

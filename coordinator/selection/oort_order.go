@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
@@ -16,7 +17,7 @@ import (
 // guided is the order of [Oort].
 type guided struct {
 	Oort
-	s        round.Setup
+	s        choice.Setup
 	expected []round.Time
 	step     float64 // seconds by which the pacer raises the preferred time
 

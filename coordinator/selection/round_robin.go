@@ -1,9 +1,9 @@
 package selection
 
-import "fedpace/coordinator/round"
+import "fedpace/coordinator/choice"
 
 func init() {
-	round.Selections.Register("round_robin", "one after the other, from the first client to the last and again", RoundRobin{})
+	choice.Selections.Register("round_robin", "one after the other, from the first client to the last and again", RoundRobin{})
 }
 
 // RoundRobin asks the clients in turn. The cohort of round r begins with client
@@ -12,13 +12,13 @@ func init() {
 type RoundRobin struct{}
 
 // Order is a place on the circle of the clients.
-func (RoundRobin) Order(s round.Setup) (round.Order, error) {
+func (RoundRobin) Order(s choice.Setup) (choice.Order, error) {
 	return &circle{clients: int64(s.Clients), cohort: int64(s.Cohort)}, nil
 }
 
 // Needs says that rounds must not overlap: the order draws no single clients.
-func (RoundRobin) Needs() round.Needs { return round.Needs{Rounds: true} }
-func (RoundRobin) String() string     { return "in turn" }
+func (RoundRobin) Needs() choice.Needs { return choice.Needs{Rounds: true} }
+func (RoundRobin) String() string      { return "in turn" }
 
 // circle goes once around the clients in each round.
 type circle struct{ clients, cohort, at, given int64 }

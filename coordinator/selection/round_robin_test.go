@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 )
 
 // Cohorts go around the circle of clients: in clients/gcd(clients, cohort) rounds
 // each is asked equally often.
 func TestRoundRobinAsksAllEquallyOften(t *testing.T) {
-	order, err := RoundRobin{}.Order(round.Setup{Clients: 10, Cohort: 4})
+	order, err := RoundRobin{}.Order(choice.Setup{Clients: 10, Cohort: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	round.Selections.Register("tifl", "from one tier of equally fast clients at a time, those with high losses more often", Tifl{})
+	choice.Selections.Register("tifl", "from one tier of equally fast clients at a time, those with high losses more often", Tifl{})
 }
 
 // Tifl asks clients of about the same speed together, so that no round waits for a
@@ -43,7 +44,7 @@ type Tifl struct {
 }
 
 // Order makes the first tiers.
-func (t Tifl) Order(s round.Setup) (round.Order, error) {
+func (t Tifl) Order(s choice.Setup) (choice.Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: tiers need the clients' expected times")
 	}
@@ -56,7 +57,7 @@ func (t Tifl) Order(s round.Setup) (round.Order, error) {
 	return o, nil
 }
 
-func (Tifl) Needs() round.Needs { return round.Needs{Rounds: true, Times: true, Losses: true} }
+func (Tifl) Needs() choice.Needs { return choice.Needs{Rounds: true, Times: true, Losses: true} }
 
 // Validate refuses more tiers than clients.
 func (t Tifl) Validate(_, clients int) error {
@@ -91,7 +92,7 @@ type tier struct {
 // tiered is the order of a round of [Tifl].
 type tiered struct {
 	Tifl
-	s        round.Setup
+	s        choice.Setup
 	expected []round.Time
 
 	clients []tieredClient

@@ -5,14 +5,17 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +25,15 @@ import (
 
 // kinds are the types that the manifests may use.
 var kinds = map[string]func() any{
-	"v1/Namespace":                  func() any { return &corev1.Namespace{} },
-	"v1/Service":                    func() any { return &corev1.Service{} },
-	"v1/ConfigMap":                  func() any { return &corev1.ConfigMap{} },
-	"v1/PersistentVolumeClaim":      func() any { return &corev1.PersistentVolumeClaim{} },
-	"apps/v1/StatefulSet":           func() any { return &appsv1.StatefulSet{} },
-	"apps/v1/Deployment":            func() any { return &appsv1.Deployment{} },
-	"batch/v1/Job":                  func() any { return &batchv1.Job{} },
-	"policy/v1/PodDisruptionBudget": func() any { return &policyv1.PodDisruptionBudget{} },
+	"v1/Namespace":                       func() any { return &corev1.Namespace{} },
+	"v1/Service":                         func() any { return &corev1.Service{} },
+	"v1/ConfigMap":                       func() any { return &corev1.ConfigMap{} },
+	"v1/PersistentVolumeClaim":           func() any { return &corev1.PersistentVolumeClaim{} },
+	"apps/v1/StatefulSet":                func() any { return &appsv1.StatefulSet{} },
+	"apps/v1/Deployment":                 func() any { return &appsv1.Deployment{} },
+	"batch/v1/Job":                       func() any { return &batchv1.Job{} },
+	"policy/v1/PodDisruptionBudget":      func() any { return &policyv1.PodDisruptionBudget{} },
+	"networking.k8s.io/v1/NetworkPolicy": func() any { return &networkingv1.NetworkPolicy{} },
 }
 
 // manifests decodes every document of a folder strictly.
@@ -91,7 +95,7 @@ func one(document []byte) (object any, name string, err error) {
 }
 
 func TestManifestsAreKubernetesOwnTypes(t *testing.T) {
-	found := manifests(t, "../kubernetes/*.yaml")
+	found := manifests(t, "../kubernetes/[0-9]*.yaml")
 	nats, ok := found["StatefulSet/nats"].(*appsv1.StatefulSet)
 	if !ok || *nats.Spec.Replicas != 3 {
 		t.Fatal("NATS is not a set of three servers")
@@ -122,17 +126,81 @@ func TestManifestsAreKubernetesOwnTypes(t *testing.T) {
 	}
 }
 
+// Nothing is reached but what a policy names, and the policies name pods that there are.
+func TestNothingIsReachedUnnamed(t *testing.T) {
+	found := manifests(t, "../kubernetes/[0-9]*.yaml")
+	closed, ok := found["NetworkPolicy/nothing"].(*networkingv1.NetworkPolicy)
+	if !ok || len(closed.Spec.PodSelector.MatchLabels)+len(closed.Spec.PodSelector.MatchExpressions) > 0 || len(closed.Spec.PolicyTypes) != 2 ||
+		len(closed.Spec.Ingress)+len(closed.Spec.Egress) > 0 {
+		t.Error("the namespace is not closed")
+	}
+	apps := map[string]bool{}
+	for _, object := range found {
+		switch o := object.(type) {
+		case *appsv1.StatefulSet:
+			apps[o.Spec.Template.Labels["app"]] = true
+		case *appsv1.Deployment:
+			apps[o.Spec.Template.Labels["app"]] = true
+		case *batchv1.Job:
+			apps[o.Spec.Template.Labels["app"]] = true
+		}
+	}
+	check := func(policy string, s *metav1.LabelSelector) {
+		if s == nil {
+			return
+		}
+		names := slices.Collect(maps.Values(s.MatchLabels))
+		for _, x := range s.MatchExpressions {
+			names = append(names, x.Values...)
+		}
+		for _, name := range names {
+			if !apps[name] {
+				t.Errorf("%s names pods %q, which are none", policy, name)
+			}
+		}
+	}
+	for name, object := range found {
+		p, ok := object.(*networkingv1.NetworkPolicy)
+		if !ok {
+			continue
+		}
+		check(name, &p.Spec.PodSelector)
+		for _, in := range p.Spec.Ingress {
+			if len(in.From) == 0 || len(in.Ports) == 0 {
+				t.Errorf("%s lets everybody in", name)
+			}
+			for _, peer := range in.From {
+				check(name, peer.PodSelector)
+			}
+		}
+		for _, out := range p.Spec.Egress {
+			if len(out.To) == 0 || len(out.Ports) == 0 {
+				t.Errorf("%s lets everything out", name)
+			}
+			for _, peer := range out.To {
+				check(name, peer.PodSelector)
+			}
+		}
+	}
+}
+
 // checkPod holds a pod to what the namespace demands, and to itself.
 func checkPod(t *testing.T, name string, pod *corev1.PodSpec) {
 	t.Helper()
 	if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil {
 		t.Errorf("%s may run as root", name)
 	}
+	if mount := pod.AutomountServiceAccountToken; mount == nil || *mount {
+		t.Errorf("%s gets a token of the cluster", name)
+	}
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true
 	}
 	for _, c := range pod.Containers {
+		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+			t.Errorf("%s: container %s may write to its root", name, c.Name)
+		}
 		if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil || len(s.Capabilities.Drop) == 0 {
 			t.Errorf("%s: container %s may gain privileges", name, c.Name)
 		}
@@ -144,9 +212,7 @@ func checkPod(t *testing.T, name string, pod *corev1.PodSpec) {
 				t.Errorf("%s: container %s mounts %s, which is no volume", name, c.Name, m.Name)
 			}
 		}
-		if strings.HasSuffix(c.Image, ":latest") || !strings.Contains(c.Image, ":") {
-			t.Errorf("%s: image %s has no version", name, c.Image)
-		}
+		checkImage(t, name, c.Image)
 	}
 }
 

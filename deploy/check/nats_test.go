@@ -1,9 +1,16 @@
 package check
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -21,6 +28,7 @@ func TestNATSReadsItsConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	certificates(t, dir)
 	t.Setenv("NATS_NAME", "nats-2")
 	t.Setenv("NATS_STORE", dir)
 	t.Setenv("NATS_ROUTES", "[nats://nats-1:6222, nats://nats-2:6222, nats://nats-3:6222]")
@@ -33,5 +41,37 @@ func TestNATSReadsItsConfiguration(t *testing.T) {
 	}
 	if o.MaxPayload != 16<<20 || !o.NoSublistCache || !o.JetStream {
 		t.Errorf("payload %d, sublist cache off %v, JetStream %v", o.MaxPayload, o.NoSublistCache, o.JetStream)
+	}
+	if o.TLSConfig == nil || len(o.TLSConfig.Certificates) != 1 {
+		t.Error("clients come in the clear")
+	}
+	if c := o.Cluster.TLSConfig; c == nil || c.ClientAuth != tls.RequireAndVerifyClientCert {
+		t.Error("whoever reaches the cluster's port is one of its servers")
+	}
+}
+
+// certificates makes the files of TLS in a folder, self-signed, and names them as the
+// configuration asks.
+func certificates(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"nats-2"}, IsCA: true, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"CA": {Type: "CERTIFICATE", Bytes: cert}, "CERT": {Type: "CERTIFICATE", Bytes: cert}, "KEY": {Type: "PRIVATE KEY", Bytes: secret}} {
+		path := filepath.Join(dir, name+".pem")
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("NATS_"+name, path)
 	}
 }

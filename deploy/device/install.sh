@@ -3,11 +3,12 @@
 # away. Giving the same command again upgrades the program and keeps the settings that
 # are not given.
 #
-#   sudo ./install.sh pi-kitchen.creds nats://lab:4222 [DATA]
+#   sudo ./install.sh [--withhold samples,loss] pi-kitchen.creds tls://lab:4222 [DATA]
 #   sudo ./install.sh --remove pi-kitchen
 #
 # DATA is the path of the device's own samples, readable for all users; without it they
-# are synthetic.
+# are synthetic. --withhold keeps how many there are, or the device's losses, from the run.
+# A ca.pem beside the credentials is the authority that the server's certificate must be of.
 # DESTDIR=FOLDER installs below a folder and starts nothing.
 set -eu
 
@@ -32,7 +33,7 @@ if [ "${1:-}" = --remove ]; then
 	[ $# -eq 2 ] || fail "want --remove and the name of one device"
 	id=$(name_of "$2")
 	service disable --now "fedpace-actor@$id" || true
-	rm -f "$etc/$id.creds" "$etc/$id.env"
+	rm -f "$etc/$id.creds" "$etc/$id.env" "$etc/$id.ca.pem"
 	if ! ls "$etc"/*.creds >/dev/null 2>&1; then # it was the last one here
 		rm -rf "$etc" "$root/usr/local/bin/fedpace-device" "$root/etc/systemd/system/fedpace-actor@.service"
 	fi
@@ -41,6 +42,15 @@ if [ "${1:-}" = --remove ]; then
 	exit 0
 fi
 
+withhold=
+if [ "${1:-}" = --withhold ]; then
+	case ${2:-} in
+	samples | loss | samples,loss | loss,samples) withhold=$2 ;;
+	*) fail "--withhold ${2:-}: want samples, loss, or samples,loss" ;;
+	esac
+	shift 2
+	[ $# -ge 2 ] || fail "--withhold belongs to the server's URL, which is missing"
+fi
 [ $# -ge 1 ] && [ $# -le 3 ] || fail "want a file of credentials, a server's URL and perhaps a path of data (see the head of this file)"
 creds=$1
 [ -r "$creds" ] || fail "$creds cannot be read: copy the file that fedpace enroll made for this device here"
@@ -59,8 +69,12 @@ esac
 install -D -m 755 "$here/fedpace-device" "$root/usr/local/bin/fedpace-device"
 install -D -m 644 "$here/fedpace-actor@.service" "$root/etc/systemd/system/fedpace-actor@.service"
 install -D -m 600 "$creds" "$etc/$id.creds"
+ca=$(dirname "$creds")/ca.pem
+if [ -r "$ca" ]; then install -m 644 "$ca" "$etc/$id.ca.pem"; fi
 if [ -n "${2:-}" ]; then
-	printf 'FEDPACE_NATS=%s\nFEDPACE_DATA=%s\n' "$2" "${3:-synthetic}" >"$env.new"
+	known=
+	if [ -e "$etc/$id.ca.pem" ]; then known=/etc/fedpace/$id.ca.pem; fi
+	printf 'FEDPACE_NATS=%s\nFEDPACE_DATA=%s\nFEDPACE_WITHHOLD=%s\nFEDPACE_CA=%s\n' "$2" "${3:-synthetic}" "$withhold" "$known" >"$env.new"
 	chmod 644 "$env.new"
 	mv "$env.new" "$env"
 fi

@@ -98,13 +98,22 @@ func TestInstallAndRemove(t *testing.T) {
 		t.Errorf("it leaves %v", got)
 	}
 	before := b.settings()
-	if want := "FEDPACE_NATS=nats://lab:4222\nFEDPACE_DATA=synthetic\n"; before != want {
+	if want := "FEDPACE_NATS=nats://lab:4222\nFEDPACE_DATA=synthetic\nFEDPACE_WITHHOLD=\nFEDPACE_CA=\n"; before != want {
 		t.Errorf("settings %q, want %q", before, want)
 	}
 
 	b.must(b.creds) // an upgrade
 	if after := b.settings(); after != before {
 		t.Errorf("an upgrade makes the settings %q", after)
+	}
+	b.must("--withhold", "loss", b.creds, "nats://lab:4222")
+	if after := b.settings(); !strings.Contains(after, "FEDPACE_WITHHOLD=loss\n") {
+		t.Errorf("what is withheld is not in the settings %q", after)
+	}
+	b.put(filepath.Join(b.unpacked, "ca.pem"), "public")
+	b.must(b.creds, "tls://lab:4222") // it encrypts from now on
+	if want := "FEDPACE_NATS=tls://lab:4222\nFEDPACE_DATA=synthetic\nFEDPACE_WITHHOLD=\nFEDPACE_CA=/etc/fedpace/pi.ca.pem\n"; b.settings() != want || b.files()["/etc/fedpace/pi.ca.pem"] != 0o644 {
+		t.Errorf("settings %q of files %v, want %q", b.settings(), b.files(), want)
 	}
 	b.must("--remove", "pi")
 	if left := b.files(); len(left) != 0 {
@@ -137,6 +146,8 @@ func TestMistakesOfInstallingChangeNothing(t *testing.T) {
 		"cannot see /home/me/x.csv":   {b.creds, "nats://lab:4222", "/home/me/x.csv"},
 		"/nowhere.csv does not exist": {b.creds, "nats://lab:4222", "/nowhere.csv"},
 		"give the whole path":         {b.creds, "nats://lab:4222", "x.csv"},
+		"want samples, loss":          {"--withhold", "labels", b.creds, "nats://lab:4222"},
+		"--withhold belongs to":       {"--withhold", "loss", b.creds},
 		"../x is no device's name":    {"--remove", "../x"},
 		"want --remove and the name":  {"--remove"},
 	} {
@@ -164,7 +175,7 @@ func TestTheServiceHasItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := regexp.MustCompile(`\$\{(FEDPACE_\w+)\}`).FindAllStringSubmatch(string(unit), -1)
-	if len(used) != 2 {
+	if len(used) != 4 {
 		t.Errorf("the service uses %v", used)
 	}
 	for _, m := range used {

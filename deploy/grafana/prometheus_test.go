@@ -147,7 +147,7 @@ clients: 30
 cohort: 5
 schedule: {k: rounds, k0: 4}
 stop: {rounds: 1000000}
-evaluate: {every: 2, samples: 100}
+evaluate: {every: 2, samples: 100, clients: {every: 4, samples: 10}}
 pace: 10
 `,
 	"stragglers": `
@@ -171,7 +171,8 @@ cohort: 4
 schedule: {k: fixed, k0: 4}
 stop: {rounds: 1000000}
 evaluate: {samples: 100}
-devices: {names: [pi1]}
+fleet: [{name: board, weight: 1, seconds_per_step: 0.02}]
+devices: {names: {pi1: board}}
 nats: {listen: "127.0.0.1:0"}
 checkpoint: {seconds: 1}
 pace: 10

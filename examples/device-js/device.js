@@ -3,6 +3,7 @@
 // bus/fedpace.proto and docs/protocol.md alone.
 //
 //   node device.js --nats nats://lab:4222 --client js1 --creds js1.creds
+import { randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
@@ -26,6 +27,7 @@ const decode = (name, bytes) => type(name).toObject(type(name).decode(bytes), { 
 
 const PHASES = schema.lookupEnum("fedpace.v1.Phase").values;
 const CHUNK = 1 << 19; // bytes of values in a message
+const self = randomInt(1, 2 ** 47); // tells this process from others with its credentials
 const now = () => process.hrtime.bigint(); // nanoseconds, monotonic
 
 const nats = await connect({
@@ -56,10 +58,10 @@ async function request(to, bytes) {
 }
 
 async function join(name) {
-  const reply = await request(subject(name, "join"), encode("Join", { name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples }));
+  const reply = await request(subject(name, "join"), encode("Join", { name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples, process: self }));
   if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
-  const beat = setInterval(() => nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase] })),
+  const beat = setInterval(() => nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase], process: self })),
     1000 * reply.welcome.heartbeatSeconds);
   run = { name, welcome: reply.welcome, beat };
   console.log(`joined run ${name} as client ${reply.welcome.client}`);
@@ -91,7 +93,7 @@ async function send(name, update) {
   const chunks = Math.ceil(bytes.length / CHUNK);
   const started = now();
   for (let chunk = 0; chunk <= chunks; chunk++) {
-    const message = { task: update.task, taskDigest: update.taskDigest, chunk, chunks };
+    const message = { task: update.task, taskDigest: update.taskDigest, chunk, chunks, process: self };
     if (chunk < chunks) {
       message.values = bytes.subarray(chunk * CHUNK, (chunk + 1) * CHUNK);
     } else {

@@ -1,15 +1,5 @@
 #!/bin/sh
-# Plays the example, and writes compare.csv and oort.svg into this folder:
+# Plays the example by ../compare.sh:
 #   sh run.sh          all of it
 #   sh run.sh small    a part of it, some seconds
-# FEDPACE is the program and OUT the folder of the runs.
-set -eu
-cd "$(dirname "$0")"
-case ${1:-} in
-small) set -- --seeds 1 --set stop.virtual_seconds=20 ;;
-*) set -- --seeds 3 ;;
-esac
-fedpace=${FEDPACE:-../../fedpace}
-out=${OUT:-../../runs/examples/oort}
-"$fedpace" compare --config oort.yaml --grid 'select=uniform,{rule: oort, seconds: 1}' --schedules fixed,k-rounds --out "$out" --figure oort.svg "$@"
-cp "$out/compare.csv" .
+exec sh "$(dirname "$0")/../compare.sh" oort 20 "${1:-}" --grid 'select=uniform,{rule: oort, seconds: 1}'

@@ -16,6 +16,8 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -27,6 +29,14 @@ func TestShortFloatsAreCut(t *testing.T) {
 	c.Compressor(4).Compress(update, nil)
 	if diff := cmp.Diff([]float32{1, -1.5, 1, 0}, update); diff != "" || c.Bits(4) != 40 {
 		t.Errorf("%s, %d bits", diff, c.Bits(4))
+	}
+}
+
+func TestTheStubbornHardlyMove(t *testing.T) {
+	update, acts := []float32{1, -2}, Stubborn{Part: 0.5}.Acts()
+	acts.Update(update, 1)
+	if diff := cmp.Diff([]float32{0.5, -1}, update); diff != "" || acts.Loss(7) != 1 {
+		t.Errorf("%s, a loss of %g", diff, acts.Loss(7))
 	}
 }
 
@@ -42,7 +52,7 @@ func TestAShareClosesARound(t *testing.T) {
 }
 
 func TestClientsTakeTurns(t *testing.T) {
-	order, err := InTurn{}.Order(round.Setup{Clients: 5, Cohort: 2})
+	order, err := InTurn{}.Order(choice.Setup{Clients: 5, Cohort: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +111,21 @@ func TestClippedStepsAreShort(t *testing.T) {
 	c.Server(3).Apply(local, []int64{aggregate.One / 2, 0, aggregate.One}, 1)
 	if diff := cmp.Diff([]float32{0, -0.25, 0.5}, local); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLongUpdatesAreLeftOutOrShortened(t *testing.T) {
+	got := make([]int64, 2)
+	Shortest{Drop: 0.4}.Combine(got, [][]int64{{2, 3}, {900, 0}, {4, 1}, {6, -1}, {0, -800}}, nil)
+	if diff := cmp.Diff([]int64{4, 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	c := combine.Clipper{Of: Falling{First: 4, Factor: 0.5}}
+	for _, want := range []float64{4, 2, 1} {
+		if bound, _ := c.Factors([]float64{100}); bound != want {
+			t.Errorf("a bound of %v, want %v", bound, want)
+		}
+		c.Advance()
 	}
 }
 

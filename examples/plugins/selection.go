@@ -1,9 +1,9 @@
 package plugins
 
-import "fedpace/coordinator/round"
+import "fedpace/coordinator/choice"
 
 func init() {
-	round.Selections.Register("in_turn", "one client after the other", InTurn{})
+	choice.Selections.Register("in_turn", "one client after the other", InTurn{})
 }
 
 // InTurn asks the clients in turn: the first cohort is 0, 1, 2, ..., the
@@ -11,16 +11,16 @@ func init() {
 type InTurn struct{}
 
 // Needs says that rounds must not overlap, because the order gives no single
-// clients (it is not a round.Drawing).
-func (InTurn) Needs() round.Needs { return round.Needs{Rounds: true} }
+// clients (it is not a choice.Drawing).
+func (InTurn) Needs() choice.Needs { return choice.Needs{Rounds: true} }
 
 // Order makes the order of the run's clients.
-func (InTurn) Order(s round.Setup) (round.Order, error) { return &turns{Setup: s}, nil }
+func (InTurn) Order(s choice.Setup) (choice.Order, error) { return &turns{Setup: s}, nil }
 
 func (InTurn) String() string { return "in turn" }
 
 type turns struct {
-	round.Setup
+	choice.Setup
 	first, given int
 }
 

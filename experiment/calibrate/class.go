@@ -61,11 +61,13 @@ func (r *Result) WriteClass(w io.Writer) error {
 // class writes one class, with the time of steps unless c is nil.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
-	var overhead, factors []string
+	var overhead, factors, first, uncertain []string
 	add := func(list *[]string, phase, value string) { *list = append(*list, phase+": "+value) }
 	if n := r.Network; n != nil {
 		fmt.Fprintf(w, "    download_mbps: %.6g\n    upload_mbps: %.6g\n", n.Download.Mbps.Value, n.Upload.Mbps.Value)
 		add(&overhead, "download", number(n.Download.Overhead.Value))
+		add(&first, "download", number(n.Download.FirstTask))
+		add(&uncertain, "download", number(n.Download.Uncertainty))
 	}
 	if c != nil {
 		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
@@ -76,9 +78,13 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 			fmt.Fprintf(w, "    step_cv: %.4g\n", c.StepCV)
 		}
 		add(&overhead, "compute", number(c.Overhead.Value))
+		add(&first, "compute", number(c.FirstTask))
+		add(&uncertain, "compute", number(c.Uncertainty))
 	}
 	if n := r.Network; n != nil {
 		add(&overhead, "upload", number(n.Upload.Overhead.Value))
+		add(&first, "upload", number(n.Upload.FirstTask))
+		add(&uncertain, "upload", number(n.Upload.Uncertainty))
 		if n.Download.Vary != nil {
 			add(&factors, "download", empirical(n.Download.Vary))
 		}
@@ -89,7 +95,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 	if c != nil && c.Vary != nil {
 		add(&factors, "compute", empirical(c.Vary))
 	}
-	fmt.Fprintf(w, "    overhead: {%s}\n", strings.Join(overhead, ", "))
+	fmt.Fprintf(w, "    overhead: {%s}\n    first_task: {%s}\n    uncertainty: {%s}\n", strings.Join(overhead, ", "), strings.Join(first, ", "), strings.Join(uncertain, ", "))
 	if factors != nil {
 		fmt.Fprintf(w, "    vary:\n      %s\n", strings.Join(factors, "\n      "))
 	}
@@ -119,12 +125,12 @@ func (r *Result) remarks(w io.Writer) {
 		on = m.Model + ", " + on
 	}
 	say("Machine: %s, %s, %s.", on, fmt.Sprintf("%d %s", m.Processors, human.Plural(m.Processors, "processor")), m.memory())
-	say("Intervals hold with 95 %%.")
+	say("Intervals hold with 95 %%. What may be at another time is a standard deviation.")
 	for i := range r.Compute {
 		c := &r.Compute[i]
 		say("Compute: %s, minibatches of %d, kernel %s: %d tasks of %d steps and as many of one,", c.subject(), c.Batch, c.Kernel, c.Tasks, c.Steps)
 		say("  after %d to warm up. A step takes %s, a task %s besides;", c.WarmUp, text(c.SecondsPerStep.Times(1e3), "ms"), text(c.Overhead.Times(1e3), "ms"))
-		say("  tasks scatter by %.2g %%.", 100*c.Scatter)
+		say("  the first one %.3g ms more; tasks scatter by %.2g %%, and at another time a step may take ±%.2g %%.", 1e3*c.FirstTask, 100*c.Scatter, 100*c.Uncertainty)
 		if c.Settled {
 			say("  The last quarter took %+.2g %% beside the first: this is the last half alone.", 100*c.Drift)
 		}
@@ -144,7 +150,8 @@ func (r *Result) remarks(w io.Writer) {
 }
 
 func (l *Link) remark(say func(string, ...any), name string) {
-	say("  %s: %s, and %s besides; scatter %.2g %%%s.", name, text(l.Mbps, "Mbit/s"), text(l.Overhead.Times(1e3), "ms"), 100*l.Scatter,
+	say("  %s: %s, and %s besides, the first %.3g ms more; scatter %.2g %%, at another time ±%.2g %%%s.", name, text(l.Mbps, "Mbit/s"), text(l.Overhead.Times(1e3), "ms"),
+		1e3*l.FirstTask, 100*l.Scatter, 100*l.Uncertainty,
 		noisy(l.Noisy, "; noisy: another measurement may come out otherwise"))
 }
 

@@ -22,11 +22,11 @@ func sample() *Result {
 		Machine: Machine{System: "linux/arm64", Model: "Raspberry Pi 4", Processors: 4, PeakBytes: 50e6, FreeBytes: 600e6, Celsius: 61, PowerSource: "sensor ina219", Watts: &Watts{2.5, 4, 2.75}},
 		Compute: []Compute{{
 			Task: tasks.FEMNIST, Model: "mlp:784,200,200,62", Batch: 32, Kernel: "neon", Tasks: 24, Steps: 20, Seconds: 9,
-			SecondsPerStep: sure(0.0171), Overhead: sure(0.003), StepCV: 0.012, Vary: []float64{0.98, 1, 1.02}, Scatter: 0.01, PaperSeconds: 0.017, PaperStd: 5.1e-4,
+			SecondsPerStep: sure(0.0171), Overhead: sure(0.003), StepCV: 0.012, Vary: []float64{0.98, 1, 1.02}, Scatter: 0.01, Uncertainty: 0.05, FirstTask: 0.25, PaperSeconds: 0.017, PaperStd: 5.1e-4,
 		}},
 		Network: &Network{
 			Server: "nats://lab:4222", Params: 209662, RoundTrip: sure(0.011),
-			Download: Link{Mbps: sure(19.5), Overhead: sure(0.012), Vary: []float64{0.9, 1, 1.1}, Transfers: 20},
+			Download: Link{Mbps: sure(19.5), Overhead: sure(0.012), Vary: []float64{0.9, 1, 1.1}, Uncertainty: 0.002, FirstTask: 0.5, Transfers: 20},
 			Upload:   Link{Mbps: sure(4.9), Overhead: sure(0.02), Transfers: 20, Noisy: true},
 		},
 	}
@@ -65,6 +65,7 @@ func TestACalibrationIsAClass(t *testing.T) {
 	constant := func(d device.Distribution) float64 { return d.(device.Constant).Value }
 	if c.Task != config.TaskFEMNIST || k.Name != "pi4" || constant(k.SecondsPerStep) != 0.0171 || k.StepCV != 0.012 || k.Batch != 0 ||
 		constant(k.DownloadMbps) != 19.5 || constant(k.UploadMbps) != 4.9 || k.Overhead != (device.Overhead{Download: 0.012, Compute: 0.003, Upload: 0.02}) ||
+		k.FirstTask != (device.Overhead{Download: 0.5, Compute: 0.25}) || k.Uncertainty != (device.Uncertainty{Download: 0.002, Compute: 0.05}) ||
 		k.Watts != (device.Watts{Download: 2.5, Compute: 4, Upload: 2.75}) || k.Vary.Upload != nil || len(k.Vary.Compute.(device.Empirical).Values) != 3 {
 		t.Errorf("%+v of\n%s", k, text)
 	}
@@ -123,7 +124,7 @@ func TestPartsOfACalibration(t *testing.T) {
 	}
 	r = sample()
 	r.Compute[0].Task = tasks.Custom // whatever is run with it: the demonstration's here
-	if c, text := load(t, r); c.Task != config.TaskFEMNIST || c.Fleet[0].Batch != 32 || strings.Contains(text, "task:") || !strings.Contains(text, "Compute: mlp:784,200,200,62,") {
+	if c, text := load(t, r); c.Task != config.TaskFEMNIST || c.Fleet[0].Batch != 32 || strings.Contains(text, "\ntask:") || !strings.Contains(text, "Compute: mlp:784,200,200,62,") {
 		t.Errorf("%+v of\n%s", c.Fleet, text)
 	}
 	r.Name = "a b"

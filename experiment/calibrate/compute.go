@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"fedpace/actors/real"
 	"fedpace/bus"
@@ -21,10 +22,12 @@ type Compute struct {
 	Kernel string     `json:"kernel"` // instructions, or the class of an external trainer
 
 	SecondsPerStep robust.Estimate `json:"seconds_per_step"`
-	Overhead       robust.Estimate `json:"overhead_seconds"` // of a task, besides its steps
-	StepCV         float64         `json:"step_cv"`          // deviation of a step's time over its mean
-	Vary           []float64       `json:"vary"`             // factors on a step's time, by task; nil: none
-	Scatter        float64         `json:"scatter"`          // deviation of a long task's time over its mean
+	Overhead       robust.Estimate `json:"overhead_seconds"`   // of a task, besides its steps
+	StepCV         float64         `json:"step_cv"`            // deviation of a step's time over its mean
+	Vary           []float64       `json:"vary"`               // factors on a step's time, by task; nil: none
+	Scatter        float64         `json:"scatter"`            // deviation of a long task's time over its mean
+	Uncertainty    float64         `json:"uncertainty"`        // relative deviation of a step's typical time at another time
+	FirstTask      float64         `json:"first_task_seconds"` // that the first task takes besides
 
 	Tasks   int     `json:"tasks"`   // of Steps steps that were measured, and as many of one
 	Steps   int     `json:"steps"`   // of a long task
@@ -39,8 +42,9 @@ type Compute struct {
 }
 
 const (
-	// longTask is how long the tasks of many steps are to take, or a tenth of the time
-	// there is, and how many they may have.
+	// longTask is how long the tasks of many steps are to take at most, or a tenth of the time
+	// there is, and how many they may have. They are not longer than a run's, if its K_0 is
+	// known: a processor may have a burst, and that of a short task is another than a long one's.
 	longTask  = 0.2 // s
 	leastLong = 4
 	mostLong  = 4096
@@ -48,14 +52,22 @@ const (
 	warmUps  = 10   // at most
 	steady   = 0.03 // extent of three times that are alike, relative to their middle
 	noDrift  = 0.05
-	noSpread = 0.002 // a deviation that a class need not have
+	noSpread = 0.002 // a deviation of steps that a class need not have
+	noDigit  = 2e-4  // a range of factors that four digits hardly show
 
 	rate = 1e-4 // of learning: 0 would be as quick, and this one keeps every model finite
 )
 
-// MeasureCompute measures a subject's local steps for so many seconds, longer where they
-// are noisy. say is told what a user should know; it may be nil.
-func MeasureCompute(ctx context.Context, of *Subject, seconds float64, say func(string)) (c Compute, err error) {
+// Timing is how steps are measured.
+type Timing struct {
+	Seconds float64 // that tasks take together, longer where they are noisy
+	// Rest is how long the device rests before each task, as in a run while models travel.
+	Rest time.Duration
+}
+
+// MeasureCompute measures a subject's local steps. say is told what a user should know; it
+// may be nil.
+func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)) (c Compute, err error) {
 	if say == nil {
 		say = func(string) {}
 	}
@@ -72,9 +84,21 @@ func MeasureCompute(ctx context.Context, of *Subject, seconds float64, say func(
 		return c, err
 	}
 	task := &bus.Task{LearningRate: rate}
-	c, err = measureSteps(seconds, say, of.Name, func(steps int) (float64, error) {
+	e := effort{seconds: t.Seconds, say: say}
+	if t.Rest > 0 { // which is time that is spent, too
+		e.enough = wantedRounds
+	}
+	c, err = measureSteps(e, of.Steps, of.Name, func(steps int) (float64, error) {
+		if err := rest(ctx, t.Rest); err != nil {
+			return 0, err
+		}
 		task.Task, task.LocalSteps = task.Task+1, uint32(steps)
-		u, err := device.Compute(ctx, params, task)
+		model := params
+		if t.Rest > 0 { // a model has just come, and left memory to be collected
+			model = slices.Clone(params)
+			_ = bus.DigestOf(model)
+		}
+		u, err := device.Compute(ctx, model, task)
 		if err != nil {
 			return 0, err
 		}
@@ -94,11 +118,19 @@ func MeasureCompute(ctx context.Context, of *Subject, seconds float64, say func(
 	return c, err
 }
 
-// measureSteps measures tasks of one step and of many in turns. run does a task of so many
-// steps and returns how long that took.
-func measureSteps(seconds float64, say func(string), what string, run func(steps int) (float64, error)) (c Compute, err error) {
-	length := min(longTask, seconds/10)
-	if c.Steps, err = chooseSteps(length, run); err != nil {
+// measureSteps measures tasks of one step and of many in turns; first is the K_0 of a run, 0
+// if it is not known. run does a task of so many steps and returns how long that took.
+func measureSteps(e effort, first int, what string, run func(steps int) (float64, error)) (c Compute, err error) {
+	most := mostLong
+	if first > 0 {
+		most = min(max(first, leastLong), mostLong)
+	}
+	first = min(max(first, 1), mostLong)
+	if c.FirstTask, err = run(first); err != nil {
+		return c, err
+	}
+	length := min(longTask, e.seconds/10)
+	if c.Steps, err = chooseSteps(length, most, run); err != nil {
 		return c, err
 	}
 	one, long := Group{Size: 1}, Group{Size: float64(c.Steps)}
@@ -112,7 +144,7 @@ func measureSteps(seconds float64, say func(string), what string, run func(steps
 		c.Seconds += a + b
 		return err
 	}
-	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(seconds, 5*length) {
+	for c.WarmUp < warmUps && !isSteady(long.Seconds) && c.Seconds < max(e.seconds, 5*length) {
 		if err := round(); err != nil {
 			return c, err
 		}
@@ -120,23 +152,24 @@ func measureSteps(seconds float64, say func(string), what string, run func(steps
 	}
 	warmed := c.Seconds
 	one.Seconds, long.Seconds = nil, nil
-	e := effort{seconds: seconds, say: say}
 	for width := math.Inf(1); e.more(what, len(long.Seconds), c.Seconds-warmed, width); width = fit(long, one).Main.Width() {
 		if err := round(); err != nil {
 			return c, err
 		}
 	}
-	c.settle(&one, &long, what, say)
-	c.summarise(fit(long, one), one)
-	if c.Noisy = c.Tasks < leastRounds || fit(long, one).Main.Width() > Narrow; c.Noisy {
-		say(fmt.Sprintf("%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.", what, 100*fit(long, one).Main.Width(), c.Tasks))
+	c.settle(&one, &long, what, e.say)
+	l := fit(long, one)
+	c.summarise(l, one)
+	c.FirstTask = max(0, c.FirstTask-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
+	if c.Noisy = c.Tasks < leastRounds || l.Main.Width() > Narrow; c.Noisy {
+		e.say(fmt.Sprintf("%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.", what, 100*l.Main.Width(), c.Tasks))
 	}
 	return c, nil
 }
 
 // chooseSteps finds how many steps a task of such a length has. The shortest of three times
 // counts: whatever else runs makes them longer.
-func chooseSteps(length float64, run func(steps int) (float64, error)) (int, error) {
+func chooseSteps(length float64, most int, run func(steps int) (float64, error)) (int, error) {
 	for steps := 1; ; steps *= 2 {
 		took := math.Inf(1)
 		for range 3 {
@@ -148,8 +181,8 @@ func chooseSteps(length float64, run func(steps int) (float64, error)) (int, err
 				break
 			}
 		}
-		if took >= length/4 || steps >= mostLong {
-			return min(max(int(math.Ceil(length/took*float64(steps))), leastLong), mostLong), nil
+		if took >= length/4 || steps >= most {
+			return min(max(int(math.Ceil(length/took*float64(steps))), leastLong), most), nil
 		}
 	}
 }
@@ -164,8 +197,8 @@ func isSteady(times []float64) bool {
 }
 
 // settle compares the last quarter with the first. Where they differ by more than noise
-// would explain, the device slows down as it goes on (heat), or has been busy: its last
-// half is what lasts.
+// would explain, and no quarter goes the other way, the device slows down as it goes on
+// (heat), or has been busy: its last half is what lasts.
 func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 	quarter := len(long.Seconds) / 4
 	if quarter < 2 {
@@ -175,6 +208,14 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 	c.Drift = last.Value/first.Value - 1
 	if math.Abs(c.Drift) <= noDrift || last.Low <= first.High && first.Low <= last.High {
 		return
+	}
+	before := first.Value
+	for i := 1; i < 4; i++ {
+		next := robust.Median(long.Seconds[i*quarter : (i+1)*quarter])
+		if c.Drift > 0 && next < before*(1-steady) || c.Drift < 0 && next > before*(1+steady) {
+			return
+		}
+		before = next
 	}
 	how := "longer"
 	if c.Drift < 0 {
@@ -189,7 +230,8 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 //
 // The simulator gives a task of K steps the relative variance v² + s²/K: v² is that of the
 // factor of the task, s that of a step (step_cv). So tasks of one step and of many tell
-// them apart. What the steps explain is taken off the factors.
+// them apart. What the steps explain is taken off the factors, and so is what blocks of time
+// have in common, which is the class's uncertainty.
 func (c *Compute) summarise(l Line, one Group) {
 	c.SecondsPerStep, c.Overhead, c.Scatter, c.Tasks = l.Slope, l.Overhead, l.Scatter, len(l.Factors)
 	k := float64(c.Steps)
@@ -199,16 +241,17 @@ func (c *Compute) summarise(l Line, one Group) {
 	if c.StepCV = math.Sqrt(steps); c.StepCV < noSpread {
 		c.StepCV, steps = 0, 0
 	}
+	c.Uncertainty = min(1, l.Blocks.Next)
 	if long > 0 {
 		left := math.Sqrt(max(0, long*long-steps/k)) / long
-		c.Vary = vary(shrink(l.Factors, left))
+		c.Vary = vary(shrink(l.Blocks.Rest, left))
 	}
 }
 
 // vary is factors as a class has them; nil where they say nothing.
 func vary(factors []float64) []float64 {
-	if slices.Max(factors)-slices.Min(factors) < noSpread {
+	if slices.Max(factors)-slices.Min(factors) < noDigit {
 		return nil
 	}
-	return robust.Condense(factors, most)
+	return robust.Condense(robust.Widen(factors), most)
 }

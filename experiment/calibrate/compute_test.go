@@ -16,6 +16,7 @@ type machine struct {
 	overhead, step float64
 	task, cv       float64                // deviations: of a task's factor, of a step
 	slow           func(task int) float64 // factor by task; nil: 1
+	first          int                    // K_0, if it is known
 	draws          *rand.Rand
 	tasks          int
 	said           []string
@@ -38,7 +39,7 @@ func (m *machine) say(line string) { m.said = append(m.said, line) }
 
 func (m *machine) measure(t *testing.T, seconds float64) Compute {
 	t.Helper()
-	c, err := measureSteps(seconds, m.say, "it", m.run)
+	c, err := measureSteps(effort{seconds: seconds, say: m.say}, m.first, "it", m.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +89,74 @@ func TestOutliersAreNoScatterOfSteps(t *testing.T) {
 	}
 	if most := slices.Max(c.Vary); most < 1.5 || math.Abs(mean-1.36) > 0.25 {
 		t.Errorf("the factors have mean %g up to %g: %v", mean, most, c.Vary)
+	}
+}
+
+// What the first task takes besides is found, and tasks have no more steps than a run's.
+func TestTheFirstTask(t *testing.T) {
+	m := machine{overhead: 0.002, step: 0.001, task: 0.01, first: 20, slow: func(task int) float64 {
+		if task == 1 {
+			return 6
+		}
+		return 1
+	}}
+	c := m.measure(t, 4)
+	within(t, "the first task", c.FirstTask, 5*20*0.001, 0.05)
+	within(t, "a step", c.SecondsPerStep.Value, 0.001, 0.02)
+	if c.Steps != 20 {
+		t.Errorf("long tasks have %d steps, and a run's 20 at most", c.Steps)
+	}
+}
+
+// A class's uncertainty holds the pace of a later time: devices whose pace changes now and
+// then, and stays for a fifth of the measurement. Where it does not change the interval is
+// that of a median, not merely wide.
+func TestAnotherTimesPace(t *testing.T) {
+	const devices, tasks, steps = 1000, 60, 20
+	draws := rand.New(rand.NewPCG(3, 5))
+	for _, change := range []float64{0, 0.03, 0.1} {
+		inside, width := 0, 0.0
+		for range devices {
+			m := machine{step: 0.01, task: 0.02, draws: draws}
+			one, long := Group{Size: 1}, Group{Size: steps}
+			pace := 0.0
+			for i := range tasks {
+				if i%(tasks/5) == 0 {
+					pace = 1 + change*draws.NormFloat64()
+				}
+				for _, g := range []*Group{&one, &long} {
+					took, _ := m.run(int(g.Size)) // it does not fail
+					g.Seconds = append(g.Seconds, pace*took)
+				}
+			}
+			c := Compute{Steps: steps}
+			c.summarise(fit(long, one), one)
+			if later := 0.01 * (1 + change*draws.NormFloat64()); math.Abs(math.Log(later/c.SecondsPerStep.Value)) <= 1.645*math.Sqrt(math.Log1p(c.Uncertainty*c.Uncertainty)) {
+				inside++
+			}
+			width += 1.645 * c.Uncertainty / devices
+		}
+		share := float64(inside) / devices
+		t.Logf("paces that change by %g: %.3f inside, mean width ±%.2f %%", change, share, 100*width)
+		if share < 0.85 || share > 0.96 {
+			t.Errorf("paces that change by %g: %.3f of the later ones are inside, want 0.9", change, share)
+		}
+		if change == 0 && width > 0.01 {
+			t.Errorf("a steady pace is known within ±%g", width)
+		}
+	}
+}
+
+// A device that slows down and is quick again is not one that settles.
+func TestADeviceThatIsBusyNowAndThen(t *testing.T) {
+	m := machine{step: 0.005, task: 0.005, slow: func(task int) float64 {
+		if task/50%2 == 1 {
+			return 1.3
+		}
+		return 1
+	}}
+	if c := m.measure(t, 40); c.Settled || c.Uncertainty < 0.05 {
+		t.Errorf("%+v, said %v", c, m.said)
 	}
 }
 
@@ -169,7 +238,7 @@ func TestAFailingDeviceEndsTheMeasurement(t *testing.T) {
 	broken := errors.New("broken")
 	for fails := range 9 {
 		n := 0
-		_, err := measureSteps(1, func(string) {}, "it", func(int) (float64, error) {
+		_, err := measureSteps(effort{seconds: 1, say: func(string) {}}, 0, "it", func(int) (float64, error) {
 			if n++; n > 3*fails {
 				return 0, broken
 			}

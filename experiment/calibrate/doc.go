@@ -7,9 +7,13 @@
 // that does nothing else: [Serve] is the coordinator's end, [Network] the device's. The
 // messages are those of any run, and a device needs no further right.
 //
+// What the first task takes besides is kept apart. With a coordinator tasks are as a run has
+// them: after a rest, and with no more steps than the run's first ones.
+//
 // One time says little. A [Line] is fitted to the times of tasks of two sizes, such as
 // those of one step and of many, or of two models: its slope is the time of a step or of a
 // bit, and where it begins is what every task takes besides. Medians stand for times, with
 // 95 % intervals; an effort goes on until these are narrow enough, or says that they are
-// not. [Result.WriteClass] writes what comes of it.
+// not. How sure a class is of another time follows from how far parts of the measurement are
+// apart ([robust.BlocksOf]). [Result.WriteClass] writes what comes of it.
 package calibrate

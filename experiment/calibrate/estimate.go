@@ -31,7 +31,8 @@ type Line struct {
 	// Factors are what the tasks of that size took over what the line says of them, each
 	// less the overhead, in the order in which they were measured.
 	Factors []float64
-	Scatter float64 // standard deviation of the bulk of the factors
+	Scatter float64       // standard deviation of the bulk of the factors
+	Blocks  robust.Blocks // of the factors
 }
 
 const (
@@ -61,22 +62,26 @@ func fit(main, other Group) Line {
 	for _, t := range main.Seconds {
 		l.Factors = append(l.Factors, max(leastFactor, (t-l.Overhead.Value)/(l.Slope.Value*main.Size)))
 	}
-	l.Scatter = robust.Deviation(l.Factors)
+	l.Scatter, l.Blocks = robust.Deviation(l.Factors), robust.BlocksOf(l.Factors)
 	return l
 }
 
 // most is how many values stand for the factors in a class.
 const most = 40
 
-// shrink brings values nearer to their mean, to so much of their distance.
+// shrink brings values nearer to their median, to so much of their distance, and keeps their
+// mean. What is beyond three deviations is nothing that steps explain, and stays.
 func shrink(values []float64, to float64) []float64 {
-	mean := 0.0
-	for _, x := range values {
-		mean += x / float64(len(values))
-	}
+	median, most := robust.Median(values), 3*robust.Deviation(values)
 	out := make([]float64, len(values))
+	gone := 0.0
 	for i, x := range values {
-		out[i] = max(leastFactor, mean+to*(x-mean))
+		bulk := min(max(x-median, -most), most)
+		out[i] = x - (1-to)*bulk
+		gone += (1 - to) * bulk / float64(len(values))
+	}
+	for i := range out {
+		out[i] = max(leastFactor, out[i]+gone)
 	}
 	return out
 }

@@ -73,4 +73,11 @@ func TestShrunkFactors(t *testing.T) {
 	if got := shrink([]float64{1, 3}, 0.5); !slices.Equal(got, []float64{1.5, 2.5}) {
 		t.Error(got)
 	}
+	// Of a value that is far off three deviations, here of 1.4826, are shrunk.
+	got, far := shrink([]float64{1, 2, 3, 4, 100}, 0), 3*1.4826
+	for i, want := range []float64{3, 3, 3, 3, 100 - far} {
+		if mean := (-2 - 1 + 1 + far) / 5; !near(got[i], want+mean) {
+			t.Errorf("%v, want %g in place %d", got, want+mean, i)
+		}
+	}
 }

@@ -12,10 +12,12 @@ import (
 
 // NetworkConfig is a device that measures its link.
 type NetworkConfig struct {
-	ID     string
-	Run    string // under which its coordinator calibrates; empty: that calls
-	Notice func(string)
-	Begin  func(bus.Phase) // is told what is measured; may be nil
+	ID  string
+	Run string // under which its coordinator calibrates; empty: that calls
+	// Samples is how many the device's credentials let it have; 0: any number.
+	Samples uint64
+	Notice  func(string)
+	Begin   func(bus.Phase) // is told what is measured; may be nil
 }
 
 // MeasureNetwork takes the tasks of a coordinator that calibrates ([Serve]) until that has
@@ -23,7 +25,7 @@ type NetworkConfig struct {
 // each model what a real device does, and learns nothing in between.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {
 	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Notice: c.Notice, Join: &bus.Join{Name: c.ID, Protocol: bus.DeviceProtocol},
+		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: &bus.Join{Name: c.ID, Protocol: bus.DeviceProtocol},
 	})
 	if err != nil {
 		return n, nil, err
@@ -35,6 +37,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	}
 	var transfers []Transfer
 	var welcome *bus.Welcome
+	steps := 0
 	for {
 		begin(bus.NoPhase)
 		t, err := d.Next(ctx)
@@ -47,7 +50,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		if welcome == nil {
 			c.Notice("Models come and go.")
 		}
-		welcome = t.Welcome
+		welcome, steps = t.Welcome, int(t.Task.LocalSteps)
 		begin(bus.Download)
 		x, err := transfer(d, t, begin)
 		switch {
@@ -68,6 +71,7 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 	if !ok {
 		return n, nil, fmt.Errorf("calibrate: the coordinator ended after %d transfers, which is too few", len(transfers))
 	}
+	n.LocalSteps = steps
 	for name, l := range map[string]*Link{"download": &n.Download, "upload": &n.Upload} {
 		if l.Noisy {
 			c.Notice(fmt.Sprintf("The %s stays noisy: ±%.3g %% after %d models.", name, 100*l.Whole.Width(), l.Transfers))

@@ -20,7 +20,9 @@ type ServeConfig struct {
 	// Welcome is what devices are told of the runs to come, with their model; nil: of
 	// none, and a model of a common size travels.
 	Welcome *bus.Welcome
-	Seconds float64 // that a device is measured, longer where it is noisy
+	// LocalSteps are those of the first tasks of the runs to come; 0: they are not known.
+	LocalSteps int
+	Seconds    float64 // that a device is measured, longer where it is noisy
 	// Pause is how long a device rests before each transfer, as it does in a run while it
 	// computes: a connection that was idle starts slowly again (RFC 5681, section 4.1).
 	Pause  time.Duration

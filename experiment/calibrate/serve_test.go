@@ -64,7 +64,7 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 	welcome := &bus.Welcome{Params: 1000, Task: "femnist", Spec: &bus.Spec{Model: "mlp:4,16,3", Batch: 8}}
 	var all []Measured
 	group.Go(func() (err error) {
-		all, err = l.serve(t.Context(), ServeConfig{Devices: []string{"pi1", "pi2"}, Welcome: welcome})
+		all, err = l.serve(t.Context(), ServeConfig{Devices: []string{"pi1", "pi2"}, Welcome: welcome, LocalSteps: 30})
 		return err
 	})
 	links := map[string]Network{}
@@ -96,6 +96,9 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 	}
 	for _, m := range all {
 		n := links[m.Device]
+		if n.LocalSteps != 30 {
+			t.Errorf("device %s is told of %d local steps", m.Device, n.LocalSteps)
+		}
 		if n.Params != 1000 || n.Download.Transfers < wantedRounds || n.Download.Whole != m.Network.Download.Whole || n.Upload.Whole != m.Network.Upload.Whole || m.Transfers < 3*wantedRounds {
 			t.Errorf("device %s has %+v, its coordinator %+v", m.Device, n, m)
 		}
@@ -221,7 +224,8 @@ func TestALinkIsFound(t *testing.T) {
 	for _, params := range []int{209662, 1000, 1} {
 		var all []Transfer
 		for range 8 {
-			for _, n := range sizes(params) {
+			for _, i := range order(-1, 3) { // the size that matters first
+				n := sizes(params)[i]
 				bits := 32 * float64(n)
 				x := Transfer{n, 0.012 + bits/20e6, 0.030 + bits/5e6}
 				if len(all) < 3 {
@@ -245,6 +249,7 @@ func TestALinkIsFound(t *testing.T) {
 		within(t, "besides a download", n.Download.Overhead.Value, 0.012, 0.1)
 		within(t, "besides an upload", n.Upload.Overhead.Value, 0.030, 0.1)
 		within(t, "a round trip", n.RoundTrip.Value, 0.030+32/5e6, 1e-6)
+		within(t, "the first download besides", n.Download.FirstTask, 100-n.Download.Whole.Value, 1e-9)
 		if n.Download.Vary != nil || n.Upload.Noisy {
 			t.Errorf("%+v", n)
 		}

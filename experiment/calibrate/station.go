@@ -172,7 +172,7 @@ func order(round, n int) []int {
 // once sends one task and waits for its update.
 func (d *station) once(ctx context.Context, model int) (x Transfer, err error) {
 	d.task = &bus.Task{
-		Task: d.task.Task + 1, Round: 1, LocalSteps: 1, ModelDigest: d.digests[model][:], ModelBits: 32 * uint64(len(d.models[model])),
+		Task: d.task.Task + 1, Round: 1, LocalSteps: uint32(max(1, d.config.LocalSteps)), ModelDigest: d.digests[model][:], ModelBits: 32 * uint64(len(d.models[model])),
 	}
 	for sent := time.Now(); ; {
 		if err := d.gateway.SendTask(0, d.task); err != nil {

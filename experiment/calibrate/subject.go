@@ -21,6 +21,8 @@ import (
 type Subject struct {
 	Name string     // for people
 	Task tasks.Task // custom: of no task of the paper
+	// Steps are those of a run's first tasks, K_0; 0: they are not known.
+	Steps int
 
 	welcome *bus.Welcome
 	own     real.Config
@@ -122,6 +124,14 @@ func OfTrainer(batch int, own Own) *Subject {
 
 // OfConfig is what the devices of a run with this configuration would do.
 func OfConfig(c *config.Config, own Own) (*Subject, error) {
+	s, err := ofConfig(c, own)
+	if err == nil {
+		s.Steps = FirstSteps(c)
+	}
+	return s, err
+}
+
+func ofConfig(c *config.Config, own Own) (*Subject, error) {
 	if c.External() && own.Trainer == "" {
 		own.Trainer = c.Trainer.Command
 	}
@@ -164,6 +174,15 @@ func OfConfig(c *config.Config, own Own) (*Subject, error) {
 		}
 	}
 	return s, nil
+}
+
+// FirstSteps are the local steps of a run's first tasks, K_0; 0 where they follow from the
+// clients' samples.
+func FirstSteps(c *config.Config) int {
+	if c.Schedule.Unit == config.Epochs {
+		return 0
+	}
+	return c.Schedule.K0
 }
 
 // OfRun is what a coordinator told the device that its runs are; nil where it named no

@@ -34,22 +34,27 @@ func sizes(params int) []int {
 
 // Link is how fast models come, or updates go.
 type Link struct {
-	Mbps      robust.Estimate `json:"mbps"`
-	Overhead  robust.Estimate `json:"overhead_seconds"` // of a transfer, besides its bits
-	Whole     robust.Estimate `json:"whole_seconds"`    // of the model that matters
-	Vary      []float64       `json:"vary"`             // factors on the speed, by task; nil: none
-	Scatter   float64         `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
-	Transfers int             `json:"transfers"`        // of that model
-	Noisy     bool            `json:"noisy"`
+	Mbps     robust.Estimate `json:"mbps"`
+	Overhead robust.Estimate `json:"overhead_seconds"` // of a transfer, besides its bits
+	Whole    robust.Estimate `json:"whole_seconds"`    // of the model that matters
+	Vary     []float64       `json:"vary"`             // factors on the speed, by task; nil: none
+	Scatter  float64         `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
+	// Uncertainty is the relative deviation of the typical time at another time, less the
+	// overhead; FirstTask the seconds that the first transfer took besides.
+	Uncertainty float64 `json:"uncertainty"`
+	FirstTask   float64 `json:"first_task_seconds"`
+	Transfers   int     `json:"transfers"` // of that model
+	Noisy       bool    `json:"noisy"`
 }
 
 // Network is a device's link to a coordinator.
 type Network struct {
-	Server    string          `json:"server"`
-	Params    int             `json:"params"`             // of the model that matters
-	RoundTrip robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
-	Download  Link            `json:"download"`
-	Upload    Link            `json:"upload"`
+	Server     string          `json:"server"`
+	Params     int             `json:"params"`             // of the model that matters
+	RoundTrip  robust.Estimate `json:"round_trip_seconds"` // of one request and its answer
+	LocalSteps int             `json:"local_steps"`        // of the first tasks of the coordinator's runs; 1: it does not say
+	Download   Link            `json:"download"`
+	Upload     Link            `json:"upload"`
 }
 
 // summarise fits both directions to transfers; false while there are none of each size.
@@ -81,6 +86,9 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 			main = tiny
 		}
 		*direction = linkOf(fit(main, other))
+		if first := &transfers[0]; first.Values == params {
+			direction.FirstTask = max(0, of(first)-direction.Whole.Value)
+		}
 	}
 	n.RoundTrip = robust.MedianOf(tiny.Seconds, 0.95) // of uploads: one value, acknowledged
 	return n, true
@@ -90,13 +98,13 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
 	k := Link{
-		Mbps: l.Slope.Over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Transfers: len(l.Factors),
+		Mbps: l.Slope.Over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Uncertainty: min(1, l.Blocks.Next), Transfers: len(l.Factors),
 		Noisy: len(l.Factors) < leastRounds || l.Main.Width() > Narrow,
 	}
 	if k.Mbps.High = min(k.Mbps.High, 1e6); math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
 		k.Mbps.High = 1e6
 	}
-	for _, f := range vary(l.Factors) {
+	for _, f := range vary(l.Blocks.Rest) {
 		k.Vary = append(k.Vary, 1/f)
 	}
 	slices.Sort(k.Vary)

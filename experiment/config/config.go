@@ -7,10 +7,13 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/bus/quota"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/privacy"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
 	"fedpace/experiment/config/tree"
@@ -24,6 +27,7 @@ import (
 // tags. A zero in a field that may be null means that the key is not set.
 type Config struct {
 	Name         string                `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
+	Tags         []string              `key:"tags" is:"null,inert" help:"words by which lists of runs show and find the run"`
 	Seed         uint64                `key:"seed" default:"1" help:"all that is random follows from it"`
 	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data by a model that you name"`
 	Data         Data                  `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
@@ -38,7 +42,7 @@ type Config struct {
 	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
 	Quadratic    Quadratic             `key:"quadratic"`
 	Logistic     Logistic              `key:"logistic"`
-	Select       round.Selection       `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
+	Select       choice.Selection      `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
 	Availability device.Availability   `key:"availability" default:"always" help:"when clients can be chosen"`
 	Dropout      device.Dropout        `key:"dropout"`
 	Schedule     Schedule              `key:"schedule"`
@@ -46,6 +50,7 @@ type Config struct {
 	Close        closing.Rule          `key:"close" default:"all" help:"what closes a round"`
 	Late         closing.Lateness      `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
 	Aggregate    Aggregate             `key:"aggregate"`
+	Privacy      privacy.Options       `key:"privacy"`
 	Compress     aggregate.Compression `key:"compress" is:"null" help:"how updates are made smaller for their upload; null: not at all"`
 	Limits       Limits                `key:"limits"`
 	Stop         Stop                  `key:"stop"`
@@ -205,7 +210,7 @@ func (t *Theory) Take(found Theory) {
 
 // Limits are what a run may use.
 type Limits struct {
-	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" help:"most memory of an algorithm's state, 10^9 bytes"`
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, 10^9 bytes"`
 }
 
 // Stop says when a run ends: at the first that is reached of those that are
@@ -274,8 +279,12 @@ type Devices struct {
 	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
 	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
+	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"largest number of samples that a device counts with; 0: four times those of the middle one of a round's other updates"`
 	KeepUpdates     bool     `key:"keep_updates" default:"false" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
 	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
+
+	Clip  combine.Clip `key:"clip" default:"median" is:"null" help:"bound on the norm of a device's update, which is shortened to it; null: none"`
+	Quota quota.Device `key:"quota"`
 }
 
 // Device is a real device of a run.
@@ -331,13 +340,17 @@ const (
 // Evaluate says how often the global model is measured on held-out samples, and on the
 // clients' own.
 type Evaluate struct {
-	Every   int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
-	Samples int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
-	Metric  Metric   `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
-	Target  *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
+	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time from one validation to the next, in place of every: after the first round that ends then or later; fixed: the time of every rounds of K-eta-fixed"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
+	Metric       Metric   `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
+	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
 
 	Clients ClientEvaluation `key:"clients"`
 }
+
+// AsFixed is the value of Evaluate.EverySeconds for the time of rounds of K-eta-fixed.
+const AsFixed = -1
 
 // Metric says by what models are compared.
 type Metric struct {
@@ -377,6 +390,7 @@ type Checkpoint struct {
 type NATS struct {
 	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, the URL of a server, several of a cluster with commas between them, or none: all stays in the memory of one process"`
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
+	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"true: an embedded server that other machines reach needs no certificate, and goes without TLS unless one is given"`
 	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
 	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time without a sign of life after which a trainer's job goes to another"`
 	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that are gone do not count"`
@@ -394,6 +408,8 @@ func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.List
 // Events says what of a run's tasks the event log keeps.
 type Events struct {
 	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round whose tasks events.log keeps, beside the slowest and real devices"`
+	// Megabytes bounds the log of a run of weeks.
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log from which on it keeps no more than 512 rounds of each doubling of their number"`
 }
 
 // NoEvents is the value of Events.Sample for a run without an event log.
@@ -436,11 +452,11 @@ func (c *Config) Untrained() (replaced bool) {
 	if measured(c.Schedule.Eta) {
 		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
 	}
-	if s, ok := c.Select.(round.ByLosses); ok {
+	if s, ok := c.Select.(choice.ByLosses); ok {
 		c.Select = s.Drawing()
 	}
 	if registry.NeedsOf(c.Select).Losses {
-		c.Select = round.Uniform{}
+		c.Select = choice.Uniform{}
 	}
 	return replaced
 }
@@ -450,7 +466,7 @@ func (c *Config) Untrained() (replaced bool) {
 func (c Config) ForHosts() Config {
 	standard := Demonstration()
 	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
-	c.Out, c.Init = OutFolder(c.Name), ""
+	c.Out, c.Init, c.Tags = OutFolder(c.Name), "", nil
 	if c.External() {
 		c.Trainer.Command = elsewhere
 	}
@@ -465,7 +481,7 @@ func (c *Config) HasOwnBatches() bool {
 // devices are the clients' devices as package device takes them.
 func (c *Config) devices() device.Config {
 	d := device.Config{
-		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation,
+		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),
 	}
 	for _, of := range c.Devices.Names {
 		d.Devices = append(d.Devices, of.Class)
@@ -498,6 +514,13 @@ func (c *Config) EverAbsent() bool {
 type Aggregate struct {
 	Algorithm aggregate.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
 	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of a client's update"`
+	Clip      combine.Clip        `key:"clip" is:"null" help:"bound on the norm of every update, which is shortened to it; null: none"`
+	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that makes one update of a round's, so that a few that are false do not decide; null: the weighted mean"`
+}
+
+// Combining is what the run does with single updates.
+func (c *Config) Combining() combine.Setup {
+	return combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}.Privately(c.Privacy.Clip)
 }
 
 // The weights of the clients' updates.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,7 @@ func (c *Config) checkCustom() error {
 	if c.Task != TaskCustom {
 		return nil
 	}
-	timed := c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" ||
+	timed := c.DevicesAlone() || c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" ||
 		len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.SecondsPerStep == nil })
 	learns := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
@@ -53,6 +54,15 @@ func (c *Config) checkCustom() error {
 		first.Problem += fmt.Sprintf("; it also needs %s", listed(rest, " and "))
 	}
 	return first
+}
+
+// takePaperLinks gives devices alone the links of the paper where nobody gives any: they
+// measure their own, and these only foretell a device without a class.
+func (c *Config) takePaperLinks() {
+	if c.DevicesAlone() && c.Devices.Link != ModelledLink {
+		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
+		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
+	}
 }
 
 // Fit settles what follows from the population: the cohort, and the minibatch if

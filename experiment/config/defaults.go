@@ -20,6 +20,9 @@ const (
 	TaskCustom      = tasks.Custom
 )
 
+// The links of the paper's runtime model, in Mbit/s (below Eq. 4).
+const paperDownload, paperUpload = 20, 5
+
 // Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
 // with the constants of Tables 1 and 2; for a convex task, a run of seconds. What
 // the task does not decide is the default of its key. It returns an error for a
@@ -33,7 +36,7 @@ func Defaults(task Task) (Config, error) {
 		c.Data, c.Clients = Data{}, AllClients
 		return c, nil
 	}
-	c.Network.DownloadMbps, c.Network.UploadMbps = 20, 5 // the links of the paper's runtime model (below Eq. 4)
+	c.Network.DownloadMbps, c.Network.UploadMbps = paperDownload, paperUpload
 	if task.IsConvex() {
 		c.convex()
 		return c, nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fedpace/experiment/config/tree"
+	"fedpace/internal/nearest"
 )
 
 // KeyError says which key of a configuration is wrong, what it holds, and what
@@ -18,7 +19,7 @@ func notA(value, what string, known []string) string {
 		article = "an"
 	}
 	s := fmt.Sprintf("%q is not %s %s", value, article, what)
-	if near := nearest(value, known); near != "" {
+	if near := nearest.Word(value, known); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return s + " (" + orList(known) + ")"
@@ -39,43 +40,4 @@ func doList(names []string) string {
 func listed(words []string, last string) string {
 	n := max(0, len(words)-1)
 	return strings.TrimPrefix(strings.Join(words[:n], ", ")+last+strings.Join(words[n:], ""), last)
-}
-
-// nearest returns the known word that a mistyped one most likely meant, or ""
-// when none is near. Ties go to the first.
-func nearest(word string, known []string) string {
-	word = strings.ToLower(word)
-	best, bestDistance := "", 1+max(1, len(word)/3)
-	for _, k := range known {
-		d := editDistance(word, strings.ToLower(k))
-		if d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// editDistance is the number of letters to insert, delete, replace or swap
-// with their neighbour (optimal string alignment).
-func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64 // no key is as long, so nothing is near
-	}
-	var d [65][65]int // of the first letters of each
-	for i := range len(a) + 1 {
-		for j := range len(b) + 1 {
-			if i == 0 || j == 0 {
-				d[i][j] = i + j
-				continue
-			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+1)
-			if a[i-1] == b[j-1] {
-				d[i][j] = d[i-1][j-1]
-			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }

@@ -45,7 +45,7 @@ func keysBelow(path string, t reflect.Type, lists bool) []KnownKey {
 		p := registry.For(below)
 		if o.Flat {
 			at = path
-		} else if registry.For(o.Type) == nil && (o.Type.Kind() != reflect.Struct || shortOf(o.Type) != nil) {
+		} else if registry.For(o.Type) == nil && (o.Type.Kind() != reflect.Struct || registry.Short(o.Type) != nil) {
 			list = append(list, known(at, o))
 		}
 		switch {
@@ -91,12 +91,12 @@ func choiceKeys(path string, o *registry.Option, p *registry.Point) []KnownKey {
 }
 
 func known(path string, o registry.Option) KnownKey {
-	k := KnownKey{Key: path, Help: o.Help, Words: append(slices.Clone(o.Words), wordsFor(&o, path)...), IsPath: o.Path, option: o}
+	k := KnownKey{Key: path, Help: o.Help, Words: append(slices.Clone(o.Words), WordsFor(&o, path)...), IsPath: o.Path, option: o}
 	if o.Type.Kind() == reflect.Bool {
 		k.Words = []string{"true", "false"}
 	}
 	for _, t := range structsOf(o.Type) {
-		k.IsPath = k.IsPath || slices.ContainsFunc(shortOf(t), func(s registry.Option) bool { return s.Path })
+		k.IsPath = k.IsPath || slices.ContainsFunc(registry.Short(t), func(s registry.Option) bool { return s.Path })
 	}
 	if len(o.Words) > 0 {
 		k.Help += ": " + strings.Join(o.Words, ", ")

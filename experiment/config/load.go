@@ -173,6 +173,7 @@ func resolve(files []source, sets []string) (Config, error) {
 	if c.DevicesAlone() && !given("cohort") {
 		c.Cohort = 0
 	}
+	c.takePaperLinks()
 	if c.IsSynthetic() { // all clients are alike
 		c.Fit(nil)
 	}
@@ -226,7 +227,7 @@ func choiceWord(path string) (word, short string) {
 			return p.Word, ""
 		}
 		if o.Type.Kind() == reflect.Struct {
-			for _, s := range shortOf(o.Type) {
+			for _, s := range registry.Short(o.Type) {
 				return "", s.Key
 			}
 		}
@@ -238,7 +239,7 @@ func choiceWord(path string) (word, short string) {
 func takesText(path string) bool {
 	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
 	return slices.ContainsFunc(optionsAt(path), func(o registry.Option) bool {
-		return isText(o) || o.Type.Kind() == reflect.Struct && slices.ContainsFunc(shortOf(o.Type), isText)
+		return isText(o) || o.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(o.Type), isText)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
@@ -43,7 +44,7 @@ func (c *Config) lacking() []need {
 	add(c.Aggregate.Weights == SampleWeights, func(n registry.Needs) bool { return n.EqualWeight }, "needs updates that are weighted equally", "aggregate.weights: equal", "aggregate.weights")
 	add(!learn.Plain(c.Local), func(n registry.Needs) bool { return n.PlainSteps }, "counts on plain steps of SGD, which local does not take", "local: sgd", "local")
 	if len(c.Devices.Names) > 0 {
-		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which devices do not tell", "", "devices.names")
+		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead of a task, and devices tell a loss only with the update of one", "", "devices.names")
 		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which devices do not send", "", "devices.names")
 		add(!c.tellsApart(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
 	}
@@ -92,6 +93,29 @@ func (c *Config) given(component any) any {
 		}
 	}
 	return component
+}
+
+// DecidesByLosses is what of the configuration decides by the clients' losses, which they
+// must then tell, such as "schedule.k: error"; empty if nothing does.
+func (c *Config) DecidesByLosses() string {
+	for _, part := range []struct {
+		key       string
+		component any
+		name      string
+		follows   bool // what the schedules see as a loss
+	}{
+		{"schedule.k", c.Schedule.K, schedule.Ks.NameOf(c.Schedule.K), true},
+		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
+		{"select", c.Select, choice.Selections.NameOf(c.Select), false},
+	} {
+		if registry.NeedsOf(c.given(part.component)).Losses && !(part.follows && c.Schedule.Loss == ValidationLoss) {
+			return part.key + ": " + part.name
+		}
+	}
+	if c.Schedule.Loss == TrimmedLoss {
+		return "schedule.loss: " + TrimmedLoss
+	}
+	return ""
 }
 
 // choices visits the entries that the configuration holds, with their paths.

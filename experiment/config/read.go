@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fedpace/experiment/config/tree"
+	"fedpace/internal/nearest"
 	"fedpace/internal/registry"
 )
 
@@ -207,7 +208,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 // record sets a struct: a map keeps what it does not name, but for the options of an
 // entry that it sets anew. A scalar in place of the struct sets all of it.
 func (r *reader) record(v reflect.Value, n *tree.Node, path string) error {
-	short := shortOf(v.Type())
+	short := registry.Short(v.Type())
 	if short != nil && !adds(v, n) {
 		r.begin(v, n.Where, path, "")
 	}
@@ -247,16 +248,6 @@ func (r *reader) short(options []registry.Option, v reflect.Value, n *tree.Node,
 		r.forget(join(path, o.Key))
 	}
 	return nil
-}
-
-// shortOf lists the options that a scalar in place of the struct gives.
-func shortOf(t reflect.Type) (list []registry.Option) {
-	for _, o := range registry.Options(t) {
-		if o.Short {
-			list = append(list, o)
-		}
-	}
-	return list
 }
 
 // choice sets the entry of a plug point: by its name, by a map with its name and
@@ -335,7 +326,7 @@ func (r *reader) element(p *registry.Point, v reflect.Value, n *tree.Node, path 
 	}
 	entry, at := reflect.New(reflect.TypeOf(standard)).Elem(), join(path, text)
 	r.begin(entry, name.Where, at, text)
-	switch short := shortOf(entry.Type()); {
+	switch short := registry.Short(entry.Type()); {
 	case value == nil || value.Kind == tree.Null:
 	case value.Kind == tree.Map:
 		err = r.options(entry, value, at, func(key string, child *tree.Node) error {
@@ -358,7 +349,7 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 		if n.Kind == tree.Scalar && !n.Quoted && n.Text == e.Name {
 			return &p.Entries[i], nil, nil
 		}
-		if s := shortOf(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
+		if s := registry.Short(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
 			named, short = &p.Entries[i], s
 		}
 	}
@@ -410,7 +401,7 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		return tree.Fail(n, path, "%v", err)
 	}
 	bad := func() error {
-		want := valueText(o, v.Type(), path)
+		want := ValueText(o, v.Type(), path)
 		if o.Null {
 			want += ", or null"
 		}
@@ -493,7 +484,7 @@ func parseNumber(s string) (float64, bool) {
 // stand beside it, a full path, or the same name in another group.
 func unknownKey(path string, beside []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	near, known := nearest(last, beside), orList(beside)
+	near, known := nearest.Word(last, beside), orList(beside)
 	if !strings.Contains(path, "[") {
 		var paths []string
 		for _, k := range KnownKeys() {
@@ -502,7 +493,7 @@ func unknownKey(path string, beside []string) string {
 			}
 			paths = append(paths, k.Key)
 		}
-		near, known = nearest(path, paths), "fedpace help configuration lists all"
+		near, known = nearest.Word(path, paths), "fedpace help configuration lists all"
 		elsewhere := slices.IndexFunc(paths, func(path string) bool { return strings.HasSuffix(path, "."+last) })
 		if near == "" && elsewhere >= 0 {
 			near = paths[elsewhere]

@@ -10,8 +10,8 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
@@ -28,8 +28,8 @@ func anyRules(t *rapid.T, c *Config) {
 	case 3:
 		c.Close = closing.Buffered{N: size("buffer"), StalenessLimit: rapid.IntRange(0, 9).Draw(t, "staleness")}
 	}
-	from := rapid.SampledFrom([]round.Selection{nil, round.Uniform{}, selection.BySize{}}).Draw(t, "from")
-	rules := []round.Selection{round.Uniform{}, selection.BySize{}}
+	from := rapid.SampledFrom([]choice.Selection{nil, choice.Uniform{}, selection.BySize{}}).Draw(t, "from")
+	rules := []choice.Selection{choice.Uniform{}, selection.BySize{}}
 	if !closing.Overlaps(c.Close) {
 		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, From: from}, selection.Fit{From: from, Least: 3}, selection.RoundRobin{},
 			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, Least: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},
@@ -244,35 +244,39 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"staleness without a buffer", "", []string{"close.staleness_limit=3"}, `--set close.staleness_limit: all does not take it (buffered does)`},
 		{"late where all are waited for", "late: use", nil, `config.yaml:1: late: "use" is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)`},
 		{"late in rounds that overlap", "close: {rule: buffered, n: 3}\nlate: use", nil, `config.yaml:2: late: "use" is for rounds that do not overlap: under close: buffered all updates count, whenever they come (use drop)`},
-		{"late beside candidates", "close: {rule: first, n: 3}\nlate: use\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:3: select: "power_of_choice" asks clients for their losses ahead, which does not go with late updates (use fit, flanp, oort, round_robin, size, tifl or uniform, or late: drop)`},
+		{"late beside candidates", "close: {rule: first, n: 3}\nlate: use\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:3: select: "power_of_choice" asks clients for their losses ahead, which does not go with late updates (use fit, flanp, last_losses, oort, round_robin, size, tifl or uniform, or late: drop)`},
 		{"late beside a state", "close: {rule: first, n: 3}\nlate: {rule: use, limit: 2}\naggregate: {algorithm: scaffold}", nil, `config.yaml:3: aggregate.algorithm: "scaffold" keeps a state of each client, which late updates do not fit (use fedadagrad, fedadam, fedasync, fedavg, fedavgm, fedbuff, fednova, fedprox, fedyogi or refl, or late: drop)`},
 		{"late without end", "close: {rule: first, n: 3}\nlate: {rule: use, limit: 0}", nil, `config.yaml:2: late.limit: 0 is out of range (a whole number from 1 to 1000000 rounds)`},
-		{"a window is missing", "select: least_available", nil, `config.yaml:1: select: "least_available" needs a deadline (use fit, flanp, oort, power_of_choice, round_robin, size, tifl or uniform, or close: {rule: deadline, seconds: ...})`},
+		{"a window is missing", "select: least_available", nil, `config.yaml:1: select: "least_available" needs a deadline (use fit, flanp, last_losses, oort, power_of_choice, round_robin, size, tifl or uniform, or close: {rule: deadline, seconds: ...})`},
 		{"more than the cohort", "cohort: 30\nclose: {rule: first, n: 40}", nil, `config.yaml:2: close.n: 40 is more than the cohort (at most 30: over-selection asks more clients than it waits for)`},
 		{"more after the deadline than before", "close:\n  rule: quorum\n  n: 20\n  m: 21\n  seconds: 5\n", nil, `config.yaml:4: close.m: 21 is more than n (at most 20: a round has closed when n updates have come)`},
 		{"no such rule", "close: {rule: dedline}", nil, `config.yaml:1: close.rule: "dedline" is not a closing rule (did you mean "deadline"?)`},
 		{"an accuracy of 0", "evaluate: {target: 0}", nil, "config.yaml:1: evaluate.target: 0 is no accuracy (more than 0 and at most 1; name another evaluate.metric)"},
-		{"no group is null on the command line", "", []string{"nats=null"}, "--set nats: this is a group of keys: url, listen, replicas, ack_seconds or max_deliver"},
+		{"no group is null on the command line", "", []string{"nats=null"}, "--set nats: this is a group of keys: url, listen, insecure, replicas, ack_seconds or max_deliver"},
 		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted`},
 		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"candidates are missing", "select: power_of_choice", nil, `config.yaml:1: select.candidates: is not set: power_of_choice needs it (clients asked for their loss, of whom the cohort is chosen)`},
 		{"too few candidates", "select: {rule: power_of_choice, candidates: 20}", nil, `config.yaml:1: select.candidates: 20 is less than the cohort, which is chosen from them (at least 60)`},
 		{"too many candidates", "select: {rule: power_of_choice, candidates: 4000}", nil, `config.yaml:1: select.candidates: 4000 is more than there are clients (at most 3000)`},
-		{"candidates of nobody", "select: {candidates: 90}", nil, `config.yaml:1: select.candidates: uniform does not take it (power_of_choice does)`},
+		{"candidates of nobody", "select: {candidates: 90}", nil, `config.yaml:1: select.candidates: uniform does not take it (last_losses and power_of_choice do)`},
 		{"losses in rounds that overlap", "select: {rule: power_of_choice, candidates: 120}\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "power_of_choice" needs rounds that do not overlap (use size or uniform, or another closing rule)`},
-		{"time that only training tells", "select: {rule: power_of_choice, candidates: 120}\nstop: {equal_runtime_rounds: 9}", nil, `config.yaml:2: stop.equal_runtime_rounds: power_of_choice decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)`},
+		{"time that only training tells", "select: {rule: power_of_choice, candidates: 120}\nstop: {equal_runtime_rounds: 9}", nil, `config.yaml:2: stop.equal_runtime_rounds: power_of_choice decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)`},
+		{"a grid that only training tells", "select: {rule: power_of_choice, candidates: 120}\nevaluate: {every_seconds: fixed}", nil, `config.yaml:2: evaluate.every_seconds: power_of_choice decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)`},
+		{"no grid", "evaluate: {every_seconds: 0}", nil, `config.yaml:1: evaluate.every_seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)`},
+		{"the word's number", "evaluate: {every_seconds: -1}", nil, `config.yaml:1: evaluate.every_seconds: -1 is out of range (more than 0 and at most 4000000000 seconds)`},
 		{"fit in rounds that overlap", "select: fit\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select: "fit" needs rounds that do not overlap (use size or uniform, or another closing rule)`},
 		{"utilities without training", "train: false\nselect: {rule: oort, seconds: 3}", nil, `config.yaml:2: select: "oort" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"tiers without training", "train: false\nselect: tifl", nil, `config.yaml:2: select: "tifl" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"a plateau without training", "train: false\nselect: {rule: flanp, begin: 9}", nil, `config.yaml:2: select: "flanp" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"more tiers than clients", "select: {rule: tifl, tiers: 900}\nclients: 800", nil, `config.yaml:1: select.tiers: 900 is more than there are clients (at most 800)`},
-		{"candidates among devices", "select: {rule: power_of_choice, candidates: 90}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "power_of_choice" asks clients for their losses ahead, which devices do not tell (use fit, oort, round_robin, size, tifl or uniform)`},
-		{"fast ones among devices", "select: {rule: flanp, begin: 9}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "flanp" goes by the clients' expected times, and devices that are drawn have none without a class (use fit, oort, round_robin, size, tifl or uniform, or a class for each, devices.names: {pi: class})`},
+		{"candidates among devices", "select: {rule: power_of_choice, candidates: 90}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "power_of_choice" asks clients for their losses ahead of a task, and devices tell a loss only with the update of one (use fit, last_losses, oort, round_robin, size, tifl or uniform)`},
+		{"fast ones among devices", "select: {rule: flanp, begin: 9}\ndevices: {names: [pi], include: sampled}", nil, `config.yaml:1: select: "flanp" goes by the clients' expected times, and devices that are drawn have none without a class (use fit, last_losses, oort, round_robin, size, tifl or uniform, or a class for each, devices.names: {pi: class})`},
 		{"nobody takes part", "clients: 0", nil, `config.yaml:1: clients: 0 is for devices alone, and none is named (set devices.names, or clients)`},
 		{"more than all devices", "clients: 0\ncohort: 3\ndevices: {names: [pi, pa], include: sampled}", nil, `config.yaml:2: cohort: 3 is more than there are devices (at most 2)`},
 		{"some of the devices in every round", "clients: 0\ncohort: 1\ndevices: {names: [pi, pa]}", nil, `config.yaml:2: cohort: 1 of 2 devices are drawn only with devices.include: sampled; otherwise each takes part in every round (set that, or cohort: fit)`},
 		{"devices' own samples", "clients: 0\nevaluate: {clients: {every: 5}}\ndevices: {names: [pi]}", nil, `config.yaml:2: evaluate.clients: is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)`},
-		{"the time of devices", "clients: 0\nstop: {equal_runtime_rounds: 5}\ndevices: {names: [pi]}", nil, `config.yaml:2: stop.equal_runtime_rounds: is timed with simulated clients, and clients is 0 (set stop.rounds or stop.virtual_seconds)`},
+		{"the time of devices", "clients: 0\nstop: {equal_runtime_rounds: 5}\ndevices: {names: [pi]}", nil, `config.yaml:2: stop.equal_runtime_rounds: is timed with simulated clients, and clients is 0 (set a number of virtual seconds, or of rounds)`},
+		{"the grid of devices", "clients: 0\nevaluate: {every_seconds: fixed}\ndevices: {names: [pi]}", nil, `config.yaml:2: evaluate.every_seconds: is timed with simulated clients, and clients is 0 (set a number of virtual seconds, or of rounds)`},
 		{"no such algorithm", "aggregate: {algorithm: fedadm}", nil, `config.yaml:1: aggregate.algorithm: "fedadm" is not an algorithm (did you mean "fedadam"?)`},
 		{"a number of another algorithm", "aggregate:\n  algorithm: fedavg\n  mu: 0.1\n", nil, `config.yaml:3: aggregate.mu: fedavg does not take it (fedasync and fedprox do)`},
 		{"a number out of range", "", []string{"aggregate={algorithm: fedavgm, momentum: 1}"}, `--set aggregate.momentum: 1 is out of range (0 or more and less than 1)`},
@@ -289,6 +293,11 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"residuals without rounds", "close: {rule: buffered, n: 3}\ncompress: top_k", nil, `config.yaml:2: compress: "top_k" needs rounds that do not overlap (use qsgd or sign, or another closing rule)`},
 		{"votes that are mixed", "close: {rule: buffered, n: 3}\naggregate: {algorithm: fedasync}\ncompress: {method: sign, step: 0.1}", nil, `config.yaml:3: compress: "sign" decides how far parameters move, which fedasync changes (use another method, or another algorithm)`},
 		{"votes that are scaled", "aggregate: {algorithm: fednova}\ncompress: {method: sign, step: 0.1}", nil, `config.yaml:2: compress: "sign" decides how far parameters move, which fednova changes (use another method, or another algorithm)`},
+		{"two vectors combined", "aggregate: {algorithm: scaffold, combine: median}", nil, `config.yaml:1: aggregate.combine: is for updates of one vector, and those of scaffold are two (remove it, or use another algorithm)`},
+		{"votes that are clipped", "aggregate: {clip: 2}\ncompress: {method: sign, step: 0.1}", nil, `config.yaml:1: aggregate.clip: does not go with compress: sign, whose updates are votes (remove one of the two)`},
+		{"a median by samples", "aggregate: {combine: median, weights: samples}", nil, `config.yaml:1: aggregate.combine: "median" needs updates that are weighted equally (use geometric_median, or aggregate.weights: equal)`},
+		{"a cohort without neighbours", "cohort: 6\naggregate: {combine: {rule: multi_krum, liars: 0.3}}", nil, `config.yaml:2: aggregate.combine.liars: 0.3 of a cohort of 6 are 2, with which Krum needs 7 updates or more (lower it, or raise cohort)`},
+		{"more kept than there are", "cohort: 6\naggregate: {combine: {rule: multi_krum, keep: 7}}", nil, `config.yaml:2: aggregate.combine.keep: 7 is more than the cohort, 6 (at most that)`},
 		{"two vectors compressed", "aggregate: {algorithm: scaffold}\ncompress: qsgd", nil, `config.yaml:2: compress: "qsgd" is for updates of one vector, and those of scaffold are two (remove it, or use another algorithm)`},
 		{"devices that compress", "devices: {names: [pi]}\ncompress: {method: sign, step: 1}", nil, `config.yaml:2: compress: "sign" is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])`},
 		{"devices that send parts", "devices: {names: [pi]}\ncompress: top_k", nil, `config.yaml:2: compress: "top_k" keeps a state of each client, which devices do not send (use qsgd or sign)`},
@@ -306,7 +315,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"classes that are none", "fleet: phone", nil, `config.yaml:1: fleet: "phone" stands where a list is wanted`},
 		{"more counted clients than there are", "clients: 3\ncohort: 2\nfleet: [{name: a, count: 2}, {name: b, count: 2}]", nil,
 			`config.yaml:3: fleet: the counts of its classes come to more than 3 clients (lower them, or set clients)`},
-		{"a class that is none", "fleet:\n  - {name: a}\n  - phone\n", nil, `config.yaml:3: fleet[1]: "phone" stands where a map of name, weight, count, download_mbps, upload_mbps, seconds_per_step, step_cv, batch, overhead, vary, links, slowdown, availability, dropout, watts or battery is wanted`},
+		{"a class that is none", "fleet:\n  - {name: a}\n  - phone\n", nil, `config.yaml:3: fleet[1]: "phone" stands where a map of name, weight, count, download_mbps, upload_mbps, seconds_per_step, step_cv, batch, overhead, vary, first_task, uncertainty, links, slowdown, availability, dropout, watts, battery or attack is wanted`},
 		{"a class without a name", "fleet:\n  - weight: 2\n", nil, `config.yaml:2: fleet[0].name: is not set (name of the class)`},
 		{"two classes of one name", phone + "  - {name: phone}\n", nil, `config.yaml:4: fleet[1].name: "phone" is the name of two classes`},
 		{"weights of some", phone + "  - name: board\n", nil, `config.yaml:4: fleet[1].weight: is not set (more than 0 where others have a weight)`},

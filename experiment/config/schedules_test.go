@@ -61,7 +61,7 @@ func TestMistakesInSchedulesAreNamed(t *testing.T) {
 		`k: {rule: linear, to: 3}`:          `config.yaml:2: schedule.k.rounds: is not set, nor is seconds (set one of them)`,
 		`eta: {rule: warmup, rounds: 3, then: {rule: cosine, to: 0.1}}`: `config.yaml:2: schedule.eta.then.rounds: is not set, nor is seconds (set one of them)`,
 		`{k: dsgd, unit: epochs}`:              `config.yaml:2: schedule.unit: epochs do not go with schedule.k: dsgd, which counts local steps (set unit: steps)`,
-		"unit: epochs\ndevices: {names: [pi]}": `config.yaml:2: schedule.unit: epochs need the clients' numbers of samples, which devices do not tell (set unit: steps)`,
+		"unit: epochs\ndevices: {names: [pi]}": `config.yaml:2: schedule.unit: epochs need the clients' numbers of samples before the run, and a device tells its own when it joins, or not at all (set unit: steps)`,
 		"k: {rule: expression, formula: k0 * straggler_share}\nclose: {rule: buffered, n: 3}":       `config.yaml:2: schedule.k: "expression" reads the straggler share, which rounds that overlap do not have (use adacomm, cosine, dsgd, error, exponential, expression, fixed, linear, list, power, rounds, step or theory, or another closing rule)`,
 		"k: {rule: adacomm, seconds: 60}\ntrain: false":                                             `config.yaml:2: schedule.k: "adacomm" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power or rounds)`,
 		"k: {rule: expression, formula: F}\ntrain: false":                                           `config.yaml:2: schedule.k: "expression" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power or rounds)`,

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/names"
 	"fedpace/internal/registry"
@@ -27,11 +25,11 @@ import (
 // returns as a *[KeyError].
 func (c Config) Validate() error {
 	set := func(string, *registry.Point, any) error { return nil }
-	if err := cmp.Or(c.checkCustom(), Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set)); err != nil {
+	if err := cmp.Or(c.checkCustom(), Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set), c.ask("privacy", c.Privacy)); err != nil {
 		return err
 	}
 	for _, check := range []func() error{
-		c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkLocal, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
 		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
@@ -62,41 +60,32 @@ func Error(path string, err error) error {
 	return &KeyError{Key: "network", Problem: err.Error()}
 }
 
+// maxTags bounds the tags of a run.
+const maxTags = 32
+
 // checkNames holds texts to their forms.
 func (c *Config) checkNames() error {
 	type form struct {
 		key, text string
 		check     func(string) error
 	}
-	list := []form{{"name", c.Name, names.CheckName}, {"http", c.HTTP, checkAddress}, {"nats.listen", c.NATS.Listen, checkAddress}, {"nats.url", c.NATS.URL, checkServer}}
+	list := []form{{"name", c.Name, names.CheckName}, {"http", c.HTTP, names.CheckAddress}, {"nats.listen", c.NATS.Listen, names.CheckAddress}, {"nats.url", c.NATS.URL, checkServer}}
 	for i, k := range c.Fleet {
 		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}
 	for i, d := range c.Devices.Names {
 		list = append(list, form{fmt.Sprintf("devices.names[%d]", i), d.ID, names.CheckDevice})
 	}
+	for i, tag := range c.Tags {
+		list = append(list, form{fmt.Sprintf("tags[%d]", i), tag, names.CheckTag})
+	}
+	if len(c.Tags) > maxTags {
+		return problem("tags", nil, "are %d, and a run has at most %d", len(c.Tags), maxTags)
+	}
 	for _, f := range list {
 		if err := f.check(f.text); err != nil {
 			return problem(f.key, nil, "%v", err)
 		}
-	}
-	return nil
-}
-
-// checkAddress takes host:port; port 0 is any free port, an empty text no
-// address.
-func checkAddress(s string) error {
-	if s == "" {
-		return nil
-	}
-	i := strings.LastIndexByte(s, ':')
-	host, bracketed := strings.CutPrefix(s[:max(i, 0)], "[")
-	_, err := netip.ParseAddr(strings.TrimSuffix(host, "]"))
-	if i < 0 || bracketed && (err != nil || !strings.HasSuffix(host, "]")) || !bracketed && strings.ContainsAny(host, "[]:") {
-		return fmt.Errorf("%q is not an address (host:port, e.g. localhost:9090)", s)
-	}
-	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
-		return fmt.Errorf("%q is not an address: port %q is not a number from 0 to 65535", s, s[i+1:])
 	}
 	return nil
 }
@@ -117,10 +106,8 @@ func checkServer(s string) error {
 }
 
 func (c *Config) checkPopulation() error {
-	if v, ok := c.Data.Reader.(interface{ Validate() error }); ok {
-		if err := v.Validate(); err != nil {
-			return Error("data", err)
-		}
+	if err := c.ask("data", c.Data.Reader); err != nil {
+		return err
 	}
 	switch {
 	case c.Data == Data{} && c.Task != TaskCustom:
@@ -145,22 +132,12 @@ func (c *Config) checkModel() error {
 	case !c.UsesTaskModel() && c.Task.IsConvex():
 		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
 	}
-	if v, ok := c.Model.(interface{ Validate() error }); ok {
-		if err := v.Validate(); err != nil {
-			return Error("model", err)
-		}
+	if err := cmp.Or(c.ask("model", c.Model), c.ask("local", c.Local)); err != nil {
+		return err
 	}
 	if layers && c.IsSynthetic() {
 		_, err := c.Model.Model(madeSamples[c.Task])
 		return Error("model", err)
-	}
-	return nil
-}
-
-// checkLocal asks the optimizer whether its options fit each other.
-func (c *Config) checkLocal() error {
-	if v, ok := c.Local.(interface{ Validate() error }); ok {
-		return Error("local", v.Validate())
 	}
 	return nil
 }
@@ -207,7 +184,7 @@ func (c *Config) checkSchedules() error {
 	case name == "dsgd" || name == "theory":
 		return problem("schedule.unit", []string{"schedule.k"}, "epochs do not go with schedule.k: %s, which counts local steps (set unit: steps)", name)
 	case len(c.Devices.Names) > 0:
-		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples, which devices do not tell (set unit: steps)")
+		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples before the run, and a device tells its own when it joins, or not at all (set unit: steps)")
 	}
 	return nil
 }
@@ -215,19 +192,16 @@ func (c *Config) checkSchedules() error {
 // checkTheory holds Eq. 9 to what it needs.
 func (c *Config) checkTheory() error {
 	t := c.Theory
-	if t.Mu != nil && t.L != nil && *t.Mu > *t.L {
+	switch name := schedule.Etas.NameOf(c.Schedule.Eta); {
+	case t.Mu != nil && t.L != nil && *t.Mu > *t.L:
 		return problem("theory.mu", []string{"theory.l"}, "%s is more than theory.l, %s", registry.Number(*t.Mu), registry.Number(*t.L))
-	}
-	if !c.UsesTheory() {
+	case !c.UsesTheory():
 		return nil
-	}
-	if name := schedule.Etas.NameOf(c.Schedule.Eta); name != schedule.Fixed {
+	case name != schedule.Fixed:
 		return problem("schedule.eta", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)", name)
-	}
-	if !learn.Plain(c.Local) {
+	case !learn.Plain(c.Local):
 		return problem("local", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about plain steps of SGD (set local: sgd)", learn.Optimizers.NameOf(c.Local))
-	}
-	if c.Compress != nil {
+	case c.Compress != nil:
 		return problem("compress", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about whole updates (remove it)", aggregate.Compressions.NameOf(c.Compress))
 	}
 	if !c.Task.IsConvex() {
@@ -249,22 +223,28 @@ func (c *Config) checkTheory() error {
 // UsesTheory reports whether K follows Eq. 9, which needs the group theory.
 func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == "theory" }
 
-// checkChoices asks the closing rule and the selection whether they fit the
-// cohort.
+// checkChoices asks the closing rule, the selection and the combining rule whether they fit
+// the cohort.
 func (c *Config) checkChoices() error {
 	if c.Cohort == 0 { // which is fitted when the clients are known
 		return nil
 	}
-	var err error
-	if v, ok := c.Close.(interface{ Validate(cohort int) error }); ok {
-		err = withOthers(Error("close", v.Validate(c.Cohort)), "cohort")
-	}
-	if v, ok := c.Select.(interface {
+	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.ask("aggregate.combine", c.Aggregate.Combine))
+}
+
+// ask asks a component, if it has an opinion, whether its options fit each other or the run.
+func (c *Config) ask(path string, component any) error {
+	switch v := component.(type) {
+	case interface{ Validate() error }:
+		return Error(path, v.Validate())
+	case interface{ Validate(cohort int) error }:
+		return withOthers(Error(path, v.Validate(c.Cohort)), "cohort")
+	case interface {
 		Validate(cohort, clients int) error
-	}); ok && err == nil {
-		err = withOthers(Error("select", v.Validate(c.Cohort, c.drawn())), "cohort", "clients")
+	}:
+		return withOthers(Error(path, v.Validate(c.Cohort, c.drawn())), "cohort", "clients")
 	}
-	return err
+	return nil
 }
 
 // checkLate refuses late updates where there are none.
@@ -310,7 +290,7 @@ func (c *Config) checkFleet() error {
 	case c.Network.Shared():
 		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps"}, "plans say when a battery is empty, and transfers that share the server's bandwidth take longer than planned (remove one of the two)")
 	case registry.NeedsOf(c.Select).Candidates:
-		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", round.Selections.NameOf(c.Select))
+		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", choice.Selections.NameOf(c.Select))
 	}
 	return nil
 }
@@ -365,34 +345,40 @@ func (c *Config) checkDevicesAlone() error {
 		return problem("evaluate.clients", []string{"clients"}, "is about the samples of simulated clients, and clients is 0: those of devices stay there (remove it)")
 	case c.Correlation.Given():
 		return problem("correlation", []string{"clients"}, "is about simulated clients, and clients is 0 (remove it)")
-	case c.Stop.EqualRuntimeRounds > 0:
-		return problem("stop.equal_runtime_rounds", []string{"clients"}, "is timed with simulated clients, and clients is 0 (set stop.rounds or stop.virtual_seconds)")
+	case c.timedByFixed() != "":
+		return problem(c.timedByFixed(), []string{"clients"}, "is timed with simulated clients, and clients is 0 (set a number of virtual seconds, or of rounds)")
 	}
 	return nil
 }
 
-// checkCompression refuses updates that cannot be compressed.
+// checkCompression refuses updates that cannot be compressed, or be looked at one by one.
 func (c *Config) checkCompression() error {
-	switch {
-	case c.Compress == nil:
-	case registry.NeedsOf(c.Aggregate.Algorithm).ClientState:
-		return problem("compress", []string{"aggregate.algorithm"}, "%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", aggregate.Compressions.NameOf(c.Compress), aggregate.Algorithms.NameOf(c.Aggregate.Algorithm))
-	case !aggregate.KeepsVotes(c.Aggregate.Algorithm, c.Compress):
-		return problem("compress", []string{"aggregate.algorithm"}, "%q decides how far parameters move, which %s changes (use another method, or another algorithm)", aggregate.Compressions.NameOf(c.Compress), aggregate.Algorithms.NameOf(c.Aggregate.Algorithm))
-	case len(c.Devices.Names) > 0:
+	if c.Compress != nil && len(c.Devices.Names) > 0 {
 		return problem("compress", []string{"devices.names"}, "%q is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])", aggregate.Compressions.NameOf(c.Compress))
 	}
-	return nil
+	err := cmp.Or(aggregate.CheckCompression(c.Aggregate.Algorithm, c.Compress), c.Combining().Check(c.Aggregate.Algorithm, c.Compress))
+	return withOthers(Error("", err), "aggregate.algorithm")
 }
 
 func (c *Config) checkStop() error {
 	switch {
-	case c.Stop == Stop{}:
-		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy or metric)")
-	case c.Stop.EqualRuntimeRounds > 0 && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
-		return problem("stop.equal_runtime_rounds", []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)", round.Selections.NameOf(c.Select))
+	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
+		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy, metric or privacy.epsilon)")
+	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
+		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", choice.Selections.NameOf(c.Select))
 	}
 	return nil
+}
+
+// timedByFixed is a key that asks for the time of rounds of K-eta-fixed; "": none does.
+func (c *Config) timedByFixed() string {
+	switch {
+	case c.Stop.EqualRuntimeRounds > 0:
+		return "stop.equal_runtime_rounds"
+	case c.Evaluate.EverySeconds == AsFixed:
+		return "evaluate.every_seconds"
+	}
+	return ""
 }
 
 // checkClock keeps one round, and K-eta-fixed's runtime, within the clock.

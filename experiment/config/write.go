@@ -57,7 +57,7 @@ func (c Config) Part(keys ...string) []byte {
 func writeKey(b *strings.Builder, o *registry.Option, v reflect.Value) {
 	var lines []string
 	switch text := flow(o, v); {
-	case v.Kind() == reflect.Struct && shortOf(v.Type()) == nil:
+	case v.Kind() == reflect.Struct && registry.Short(v.Type()) == nil:
 		lines = fields(v, false)
 	case v.Kind() == reflect.Interface && strings.HasPrefix(text, "{"):
 		lines = entryFields(v)
@@ -153,7 +153,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 	case reflect.Bool, reflect.Int, reflect.Uint64:
 		return fmt.Sprint(v)
 	case reflect.Float64:
-		return registry.Number(v.Float())
+		return yamlNumber(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
 }
@@ -183,7 +183,7 @@ func element(name string, v reflect.Value) string {
 // shortText is the scalar that stands for a struct: false where it has none, or
 // where an option beside those of the scalar is set.
 func shortText(v reflect.Value) (text string, ok bool) {
-	short := shortOf(v.Type())
+	short := registry.Short(v.Type())
 	if short == nil {
 		return "", false
 	}
@@ -219,7 +219,7 @@ func (c *Config) leaves() (list []Change) {
 		for _, o := range registry.Options(v.Type()) {
 			f, at := v.FieldByIndex(o.Index), join(path, o.Key)
 			switch {
-			case f.Kind() == reflect.Struct && shortOf(f.Type()) == nil:
+			case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
 				add(f, at)
 			case f.Kind() == reflect.Interface && !f.IsNil():
 				p := registry.For(f.Type())
@@ -300,4 +300,14 @@ func quote(s string) string {
 		panic("config: a string cannot be written as JSON")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// yamlNumber writes a number as every reader of YAML takes it for one: those of YAML 1.1 want a
+// point before an exponent.
+func yamlNumber(v float64) string {
+	text := registry.Number(v)
+	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {
+		return mantissa + ".0e" + exponent
+	}
+	return text
 }

@@ -18,6 +18,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
 	"fedpace/metrics"
 )
@@ -32,13 +33,15 @@ import (
 //
 //	1 presence   clock (uint64), client (uint32), joined (1 byte)
 //	2 update     task (uint64), client (uint32), download, compute, upload (int64 ns),
-//	             first-step loss (float64), samples (uint64), values (float32 each)
+//	             first-step loss (float64; NaN: not told), samples (uint64; 0: not told),
+//	             values (float32 each)
 //	3 silent     task (uint64), client (uint32)
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
 //	5 measured   an update without its values
 //	6 joined     clock (uint64), client (uint32), samples (uint64; 0: it did not say)
 //	7 overtaken  as 4, of a device without whom its round closed
-const File = "devices.log"
+//	8 banned     nanoseconds (uint64; 0: for good), client (uint32), the reason (UTF-8)
+const File = folder.DevicesFile
 
 const magic = "fedpace devices 1\n"
 
@@ -50,6 +53,7 @@ const (
 	recordMeasured
 	recordJoined
 	recordOvertaken
+	recordBanned
 )
 
 // Sizes of payloads.
@@ -83,6 +87,7 @@ type Log struct {
 	buffer  []byte
 	answers map[uint64]place // of a replay, by task: the last
 	present []devices.Presence
+	bans    []devices.Ban
 	bare    bool // a replay's log has updates without their values
 }
 
@@ -167,7 +172,14 @@ func (l *Log) scan(in *bufio.Reader) error {
 		var answer *devices.Answer
 		var presence *devices.Presence
 		var err error
-		if payload, err = nextRecord(in, payload[:0]); err == nil {
+		if payload, err = nextRecord(in, payload[:0]); err == nil && payload[0] == recordBanned {
+			l.bans = append(l.bans, devices.Ban{
+				Client: clientOf(payload), Reason: string(payload[silentSize:]), For: int64(binary.LittleEndian.Uint64(payload[1:])),
+			})
+			at += recordHeading + int64(len(payload))
+			continue
+		}
+		if err == nil {
 			answer, presence, err = parseRecord(payload)
 		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
@@ -209,6 +221,9 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 	return w.Bytes(), nil
 }
 
+// clientOf is the client that a record is of.
+func clientOf(payload []byte) int { return int(binary.LittleEndian.Uint32(payload[9:])) }
+
 // parseRecord reads a payload: an answer or a presence.
 func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	size := map[byte]int{
@@ -221,7 +236,7 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	case b[0] == recordUpdate && (len(b) <= size || (len(b)-size)%4 != 0), b[0] != recordUpdate && len(b) != size:
 		return nil, nil, fmt.Errorf("it is of kind %d and has %d bytes", b[0], len(b))
 	}
-	number, client := binary.LittleEndian.Uint64(b[1:]), int(binary.LittleEndian.Uint32(b[9:]))
+	number, client := binary.LittleEndian.Uint64(b[1:]), clientOf(b)
 	if b[0] == recordPresence {
 		if b[13] > 1 {
 			return nil, nil, fmt.Errorf("its device is %d, want 0 (left) or 1 (joined)", b[13])
@@ -256,7 +271,7 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	a.Kind = round.Planned
 	a.Loss = math.Float64frombits(binary.LittleEndian.Uint64(b[37:]))
 	samples := binary.LittleEndian.Uint64(b[45:])
-	if !(a.Loss >= 0 && a.Loss <= bus.MaxDeviceLoss) || samples < 1 || samples > bus.MaxDeviceSamples {
+	if told := a.Loss == a.Loss; told && !(a.Loss >= 0 && a.Loss <= bus.MaxDeviceLoss) || samples > bus.MaxDeviceSamples {
 		return nil, nil, fmt.Errorf("it has a loss of %g and %d samples", a.Loss, samples)
 	}
 	a.Samples = int(samples)
@@ -323,6 +338,16 @@ func (l *Log) AddPresence(p devices.Presence) error {
 		return append(appendHead(b, recordPresence, p.Clock, p.Client), 0)
 	})
 }
+
+// AddBan implements [devices.Record].
+func (l *Log) AddBan(ban devices.Ban) error {
+	return l.write(func(b []byte) []byte {
+		return append(appendHead(b, recordBanned, uint64(ban.For), ban.Client), bus.ValidText(ban.Reason)...)
+	})
+}
+
+// Bans implements [devices.Record].
+func (l *Log) Bans() []devices.Ban { return l.bans }
 
 // Presence implements [devices.Record].
 func (l *Log) Presence() (p devices.Presence, ok bool, err error) {

@@ -44,6 +44,7 @@ func logged(t testing.TB, dir string) *Log {
 	for i, a := range someAnswers() {
 		err = errors.Join(err, l.AddPresence(devices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
 	}
+	err = errors.Join(err, l.AddBan(devices.Ban{Client: 201, Reason: "it has no manners", For: 6e10}))
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +80,9 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 	if _, ok, _ := l.Presence(); ok {
 		t.Error("there is another")
 	}
+	if diff := cmp.Diff([]devices.Ban{{Client: 201, Reason: "it has no manners", For: 6e10}}, l.Bans()); diff != "" {
+		t.Error(diff)
+	}
 	all, err := Read(dir)
 	if diff := cmp.Diff(someAnswers(), all); diff != "" || err != nil {
 		t.Errorf("%v, %s", err, diff)
@@ -103,14 +107,14 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 		l, err := Open(dir)
 		// A length that is wrong may look like a tail that is torn: then what
 		// follows is missing, and nothing is taken for something else.
-		if err == nil && len(l.answers)+len(l.present) >= 8 {
+		if err == nil && len(l.answers)+len(l.present)+len(l.bans) >= 9 {
 			t.Errorf("the bit at %d goes unnoticed", at)
 		}
 	}
 	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := Open(dir); err != nil || len(l.answers) != 3 {
+	if l, err := Open(dir); err != nil || len(l.answers) != 4 || len(l.bans) != 0 {
 		t.Errorf("a torn log: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {

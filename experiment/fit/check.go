@@ -7,6 +7,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/coordinator/closing"
+	"fedpace/internal/keyed"
 )
 
 // Check says how long the run's own tasks take simulated clients of the classes, over draws
@@ -23,7 +24,11 @@ type Check struct {
 	Rounds             int     `json:"rounds"`
 	RoundSeconds       float64 `json:"round_seconds"`
 	FittedRoundSeconds float64 `json:"fitted_round_seconds"`
-	Within             int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+	// DealtRoundSeconds are the mean with the measured phases dealt anew among the rounds, each
+	// of each device by itself. What they differ from the measured ones is that devices, or a
+	// task's phases, are slow together.
+	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
+	Within            int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
 }
 
 // What a check costs at most: as many draws as make so many durations, within limits.
@@ -51,6 +56,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 			c.TaskSeconds += x.seconds()
 		}
 	}
+	c.DealtRoundSeconds = f.dealt(r, rounds)
 	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
 	var fleet *device.Fleet
 	for draw := range draws {
@@ -83,8 +89,9 @@ func (f *Fit) check(r *record) (*Check, error) {
 
 // play is one draw: the seconds of all tasks, and in drawn those of each round.
 func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all float64, err error) {
-	takes := func(x *task) (float64, error) {
-		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, 0)
+	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
+	takes := func(x *task, round uint64) (float64, error) {
+		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		if !f.LinksMeasured { // transfers take what they took
 			return x.download + float64(d.Compute)/1e9 + x.upload, err
 		}
@@ -92,7 +99,7 @@ func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, d
 	}
 	for i := range r.devices {
 		for _, x := range r.devices[i].tasks.Kept {
-			seconds, err := takes(&x)
+			seconds, err := takes(&x, x.number)
 			if err != nil {
 				return 0, err
 			}
@@ -102,7 +109,7 @@ func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, d
 	for i := range rounds {
 		longest := rounds[i].others
 		for _, x := range rounds[i].tasks {
-			seconds, err := takes(&x)
+			seconds, err := takes(&x, uint64(i))
 			if err != nil {
 				return 0, err
 			}
@@ -111,6 +118,43 @@ func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, d
 		drawn[i] = append(drawn[i], longest)
 	}
 	return all, nil
+}
+
+// dealt is how long the rounds take with what was measured dealt anew among them, in the mean
+// over some deals. Local steps take as long as the round's own number of them.
+func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
+	const deals = 50
+	type place struct {
+		round int
+		*task
+	}
+	places := make([][]place, len(f.Devices)) // by device, of its tasks
+	for i := range rounds {
+		for j := range rounds[i].tasks {
+			x := &rounds[i].tasks[j]
+			places[x.client-r.first] = append(places[x.client-r.first], place{i, x})
+		}
+	}
+	longest := make([]float64, len(rounds))
+	for deal := range deals {
+		for i := range rounds {
+			longest[i] = rounds[i].others
+		}
+		for device, list := range places {
+			over := f.Devices[device].law.overhead.Compute
+			phase := func(p uint64) []int { return keyed.New(uint64(deal), keyed.Dealt, uint64(device), p).Perm(len(list)) }
+			downloads, computes, uploads := phase(0), phase(1), phase(2)
+			for i, x := range list {
+				other := list[computes[i]]
+				compute := over + (other.compute-over)*float64(x.steps)/float64(other.steps)
+				longest[x.round] = max(longest[x.round], list[downloads[i]].download+compute+list[uploads[i]].upload)
+			}
+		}
+		for _, l := range longest {
+			seconds += l / deals
+		}
+	}
+	return seconds
 }
 
 // comparable lists the rounds that can be compared.

@@ -5,7 +5,12 @@
 // Medians decide, so a few tasks that are far off do not move a class (package robust). What
 // is left of each task is its factor, what it took over what is typical. Where there are
 // enough tasks the factors themselves are the law by which tasks scatter, so that a simulation
-// has their mean and their tails.
+// has their mean and their tails. Where devices were slow together, by more than a hundredth of
+// the rounds' time, a draw is of a whole round for all of them.
+//
+// How far the tasks of different parts of the run are apart says how sure a class is of another
+// run, and the first task of a device, which is no part of its law, what first tasks take besides.
+// Predictions use both.
 //
 // A run has models of one size, so a transfer's overhead and its speed cannot be told apart:
 // the overhead stays that of the device's class, and the speed is what is left. The time of

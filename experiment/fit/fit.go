@@ -28,6 +28,7 @@ type Fit struct {
 	UpdateMegabits float64  `json:"update_megabits"`
 	LinksMeasured  bool     `json:"links_measured"` // false: devices.link is modelled, so the run says nothing of them
 	Devices        []Device `json:"devices"`
+	Together       bool     `json:"together"`        // its devices are slow together, and so are those of the classes
 	Check          *Check   `json:"check"`           // nil: no device was fitted
 	SimulatedClass string   `json:"simulated_class"` // that stands for simulated clients which had none; empty: none is needed
 
@@ -69,6 +70,9 @@ func Of(dir string, o Options) (*Fit, error) {
 		return nil, fmt.Errorf("%s: no device has done two tasks whose times are known, so there is nothing to fit", dir)
 	}
 	f.config = r.config
+	if !o.Pool { // a class of several devices would have one draw for all
+		f.together(r, f.comparable(r))
+	}
 	f.fleet(r, o)
 	if err := f.config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint(o))
@@ -102,6 +106,7 @@ func (f *Fit) device(r *record, h *history) Device {
 		known = k.Overhead
 	}
 	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
+	d.law.first = d.law.besides(&h.first, r.bits, f.LinksMeasured)
 	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = d.law.download.typical, d.law.up.typical, d.law.compute.typical
 	d.ComputeOverhead, d.StepCV = d.law.atNoSteps, d.law.cv
 	return d
@@ -182,7 +187,7 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
-	k.Weight, k.Vary, k.Overhead, k.StepCV = 0, device.Vary{}, device.Overhead{}, 0
+	k.Weight, k.Vary, k.Overhead, k.FirstTask, k.Uncertainty, k.StepCV = 0, device.Vary{}, device.Overhead{}, device.Overhead{}, device.Uncertainty{}, 0
 	k.Batch = 0 // the steps were those of the run's batch
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = device.Spells{} // the factors have it
@@ -211,6 +216,8 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 	k.Vary.Compute = vary(factors, false)
 	k.StepCV = middle(of(func(l *law) float64 { return l.cv }))
 	k.Overhead.Compute = middle(of(func(l *law) float64 { return l.overhead.Compute }))
+	k.FirstTask.Compute = middle(of(func(l *law) float64 { return l.first.Compute }))
+	k.Uncertainty.Compute = middle(of(func(l *law) float64 { return l.compute.uncertainty }))
 	if f.LinksMeasured {
 		k.Links = device.Links{}
 		k.DownloadMbps, factors = pool(func(l *law) *phase { return &l.download })
@@ -219,6 +226,13 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 		k.Vary.Upload = vary(factors, true)
 		k.Overhead.Download = middle(of(func(l *law) float64 { return l.overhead.Download }))
 		k.Overhead.Upload = middle(of(func(l *law) float64 { return l.overhead.Upload }))
+		k.FirstTask.Download = middle(of(func(l *law) float64 { return l.first.Download }))
+		k.FirstTask.Upload = middle(of(func(l *law) float64 { return l.first.Upload }))
+		k.Uncertainty.Download = middle(of(func(l *law) float64 { return l.download.uncertainty }))
+		k.Uncertainty.Upload = middle(of(func(l *law) float64 { return l.up.uncertainty }))
+	}
+	if f.Together {
+		laws(&k, &members[0].law, f.LinksMeasured)
 	}
 	return k
 }

@@ -141,6 +141,11 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 			t.Errorf("device %s: steps have a coefficient of variation of %g, want %g", d.ID, d.StepCV, want.cv)
 		}
 	}
+	// Of 79 values the median's deviation is 1.25/sqrt(79) of theirs, where their law does not
+	// change: that of pi1's uploads is 0.15, those of pi2's do not scatter.
+	if a, b := f.config.Fleet[1].Uncertainty, f.config.Fleet[2].Uncertainty; a.Upload < 0.015 || a.Upload > 0.15 || b.Upload > 1e-6 {
+		t.Errorf("the classes' uncertainties are %+v and %+v", a, b)
+	}
 	c := f.Check
 	if ratio := c.FittedTaskSeconds / c.TaskSeconds; math.Abs(ratio-1) > 0.005 {
 		t.Errorf("the classes' tasks take %g times as long as the devices'", ratio)
@@ -148,11 +153,73 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 	if ratio := c.FittedRoundSeconds / c.RoundSeconds; math.Abs(ratio-1) > 0.02 {
 		t.Errorf("the classes' rounds take %g times as long as the run's", ratio)
 	}
+	// The tasks are independent, so dealing them anew changes nothing.
+	if ratio := c.DealtRoundSeconds / c.RoundSeconds; math.Abs(ratio-1) > 0.02 {
+		t.Errorf("dealt anew the rounds take %g times as long", ratio)
+	}
 	// Of 79 rounds a 90 % interval holds 71.1 +- 2.7.
 	if c.Rounds != 79 || c.Within < 64 || c.Within == 79 {
 		t.Errorf("%d of %d rounds lie within 90 %% of the draws", c.Within, c.Rounds)
 	}
 	again(t, f, three)
+}
+
+// Devices that are slow in the same rounds make these longer and the others shorter than devices
+// that are slow by themselves: dealing what was measured anew shows it, and the classes have it.
+// One class of all devices cannot.
+func TestDevicesThatAreSlowTogether(t *testing.T) {
+	together := func(r int, e *round.TaskReport) {
+		if r%4 == 0 {
+			e.Plan.Compute *= 3
+		}
+	}
+	alike := "fleet: [{name: a, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.05, vary: {compute: {dist: lognormal, median: 1, sigma: 0.02}}}]\ndevices: {names: {pi1: a, pi2: a, pi3: a}}\n"
+	dir := made{text: three, classes: alike, rounds: 120, steps: func(int) int { return 30 }, spoil: together}.play(t)
+	// A round takes 1.68 s and 1.5 s or 4.5 s: the latter in a quarter of them, or in 1-(3/4)^3 of
+	// them if three devices are slow by themselves. Factors that stand for several differ a little.
+	alone := (1.68 + 1.5 + 3*(1-27./64)) / (1.68 + 1.5 + 3./4)
+	for _, o := range []struct {
+		Options
+		want, within float64
+	}{{Options{}, 1, 0.005}, {Options{Pool: true}, alone, 0.02}} {
+		f, err := Of(dir, o.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.Check
+		if got := c.FittedRoundSeconds / c.RoundSeconds; f.Together == o.Pool || math.Abs(got/o.want-1) > o.within {
+			t.Errorf("%+v: together %v, fitted the rounds take %.3f times as long, want %.3f", o.Options, f.Together, got, o.want)
+		}
+		if got := c.DealtRoundSeconds / c.RoundSeconds; math.Abs(got/alone-1) > 0.02 {
+			t.Errorf("dealt anew the rounds take %.3f times as long, want %.3f", got, alone)
+		}
+		if got := c.FittedTaskSeconds / c.TaskSeconds; math.Abs(got-1) > 0.01 {
+			t.Errorf("%+v: tasks take %.3f times as long", o.Options, got)
+		}
+		if text := string(f.YAML()); strings.Contains(text, "together: true") == o.Pool {
+			t.Errorf("%+v: the classes are\n%s", o.Options, text)
+		}
+		if !o.Pool {
+			again(t, f, three)
+		}
+	}
+}
+
+// A device that is missing in some rounds has factors of its others in their place, and the mean
+// of all of its tasks.
+func TestRoundsWithoutADevice(t *testing.T) {
+	f := &Fit{Devices: []Device{{}, {}}}
+	r := &record{first: 5}
+	rounds := []span{{tasks: []task{{client: 6, steps: 2, compute: 4}}}, {tasks: []task{{client: 5, steps: 1}}}, {tasks: []task{{client: 6, steps: 2, compute: 8}}}}
+	tasks := f.inRounds(r, rounds, 1)
+	if tasks[0].compute != 4 || tasks[2].compute != 8 || tasks[1].compute != 4 && tasks[1].compute != 8 {
+		t.Fatalf("the rounds' tasks are %+v", tasks)
+	}
+	l := law{cv: 0.3, compute: phase{typical: robust.Estimate{Value: 2}, factors: []float64{1, 2, 3}}}
+	l.ofRounds(tasks, bits, false)
+	if got := l.compute.factors; math.Abs(got[0]+got[1]+got[2]-6) > 1e-12 || math.Abs(got[2]/got[0]-2) > 1e-12 || l.cv != 0 {
+		t.Errorf("the factors are %v, cv %g", got, l.cv)
+	}
 }
 
 // again checks that the file reads back behind the run's own configuration.
@@ -259,6 +326,11 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 	if !near(d.DownloadMbps, 20) || !near(d.UploadMbps, 5) || d.UploadMbps.Low < 4 {
 		t.Error(estimates(d))
+	}
+	// The first download took a hundred times as long: 99 times 6.71 Mbit at 20 Mbit/s besides.
+	k := f.config.Fleet[1]
+	if besides := k.FirstTask; math.Abs(besides.Download/(99*6.71/20)-1) > 0.2 || besides.Compute > 0.3 || besides.Upload > 1 {
+		t.Errorf("the first task of class %s took %+v besides", k.Name, besides)
 	}
 	if f.Check.Rounds != 56 {
 		t.Errorf("%d rounds are compared, want those in which all tasks count", f.Check.Rounds)

@@ -21,12 +21,15 @@ type law struct {
 	compute      phase
 	atNoSteps    robust.Estimate // overhead of the local steps
 	cv           float64
+	first        device.Overhead // that the first task took besides
 }
 
 // phase is one phase of a device's tasks: megabits a second, or seconds a step.
 type phase struct {
 	typical robust.Estimate
 	factors []float64 // of each task: what it took, without overhead, over what is typical
+	// uncertainty is the relative deviation of what is typical in another run.
+	uncertainty float64
 }
 
 // lawOf estimates a device's law from tasks. known is the overhead of the class which the
@@ -60,9 +63,23 @@ func lawOf(tasks []task, known device.Overhead, bits device.Bits, links bool) (l
 	for _, x := range each {
 		l.compute.factors = append(l.compute.factors, max(0, x/step.Value))
 	}
+	for _, p := range []*phase{&l.download, &l.compute, &l.up} { // in the order of time
+		p.uncertainty = short(min(1, robust.BlocksOf(p.factors).Next))
+	}
 	l.cv, l.compute.factors = scatterOfSteps(steps, l.compute.factors)
 	balance(steps, l.compute.factors)
 	return l
+}
+
+// besides is what the first task took besides what is typical.
+func (l *law) besides(first *task, bits device.Bits, links bool) (o device.Overhead) {
+	more := func(took, typical float64) float64 { return short(max(0, took-typical)) }
+	o.Compute = more(first.compute, l.overhead.Compute+float64(first.steps)*l.compute.typical.Value)
+	if links {
+		o.Download = more(first.download, l.overhead.Download+float64(bits.Down)/1e6/l.download.typical.Value)
+		o.Upload = more(first.upload, l.overhead.Upload+float64(bits.Up)/1e6/l.up.typical.Value)
+	}
+	return o
 }
 
 // balance scales factors so that all steps together take as long with their mean as they took:
@@ -173,9 +190,6 @@ func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
 }
 
 const (
-	// enough tasks are their own law: of n values the least and the greatest hold the next
-	// with probability (n-1)/(n+1) (Wilks 1941), which is 0.9 of 19.
-	enough = 19
 	// mostFactors is how many values stand for the tasks in a class.
 	mostFactors = 40
 	// alike are factors that are no further apart.
@@ -201,7 +215,7 @@ func vary(factors []float64, speed bool) device.Distribution {
 		}
 		return device.Constant{Value: short(mean)}
 	}
-	if n >= enough {
+	if n >= robust.Enough {
 		values := robust.Condense(factors, mostFactors)
 		for i, f := range values {
 			if speed {

@@ -40,6 +40,7 @@ type history struct {
 	tasks statistics.Thinned[task]
 	all   int // tasks that were measured, the first not counted
 	left  LeftOut
+	first task // which is left out
 }
 
 // LeftOut counts the tasks of a device that say nothing of its speed.
@@ -160,7 +161,7 @@ func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	case e.Plan.Drops || x.steps < 1 || min(x.download, x.compute, x.upload) <= 0:
 		h.left.Broken++
 	case h.left.First == 0:
-		h.left.First = 1
+		h.left.First, h.first = 1, x
 	default:
 		h.all++
 		h.tasks.Add(x)

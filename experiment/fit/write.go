@@ -55,6 +55,9 @@ func (f *Fit) remarks() string {
 		b.WriteString("devices.link was modelled, so the run says nothing of its devices' links.\n")
 	}
 	b.WriteString(f.Check.text())
+	if f.Together {
+		b.WriteString("The classes have that, too: their devices draw one of the run's rounds together (vary.together).\n")
+	}
 	return b.String()
 }
 
@@ -105,6 +108,8 @@ func (c *Check) text() string {
 	if c.Rounds > 0 {
 		s += fmt.Sprintf("%s took %.4g s, and take %.4g s (%+.1f %%); %d of them lie within the 90 %% of the draws.\n",
 			counted(c.Rounds, "round"), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.Within)
+		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much comes of devices, or phases, that are slow together.\n",
+			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
 	}
 	return s
 }

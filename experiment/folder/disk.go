@@ -5,6 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // Disk is what a run's outputs and checkpoints are written to: the operating system's
@@ -30,7 +32,23 @@ type File interface {
 // system is the operating system's disk.
 type system struct{}
 
-func (system) OpenFile(path string, flag int) (File, error) { return os.OpenFile(path, flag, 0o666) }
+func (system) OpenFile(path string, flag int) (File, error) {
+	mode := os.FileMode(0o666)
+	if slices.Contains(secrets, filepath.Base(path)) {
+		mode = 0o600
+	}
+	return os.OpenFile(path, flag, mode)
+}
+
+// secrets are the files that may hold updates of real devices, from which something of
+// their samples can be told. Only the run's own user may read them.
+var secrets = []string{CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint, DevicesFile}
+
+// Files that packages above this one write.
+const (
+	DevicesFile = "devices.log" // the log of real devices (package devicelog)
+	NoiseFile   = "noise.key"   // of differential privacy with real devices (package run)
+)
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"fedpace/internal/filelock"
 )
@@ -23,6 +24,7 @@ var ErrRunning = errors.New("its run is still going on")
 // does not wait.
 func lockFolder(dir string) (*folderLock, error) {
 	path := filepath.Join(dir, lockFile)
+	var asked int
 	for range 100 { // each time another has let go in between
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
@@ -31,6 +33,10 @@ func lockFolder(dir string) (*folderLock, error) {
 		if err := filelock.Lock(f); err != nil {
 			holder, _ := io.ReadAll(io.LimitReader(f, 100)) // for the message alone
 			err = errors.Join(err, f.Close())
+			if asked++; asked < 4 && errors.Is(err, filelock.ErrLocked) {
+				time.Sleep(5 * time.Millisecond) // it may be Running that asks
+				continue
+			}
 			if !errors.Is(err, filelock.ErrLocked) {
 				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
 			}
@@ -68,4 +74,15 @@ type folderLock struct{ f *os.File }
 // nobody locks one that is about to go.
 func (l *folderLock) release() error {
 	return errors.Join(os.Remove(l.f.Name()), l.f.Close())
+}
+
+// Running reports whether a run fills the folder now.
+func Running(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close() // read only
+	held, err := filelock.Held(f)
+	return held && err == nil
 }

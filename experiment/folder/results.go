@@ -192,13 +192,28 @@ func vacant(dir string, force bool) error {
 	}
 	for _, name := range Files() {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, go on with it: fedpace resume, or replace it with --force)", dir, name, ErrHoldsRun)
+			return taken(dir, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("results: %w", err)
 		}
 	}
 	return nil
 }
+
+// taken is the error for a folder that has a file of a run: it says where the run stands.
+func taken(dir, name string) error {
+	if HoldsRun(dir) != nil {
+		return fmt.Errorf("results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)", dir, name, ErrHoldsRun)
+	}
+	o := Look(dir)
+	return &takenError{fmt.Sprintf("results: %s: choose another folder with --out, or replace the run with --force", o.Sentence())}
+}
+
+// takenError is an [ErrHoldsRun] in words of its own.
+type takenError struct{ text string }
+
+func (e *takenError) Error() string { return e.text }
+func (e *takenError) Unwrap() error { return ErrHoldsRun }
 
 // makeFolders is os.MkdirAll that tells, also on an error, which folders it made.
 func makeFolders(dir string) (made []string, err error) {

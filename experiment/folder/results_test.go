@@ -72,7 +72,7 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 	first, second := anyReport(1), anyReport(2)
 	second.TrainingLoss, second.Evaluated = 2.25, true
-	second.Steps, second.LateUsed = round.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
+	second.Steps, second.LateUsed = measure.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
 	rows := rowsOf(t, r)
 	for _, report := range []*round.Report{first, second} {
 		if err := rows.add(report); err != nil {
@@ -125,7 +125,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	before := files(t, dir)
 
 	_, err = CreateResults(dir, config.Demonstration(), false)
-	want := "results: " + dir + " holds config.yaml: the folder already holds a run (choose another with --out, go on with it: fedpace resume, or replace it with --force)"
+	want := "results: " + dir + " holds a run that was stopped after 1 round (to go on: fedpace resume " + dir + "): choose another folder with --out, or replace the run with --force"
 	if !errors.Is(err, ErrHoldsRun) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
@@ -247,7 +247,7 @@ func TestRowsReadBack(t *testing.T) {
 			r.Outcomes[i] = rapid.IntRange(0, 100).Draw(t, "outcome")
 		}
 		if rapid.Bool().Draw(t, "known") && r.Cohort > 0 {
-			r.Steps = round.Spread{Tasks: r.Cohort, Smallest: rapid.IntRange(1, 1<<24).Draw(t, "smallest")}
+			r.Steps = measure.Spread{Tasks: r.Cohort, Smallest: rapid.IntRange(1, 1<<24).Draw(t, "smallest")}
 			r.Steps.Largest = rapid.IntRange(r.Steps.Smallest, 1<<24).Draw(t, "largest")
 			r.Steps.Sum = rapid.Int64Range(int64(r.Cohort*r.Steps.Smallest), int64(r.Cohort*r.Steps.Largest)).Draw(t, "sum")
 		}
@@ -286,7 +286,7 @@ func TestRowsReadBack(t *testing.T) {
 func TestRoundsOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	report := anyReport(1)
-	report.Steps = round.Spread{Tasks: 60, Smallest: 3, Largest: 64, Sum: 3000}
+	report.Steps = measure.Spread{Tasks: 60, Smallest: 3, Largest: 64, Sum: 3000}
 	report.LateUsed = 2
 	earlier, later := layout{classifier.metrics, 2}, layout{classifier.metrics, 1}
 	before := earlier.header() + "\n" + string(earlier.appendRow(nil, report))

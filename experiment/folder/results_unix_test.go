@@ -4,6 +4,7 @@ package folder
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,3 +56,28 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 
 // limitedFile marks the process that may only write small files.
 const limitedFile = "FEDPACE_TEST_SMALL_FILES"
+
+// What may hold updates of devices is for the user of the run alone, whatever the umask.
+func TestFilesWithUpdatesAreTheirOwnersAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := OnDisk(system{}, dir)
+	for _, name := range []string{DevicesFile, "rounds.csv"} {
+		if _, err := s.Append(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := s.Checkpoint(true, func(io.Writer, []FileDigest) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, closed := range map[string]bool{DevicesFile: true, CheckpointFile: true, PreviousCheckpointFile: true, "rounds.csv": false} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if others := info.Mode().Perm()&0o077 != 0; others == closed {
+			t.Errorf("%s has mode %#o", name, info.Mode().Perm())
+		}
+	}
+}

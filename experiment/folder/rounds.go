@@ -145,6 +145,12 @@ func (o *rounds) Round(r *metrics.Round) error {
 	return nil
 }
 
+// RowBytes is how long a round's row is in the rounds.csv of a run with so many metrics.
+func RowBytes(r *round.Report, metrics int) int {
+	l := layout{metrics: make([]string, metrics)}
+	return len(l.appendRow(nil, r))
+}
+
 // appendRow appends a round's row with its newline. A value that does not exist
 // is an empty cell. Times are exact; other numbers read back to the same bits.
 func (l *layout) appendRow(b []byte, r *round.Report) []byte {

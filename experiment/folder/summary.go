@@ -52,17 +52,30 @@ type Summary struct {
 	StragglerShare *float64                `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
 	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to what stops the run
 
+	Attackers []Attackers `json:"attackers,omitempty"` // by class
+
 	ClientEvaluation *ClientEvaluation `json:"client_evaluation"` // the last, on the clients' own samples
+
+	Banned    []Ban        `json:"banned,omitempty"`    // real devices, in the order of time
+	Corrected []Correction `json:"corrected,omitempty"` // what real devices told that counted with another number
+	// Privacy is what the models cost; nil: the run has no differential privacy.
+	Privacy *Privacy `json:"privacy,omitempty"`
+	// LocalNoise is what the clients' own noise hides; nil: they add none.
+	LocalNoise *LocalNoise `json:"local_noise,omitempty"`
 
 	// Prediction is beside what the run took; nil where no real device has a class.
 	Prediction *Prediction `json:"prediction,omitempty"`
 
-	ModelSHA256 *string  `json:"model_sha256"`      // of the tensors' bytes in model order
-	Fingerprint string   `json:"fingerprint"`       // of the clock's events
-	Kernel      string   `json:"kernel"`            // the class of kernels that trained
-	Trainer     *Trainer `json:"trainer,omitempty"` // that took the steps; nil: they were taken here
-	Bus         string   `json:"bus"`               // what carried the messages, see OverNATS
+	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
+	Fingerprint string   `json:"fingerprint"`           // of the clock's events
+	Kernel      string   `json:"kernel"`                // the class of kernels that trained
+	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read, or an earlier version wrote it
+	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
+	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
 	Version     string   `json:"version"`
+
+	// DeviceVersions are what real devices told of their programs when they joined last.
+	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`
 
 	// What the other files of the folder held when the run ended; empty in the folders
 	// of earlier versions.
@@ -70,10 +83,60 @@ type Summary struct {
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
 }
 
+// Ban is a real device that lost its place in the run.
+type Ban struct {
+	Device  string  `json:"device"`
+	Reason  string  `json:"reason"`
+	Seconds float64 `json:"seconds,omitempty"` // for which; 0: for good
+}
+
+// Correction is a number that a real device told and that counted with another.
+type Correction struct {
+	Device  string  `json:"device"`
+	Claim   string  `json:"claim"`   // seconds of a task, samples, or the loss of its first minibatch
+	Times   int     `json:"times"`   // that it happened
+	Told    float64 `json:"told"`    // the first time
+	Counted float64 `json:"counted"` // in its place
+}
+
+// Attackers are the clients of a class that attacked the run.
+type Attackers struct {
+	Class   string `json:"class"`
+	Attack  string `json:"attack"`  // its kind and options
+	Clients int    `json:"clients"` // of the run, whether or not they had a task
+}
+
 // Trainer is the program of the user's that took the local steps.
 type Trainer struct {
 	Model    string `json:"model"`    // names the script, its digest and the model's tensors
 	Restarts int64  `json:"restarts"` // of processes that died, on the coordinator's machine
+}
+
+// Privacy is a run's differential privacy: its models, all of them together, are
+// (epsilon, delta)-differentially private with respect to each client's samples.
+type Privacy struct {
+	Epsilon        float64  `json:"epsilon"`
+	Delta          float64  `json:"delta"`
+	Clip           float64  `json:"clip"`
+	Noise          float64  `json:"noise_multiplier"`
+	Updates        int      `json:"updates"`         // that the sum of a round is divided by
+	Rate           float64  `json:"sampling_rate"`   // a client's part of the rounds; 1: it may be in all
+	PoissonEpsilon float64  `json:"epsilon_poisson"` // as other work calculates it; no bound where cohorts are of a fixed size
+	Simulated      bool     `json:"simulated"`       // the noise follows from the seed, which anyone may know
+	NotCovered     []string `json:"not_covered"`     // what the run tells beside
+}
+
+// LocalNoise is that of clients on their own updates: each update, and all of one client
+// together, are (epsilon, delta)-differentially private with respect to all of its samples,
+// whoever sees them.
+type LocalNoise struct {
+	Clip          float64 `json:"clip"`
+	Noise         float64 `json:"noise_multiplier"`
+	Delta         float64 `json:"delta"`
+	Epsilon       float64 `json:"epsilon"`        // of one update
+	Rounds        int     `json:"rounds"`         // of the run
+	RoundsEpsilon float64 `json:"epsilon_rounds"` // of a client that has sent an update in each
+	Simulated     bool    `json:"simulated"`      // the noise of simulated clients follows from the seed, which anyone may know
 }
 
 // Metric is what models came to by one of the quantities that they are measured by.

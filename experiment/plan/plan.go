@@ -114,7 +114,17 @@ func (p *Plan) cell(s *Setting, n int) study.Cell {
 	c := s.config
 	c.Seed += uint64(n)
 	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
+	if c.Evaluate.EverySeconds == 0 {
+		c.Evaluate.EverySeconds = p.every()
+	}
 	return study.Cell{Name: fmt.Sprintf("%s, seed=%d", s.Name, c.Seed), Schedule: s.Schedule, Config: c}
+}
+
+// every is the virtual time from one evaluation to the next, for all settings: as often as the
+// configuration's own is evaluated by its rounds. The best of more values would be favoured by chance.
+func (p *Plan) every() float64 {
+	own := &p.Settings[max(0, slices.IndexFunc(p.Settings, func(s Setting) bool { return s.Own }))]
+	return p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
 }
 
 // take takes over what the runs of a setting came to.

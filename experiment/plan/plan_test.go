@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"html"
 	"math"
 	"os"
 	"path/filepath"
@@ -115,6 +116,28 @@ func TestAPlanGoesOn(t *testing.T) {
 		t.Errorf("%d settings were trained", n)
 	}
 
+	// All that was trained was evaluated as often, though rounds differ: after every third of the
+	// own setting's twelve rounds.
+	for _, s := range whole.Settings {
+		if s.Trained == nil {
+			continue
+		}
+		for _, c := range s.Trained.cells {
+			n := 0
+			for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Evaluated {
+					n++
+				}
+			}
+			if n < 3 || n > 4 {
+				t.Errorf("%s was evaluated %d times in %d rounds, want 4, or 3 and the final model", c.Name, n, c.Summary.Rounds)
+			}
+		}
+	}
+
 	// The recommended setting is a configuration that can be run.
 	path := filepath.Join(t.TempDir(), ConfigFile)
 	if err := os.WriteFile(path, whole.YAML(), 0o600); err != nil {
@@ -153,6 +176,19 @@ func TestTheTable(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+	var page bytes.Buffer
+	if err := p.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	text := html.UnescapeString(page.String())
+	for _, want := range append([]string{"Recommended: fixed, cohort=10", "* fixed, cohort=10, close={rule: first, n: 80%}</th>", p.Why, "<svg", p.Left[0]}, p.Unknown...) {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+	if strings.Contains(text, "src=") || strings.Contains(text, "href=\"http") {
+		t.Error("the page needs other files")
 	}
 	for _, not := range []string{"watts", "no class varies"} {
 		if text := strings.Join(p.Unknown, " "); strings.Contains(text, not) {
@@ -195,6 +231,24 @@ func TestChoosing(t *testing.T) {
 		if got := p.Settings[p.Chosen].Name; got != x.want || p.Why == "" {
 			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Why, x.want)
 		}
+	}
+}
+
+// A client of an uncertain class keeps a pace of its own in each draw: the rounds of the one client
+// there is are as many as the quantiles of its class's law allow for.
+func TestPlansDrawUncertainClasses(t *testing.T) {
+	q := small("schedule.k=fixed", "clients=1", "cohort=1", "network.model_megabits=0.01", "fleet=[{name: a, seconds_per_step: 1, uncertainty: {compute: 0.2}}]", "stop.rounds=1000")
+	q.Schedules, q.Draws, q.Seeds = []string{"fixed"}, 199, 0
+	s := made(t, q, t.TempDir()).Settings[0]
+	sigma := math.Sqrt(math.Log(1 + 0.2*0.2))
+	for _, x := range []struct{ got, z float64 }{{s.Rounds.P05, 1.645}, {s.Rounds.P50, 0}, {s.Rounds.P95, -1.645}} {
+		if want := math.Exp(-sigma * x.z); math.Abs(x.got/s.Rounds.P50/want-1) > 0.08 {
+			t.Errorf("%g rounds beside %g in the middle, want %.3f times as many", x.got, s.Rounds.P50, want)
+		}
+	}
+	q.Sets[len(q.Sets)-2] = "fleet=[{name: a, seconds_per_step: 1}]"
+	if s := made(t, q, t.TempDir()).Settings[0]; s.Rounds.P05 != s.Rounds.P95 {
+		t.Errorf("a certain class has %+v rounds", s.Rounds)
 	}
 }
 

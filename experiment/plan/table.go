@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"fedpace/coordinator/measure"
@@ -21,18 +22,12 @@ const shown = 20
 // maxLeft is how many points of the grid that make no configuration it names.
 const maxLeft = 5
 
-// Write writes the plan for people: a table, the recommendation, and what is not known.
-func (p *Plan) Write(w io.Writer) error {
+// table is the most promising settings and those that were trained, for people, and how
+// many are left out. The first column marks the recommended one.
+func (p *Plan) table() (head []string, rows [][]string, hidden int) {
 	energy, target := !math.IsNaN(p.Settings[0].Joules.P50), false
 	for i := range p.Settings {
 		target = target || p.Settings[i].Trained != nil && p.Settings[i].Trained.Target.N > 0
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(cells ...string) {
-		for _, c := range cells {
-			fmt.Fprintf(t, "%s\t", c)
-		}
-		fmt.Fprintln(t)
 	}
 	optional := func(is bool, cell string, cells []string) []string {
 		if is {
@@ -40,12 +35,11 @@ func (p *Plan) Write(w io.Writer) error {
 		}
 		return cells
 	}
-	head := optional(energy, "energy kJ", []string{"", "setting", "rounds", "client steps", "wasted time", "MB"})
+	head = optional(energy, "energy kJ", []string{"", "setting", "rounds", "client steps", "wasted time", "MB"})
 	if p.trained() > 0 {
 		head = append(head, "best "+measure.Title(p.quality.Name))
 	}
-	line(optional(target, "s to target", head)...)
-	hidden := 0
+	head = optional(target, "s to target", head)
 	for i := range p.Settings {
 		s := &p.Settings[i]
 		if i >= shown && s.Trained == nil && i != p.Chosen {
@@ -67,19 +61,38 @@ func (p *Plan) Write(w io.Writer) error {
 		if s.Trained != nil {
 			cells = optional(target, s.Trained.Target.Digits(4), cells)
 		}
-		line(cells...)
+		rows = append(rows, cells)
+	}
+	return head, rows, hidden
+}
+
+// notes say what a table leaves out, and how it is to be read.
+func (p *Plan) notes(hidden int) (left, about string) {
+	if hidden > 0 {
+		left = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
+	}
+	about = fmt.Sprintf("Every setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
+	if p.trained() > 0 {
+		about += ", and 95 % for the mean over seeds"
+	}
+	return left, about + "."
+}
+
+// Write writes the plan for people: a table, the recommendation, and what is not known.
+func (p *Plan) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head, rows, hidden := p.table()
+	for _, cells := range append([][]string{head}, rows...) {
+		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if hidden > 0 {
-		fmt.Fprintf(w, "%d settings that are less promising are in %s.\n", hidden, TableFile)
+	left, about := p.notes(hidden)
+	if left != "" {
+		fmt.Fprintln(w, left)
 	}
-	fmt.Fprintf(w, "\nEvery setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
-	if p.trained() > 0 {
-		fmt.Fprint(w, ", and 95 % for the mean over seeds")
-	}
-	fmt.Fprintf(w, ".\n\nRecommended: %s\n%s\n", p.Settings[p.Chosen].Name, p.Why)
+	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Settings[p.Chosen].Name, p.Why)
 	for i, line := range p.Unknown {
 		if i == 0 {
 			fmt.Fprintln(w, "\nWhat this does not know:")
@@ -127,6 +140,7 @@ const (
 	TableFile  = "plan.csv"
 	ConfigFile = "plan.yaml"
 	FigureFile = "plan.svg"
+	PageFile   = "plan.html"
 )
 
 // WriteCSV writes every setting, the most promising first.

@@ -78,7 +78,7 @@ func (s *Setting) untrained(ctx context.Context) (*problem.Problem, error) {
 	c := s.config
 	s.Asks = registry.NeedsOf(c.Select).Losses
 	s.AtMost = c.Untrained()
-	return problem.Prepare(ctx, c, true, nil)
+	return problem.Prepare(ctx, c, true, nil, nil)
 }
 
 // budget is the virtual time of all settings, in seconds: the given hours, the
@@ -116,12 +116,12 @@ func virtual(seconds float64) round.Time {
 	return round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))
 }
 
-// play plays a problem with the n-th fleet, the 0th being that of the configuration, and
-// returns where it ended and what it used.
+// play plays a problem with the n-th fleet, the 0th being that of the configuration, of whose
+// classes each client is as far as these are uncertain, and returns where it ended and what it used.
 func play(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (usage, round.Time, error) {
-	own := *p
+	own, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
 	if n > 0 {
-		own.Fleet = p.Fleet.Reseeded(keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n)))
+		own.Fleet = p.Fleet.Reseeded(seed)
 	}
 	about := metrics.Run{Clients: p.Config.Clients, Class: own.Fleet.Class, Power: own.Power()}
 	recorder, err := metrics.Open(&about, nil)
@@ -129,7 +129,7 @@ func play(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (us
 		return usage{}, 0, err
 	}
 	timing := predict.Timing{
-		Answer: predict.Answer(&own),
+		Answer: predict.Drawn(&own, seed),
 		Task:   recorder.Task,
 	}
 	if timing.Rounds, err = predict.Rounds(&own, stop.Time); err != nil {
@@ -145,7 +145,7 @@ func play(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (us
 	if err != nil {
 		return u, 0, err
 	}
-	used := recorder.Usage()
+	used := recorder.Usage(true)
 	u.work, u.wasted, u.bytes = float64(used.Steps.Useful), used.Time.WastedShare(), float64(used.Bytes.Useful+used.Bytes.Wasted)
 	if u.joules = math.NaN(); about.Power.Watts != nil {
 		u.joules = used.Joules.Useful + used.Joules.Wasted

@@ -49,6 +49,9 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 	if !r.known {
 		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
 	}
+	if r.left > 0 {
+		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.left)
+	}
 	return c, c.predict(ctx, p, r)
 }
 

@@ -18,6 +18,7 @@ type record struct {
 	rounds []measured
 	known  bool // the tasks of devices are known: the run kept an event log
 	ahead  bool // the run is to come: nothing is measured
+	left   int  // rounds that were left out, since the log had reached its size
 }
 
 // measured is a round of a run.
@@ -65,19 +66,24 @@ func read(dir string, first int) (r record, err error) {
 	return r, r.readTasks(f, first)
 }
 
-// readTasks reads the tasks of devices from an event log.
+// readTasks reads the tasks of devices from an event log. The rounds from the first on
+// that the log does not hold, since it had reached its size, are left out of the record.
 func (r *record) readTasks(f *os.File, first int) error {
 	log, err := eventlog.NewReader(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	for {
+	for last := 0; ; last++ {
 		next, err := log.Round()
 		if errors.Is(err, io.EOF) || err == nil && next.Round > len(r.rounds) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		if next.Round != last+1 {
+			r.left, r.rounds = len(r.rounds)-last, r.rounds[:last]
+			return nil
 		}
 		for i := range next.Tasks {
 			if t := &next.Tasks[i]; t.Real && t.Client >= first {

@@ -3,9 +3,11 @@ package predict
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fedpace/actors/device"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -27,7 +29,7 @@ type twin struct {
 // newTwin makes the twin of a problem that trains, for the rounds of a record.
 func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	c := &p.Config
-	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.Bits}
+	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits()}
 	if t.rounds, err = Rounds(p, 0); err != nil {
 		return nil, err
 	}
@@ -35,7 +37,6 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	if !r.ahead && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
 		t.rounds.K = given{r.rounds}
 	}
-	t.bits = device.Both(32 * int64(p.Model.Params())) // devices send whole models
 	if t.link, err = p.ModelledLink(); err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 // a virtual time; 0: without such a limit.
 func Rounds(p *problem.Problem, limit round.Time) (round.Config, error) {
 	r, err := p.Rounds(limit)
-	r.Train, r.Metrics, r.EvaluateEvery, r.EvaluateClients, r.Stop.Targets = true, nil, 0, round.ClientEvaluation{}, nil
+	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, measure.Timetable{}, measure.Timetable{}, nil
 	return r, err
 }
 
@@ -64,8 +65,9 @@ func (g given) With(schedule.Setup) (schedule.K, error) { return g, nil }
 
 // draw plays the twin once, with the n-th seed of the devices' fleet.
 func (t *twin) draw(ctx context.Context, n int, task func(e *round.TaskReport), report func(*round.Report)) error {
-	devices := t.problem.Fleet.Reseeded(keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n)))
-	there := make([]bool, t.devices)
+	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
+	devices := t.problem.Fleet.Reseeded(seed)
+	there, paces := make([]bool, t.devices), t.paces(seed)
 	timing := Timing{
 		Rounds: t.rounds,
 		Answer: func(x *round.Task) (round.Event, error) {
@@ -77,6 +79,7 @@ func (t *twin) draw(ctx context.Context, n int, task func(e *round.TaskReport), 
 				return round.Event{Kind: round.Silent, Task: x.Task, Client: x.Client}, nil
 			}
 			e, err := planned(devices, x, t.bits)
+			paces[x.Client-t.first].apply(&e.Plan)
 			if t.link != nil {
 				e.Plan.Download, e.Plan.Upload = t.link(x.Client)
 			}
@@ -100,6 +103,24 @@ func (t *twin) draw(ctx context.Context, n int, task func(e *round.TaskReport), 
 // Answer answers the tasks of a problem's simulated clients as its hosts do.
 func Answer(p *problem.Problem) func(*round.Task) (round.Event, error) {
 	return func(t *round.Task) (round.Event, error) { return planned(p.Fleet, t, p.Bits) }
+}
+
+// Drawn is [Answer] with clients that are as far from their classes as these are uncertain: each
+// keeps a pace of its own, by the seed, in all of the run.
+func Drawn(p *problem.Problem, seed uint64) func(*round.Task) (round.Event, error) {
+	classes := p.Config.Fleet
+	if !slices.ContainsFunc(classes, func(k device.Class) bool { return k.Uncertainty != device.Uncertainty{} }) {
+		return Answer(p)
+	}
+	return func(t *round.Task) (round.Event, error) {
+		e, err := planned(p.Fleet, t, p.Bits)
+		if k := &classes[p.Fleet.Class(t.Client)]; k.Uncertainty != (device.Uncertainty{}) {
+			d := paceOf(k, seed, t.Client)
+			d.first = [len(phases)]round.Time{} // a simulation has no first tasks
+			d.apply(&e.Plan)
+		}
+		return e, err
+	}
 }
 
 // planned is the plan of a simulated client for a task.

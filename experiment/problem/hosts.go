@@ -96,7 +96,7 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 	if has.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
 		c.Data.Path = has.Data
 	}
-	if err := p.open(ctx); err != nil {
+	if err := p.open(ctx, nil); err != nil {
 		return err
 	}
 	if got := p.Set.Info().Digest; got != info.Spec.GetDataDigest() {

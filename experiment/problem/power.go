@@ -23,16 +23,29 @@ func (p *Problem) Power() metrics.Power {
 	}
 }
 
-// watts are those of the fleet's classes; nil: none gives any, or there are devices alone, of
-// which nobody knows what they draw.
+// watts are those of the fleet's classes; nil: none gives any, or none that does has a
+// client.
 func watts(c *config.Config) (list []metrics.Watts) {
-	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
+	known := func(k device.Class) bool {
+		of := func(d config.Device) bool { return d.Class == k.Name }
+		return k.Watts != device.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
+	}
+	if !slices.ContainsFunc(c.Fleet, known) {
 		return nil
 	}
 	for _, k := range c.Fleet {
 		list = append(list, metrics.Watts(k.Watts))
 	}
 	return list
+}
+
+// DeviceBits are what a task of a real device transfers: the whole model both ways, or, where
+// their transfers take what is modelled, what those of simulated clients do.
+func (p *Problem) DeviceBits() device.Bits {
+	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
+		return p.Bits
+	}
+	return device.Both(32 * int64(p.Model.Params()))
 }
 
 // ModelledLink is what devices' transfers take in place of what they measure: what is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"fedpace/actors"
 	"fedpace/actors/data"
@@ -44,16 +45,20 @@ type Problem struct {
 	Metrics []measure.Metric // by which models are measured besides their loss
 	Quality measure.Quality  // by which they are compared
 	Targets []measure.Target // that end the run
+	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
+	// for whoever plays the run to set.
+	Grid round.Time
 
 	Algorithm aggregate.Algorithm
+	Privacy   *Privacy // nil: the run has none
 
 	notice func(string) // takes lines about the trainer; may be nil
 }
 
 // Prepare reads and makes what the run needs. Close it after use.
 // remote says that hosts on other machines do the work. notice takes lines for the
-// user; it may be nil.
-func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string)) (_ *Problem, err error) {
+// user, reading how far the data are read; both may be nil.
+func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string), reading *federated.Reading) (_ *Problem, err error) {
 	p := &Problem{Config: of, notice: notice}
 	c := &p.Config
 	defer func() {
@@ -71,7 +76,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		return nil, err
 	}
 	if c.Train || c.Clients == config.AllClients || c.ReadsData() {
-		if err := p.open(ctx); err != nil {
+		if err := p.open(ctx, reading); err != nil {
 			return nil, err
 		}
 	}
@@ -98,10 +103,19 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	if err := p.checkPhases(); err != nil {
 		return nil, err
 	}
+	if err := p.checkAttacks(); err != nil {
+		return nil, err
+	}
+	if err := p.settlePrivacy(params, trainable); err != nil {
+		return nil, err
+	}
+	if err := p.checkLocalNoise(params, trainable); err != nil {
+		return nil, err
+	}
 	if !c.Train {
 		return p, nil
 	}
-	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), int64(c.Limits.StateGB*1e9)); err != nil {
+	if err := p.checkMemory(params); err != nil {
 		return nil, config.Error("", err)
 	}
 	if err := p.initialise(ctx); err != nil {
@@ -182,9 +196,13 @@ func (p *Problem) State() string {
 		return ""
 	}
 	params := p.Model.Params()
+	single := ""
+	if s := p.Config.Combining(); s.Single() {
+		single = fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
+	}
 	bytes := aggregate.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
 	if bytes == 0 {
-		return ""
+		return strings.TrimPrefix(single, " ")
 	}
 	of := ""
 	if v := p.Config.Compress; registry.NeedsOf(p.Algorithm).ClientState || v != nil && registry.NeedsOf(v).ClientState {
@@ -192,7 +210,29 @@ func (p *Problem) State() string {
 	} else if _, apart := p.Algorithm.(aggregate.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of)
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of) + single
+}
+
+// checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
+func (p *Problem) checkMemory(params int) error {
+	c, limit := &p.Config, int64(p.Config.Limits.StateGB*1e9)
+	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit); err != nil {
+		return err
+	}
+	kept := aggregate.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
+	return c.Combining().CheckBytes(params, p.accepted(), kept, limit)
+}
+
+// accepted is the most updates that a round may have.
+func (p *Problem) accepted() int {
+	c := &p.Config
+	switch n := p.updates(); {
+	case n > 0:
+		return n
+	case c.DrawsDevices():
+		return c.Cohort
+	}
+	return c.Cohort + len(c.Devices.Names)
 }
 
 // updates is one more than the most stale updates of a round, 0 where none can be. A client
@@ -214,7 +254,7 @@ func (p *Problem) updates() int {
 const maxModelBits = 8e12
 
 // open reads or makes the data and settles the population.
-func (p *Problem) open(ctx context.Context) (err error) {
+func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err error) {
 	c := &p.Config
 	switch {
 	case c.IsTrainers():
@@ -231,7 +271,7 @@ func (p *Problem) open(ctx context.Context) (err error) {
 			of = ""
 		}
 		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{
-			Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets, HeldOutOnly: c.DevicesAlone(),
+			Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets, HeldOutOnly: c.DevicesAlone(), Reading: reading,
 		})
 	}
 	if err != nil {
@@ -316,7 +356,8 @@ func (p *Problem) Learning() *actors.Problem {
 	}
 	return &actors.Problem{
 		Model: p.Model, Set: p.Set, Seed: c.Seed, Batch: c.Batch, LargestBatch: largest, Augment: c.Augment,
-		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic, Trainer: p.Trainer,
+		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic, Attacks: attacks(c), Trainer: p.Trainer,
+		Noise: c.Privacy.Local,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -24,15 +25,18 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
 		Plateau:         schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:           c.Train,
-		EvaluateEvery:   c.Evaluate.Every,
-		EvaluateClients: round.ClientEvaluation{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
+		Evaluate:        measure.Timetable{Every: c.Evaluate.Every, Grid: int64(p.Grid)},
+		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
 		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Targets: p.Targets},
 		Select:          c.Select,
 	}
+	if p.Grid > 0 {
+		r.Evaluate.Every = 0
+	}
 	if n := len(c.Devices.Names); n > 0 {
-		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))}
+		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9))}
 		if c.DrawsDevices() {
 			r.Devices.Include = round.Sampled
 		}
@@ -99,12 +103,12 @@ func (p *Problem) epochs() (e schedule.Epochs) {
 
 // InitialSteps is K_0 in local steps, with epochs those of a client of mean size.
 func (p *Problem) InitialSteps() int {
-	return p.steps(p.Config.Schedule.Setup().K0)
+	return p.Steps(p.Config.Schedule.Setup().K0)
 }
 
-// steps is what a schedule of K gives in local steps, with epochs those of a client of
+// Steps is what a schedule of K gives in local steps, with epochs those of a client of
 // mean size.
-func (p *Problem) steps(k int) int {
+func (p *Problem) Steps(k int) int {
 	if e := p.epochs(); e.Batch > 0 {
 		return e.Steps(k, e.Samples)
 	}

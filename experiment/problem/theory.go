@@ -43,7 +43,7 @@ func open(c config.Config) (*Problem, error) {
 	}
 	ctx := context.Background() // no process is waited for
 	p := &Problem{Config: c}
-	err := p.open(ctx)
+	err := p.open(ctx, nil)
 	if err == nil {
 		err = p.parse(ctx)
 	}
@@ -150,7 +150,7 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 // from its data, the population and the constants of the theory, and from this machine, the
 // kernel. A kernel that the machine does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
-	p, err := Prepare(context.Background(), c, true, nil)
+	p, err := Prepare(context.Background(), c, true, nil, nil)
 	if err != nil {
 		return c, err
 	}

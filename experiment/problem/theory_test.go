@@ -14,7 +14,7 @@ func TestSeedsShareAProblem(t *testing.T) {
 	t.Parallel()
 	digest := func(sets ...string) string {
 		c := runtest.Convex(t, config.TaskQuadratic, sets...)
-		p, err := Prepare(t.Context(), c, false, nil)
+		p, err := Prepare(t.Context(), c, false, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (t *Trainers) Differ(ctx context.Context, c config.Config, run *folder.Summ
 	key := fmt.Sprintf("%+v %s %s %#v", c.Trainer, c.Task, c.Data.Path, c.Data.Reader)
 	now, known := t.known[key]
 	if !known {
-		p, err := Prepare(ctx, c, true, nil)
+		p, err := Prepare(ctx, c, true, nil, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -16,16 +16,8 @@ import (
 // resolution is how many points a distribution is drawn at.
 const resolution = 300
 
-// Formats are what Figures and HTML write.
-var Formats = []string{"html", "png", "svg", "pdf"}
-
-// Write writes the runs in one of the formats.
-func Write(w io.Writer, format string, runs []Run) error {
-	if format == "html" {
-		return HTML(w, runs)
-	}
-	return Figures(w, format, runs)
-}
+// Formats are what Figures writes.
+var Formats = []string{"png", "svg", "pdf"}
 
 // Figures draws a row of panels for each task.
 func Figures(w io.Writer, format string, runs []Run) error {
@@ -45,15 +37,15 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	return figure.Write(w, format, rows...)
 }
 
-// section is the groups of a task. What is exported is shown by the page.
+// section is the groups of a task.
 type section struct {
 	Task   config.Task
-	Groups []group
+	Groups []Group
 }
 
 // sections are the tasks of the runs.
 func sections(runs []Run) (list []section, err error) {
-	all, err := groups(runs)
+	all, err := Groups(runs)
 	for _, g := range all {
 		i := slices.IndexFunc(list, func(s section) bool { return s.Task == g.task })
 		if i < 0 {
@@ -122,7 +114,7 @@ func (s section) curve(title, y string, of func(*point) float64, quality ...meas
 
 // line is the mean over the group's seeds. Each counts, at a point of time, with
 // the last round that had ended by then; the line goes as far as all do.
-func (g *group) line(of func(*point) float64) figure.Line {
+func (g *Group) line(of func(*point) float64) figure.Line {
 	runs := make([][]point, len(g.Runs))
 	for i, r := range g.Runs {
 		runs[i] = r.points

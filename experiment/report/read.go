@@ -80,6 +80,16 @@ func Find(dirs ...string) ([]Run, error) {
 	return runs, nil
 }
 
+// Finished is how many of the runs have come to their end.
+func Finished(runs []Run) (n int) {
+	for i := range runs {
+		if runs[i].Summary.Completed {
+			n++
+		}
+	}
+	return n
+}
+
 // Read reads one run's folder.
 func Read(dir string) (Run, error) {
 	r := Run{Dir: dir}
@@ -128,17 +138,17 @@ func (r *Run) readPrediction() error {
 	return nil
 }
 
-// group is runs that differ in nothing but their seed.
-type group struct {
+// Group is runs that differ in nothing but their seed.
+type Group struct {
 	Name        string
 	Runs        []*Run
 	task        config.Task
 	differences []string // of the configuration from its task's defaults, but for the seed
 }
 
-// groups sorts runs into groups, in the order of their first runs. Groups of a task are named by
+// Groups sorts runs by their configurations and folders into groups, in the order of their first runs. Groups of a task are named by
 // the schedule and, where that is not enough, by what else their configurations set, or the folder.
-func groups(runs []Run) (list []group, err error) {
+func Groups(runs []Run) (list []Group, err error) {
 	for i := range runs {
 		r := &runs[i]
 		d, err := r.Config.Differences()
@@ -146,23 +156,23 @@ func groups(runs []Run) (list []group, err error) {
 			return nil, err
 		}
 		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
-		at := slices.IndexFunc(list, func(g group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) })
+		at := slices.IndexFunc(list, func(g Group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) })
 		if at < 0 {
-			at, list = len(list), append(list, group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
+			at, list = len(list), append(list, Group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
 		}
 		list[at].Runs = append(list[at].Runs, r)
 	}
 	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
 		g := &list[i]
-		others := slices.DeleteFunc(slices.Clone(list), func(o group) bool {
+		others := slices.DeleteFunc(slices.Clone(list), func(o Group) bool {
 			return o.task != g.task || o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() || o.Runs[0] == g.Runs[0]
 		})
 		if len(others) == 0 {
 			continue
 		}
 		shared := func(d string) bool {
-			return !slices.ContainsFunc(others, func(o group) bool { return !slices.Contains(o.differences, d) })
+			return !slices.ContainsFunc(others, func(o Group) bool { return !slices.Contains(o.differences, d) })
 		}
 		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
 		if text == "" || len(text) > maxName {

@@ -10,8 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -99,7 +97,7 @@ func TestGroups(t *testing.T) {
 		load("seed=2", "out=a"), load("seed=1", "out=b", "name=b", "http=localhost:0"), load("schedule.k=fixed"),
 		load("cohort=30"), load("task=cifar100", "cohort=30"), load("schedule.k=fixed", "close={rule: deadline, seconds: 3}"),
 	}
-	list, err := groups(runs)
+	list, err := Groups(runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +123,7 @@ func TestGroups(t *testing.T) {
 func TestTheMeanOfSeeds(t *testing.T) {
 	a := &Run{points: []point{{seconds: 0, loss: 4}, {seconds: 60, loss: 3}, {seconds: 120, loss: 2}}}
 	b := &Run{points: []point{{seconds: 0, loss: 2}, {seconds: 90, loss: 1}, {seconds: 240, loss: 0}}}
-	g := group{Name: "fixed", Runs: []*Run{a, b}}
+	g := Group{Name: "fixed", Runs: []*Run{a, b}}
 	line := g.line(func(p *point) float64 { return p.loss })
 	if n := len(line.Points); n != statistics.CurvePoints || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
 		t.Fatalf("%d points from %v to %v minutes", n, line.Points[0].X, line.Points[n-1].X)
@@ -162,56 +160,6 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-func TestTheReportOfRuns(t *testing.T) {
-	dir := t.TempDir()
-	var seeds []folder.Summary
-	for i := range 2 {
-		seeds = append(seeds, play(t, filepath.Join(dir, "comparison", fmt.Sprint("seed-", i+1)), fmt.Sprint("seed=", i+1)))
-	}
-	fixed := play(t, filepath.Join(dir, `<b>fixed"`), "schedule.k=fixed")
-	stragglers := play(t, filepath.Join(dir, "stragglers"), "train=false", "close={rule: deadline, seconds: 2}", "fleet=[{name: a}, {name: b, seconds_per_step: 0.4}]")
-	runs := find(t, dir, filepath.Join(dir, "stragglers")) // one of them twice
-	if len(runs) != 4 || Finished(runs) != 4 {
-		t.Fatalf("%d runs, %d finished", len(runs), Finished(runs))
-	}
-	var b bytes.Buffer
-	if err := HTML(&b, runs); err != nil {
-		t.Fatal(err)
-	}
-	text := b.String()
-	mean := statistics.EstimateMean([]float64{*seeds[0].BestValidationAccuracy, *seeds[1].BestValidationAccuracy})
-	for _, want := range []string{
-		"<title>fedpace: 4 runs</title>", "Tasks: femnist. Schedules: ", "synthetic",
-		"lowest training loss so far", "highest validation accuracy so far", "how long rounds take",
-		number(mean.Mean) + " ± " + number(mean.Half),
-		"<td>" + number(*fixed.BestTrainingLoss) + "</td>", fixed.Fingerprint, (*seeds[1].ModelSHA256)[:12], stragglers.Fingerprint,
-		percent(stragglers.ClientSeconds.WastedShare()) + " of client time wasted",
-		fmt.Sprintf("%d (%s)", stragglers.Outcomes[1], percent(float64(stragglers.Outcomes[1])/80)),
-		"&lt;b&gt;fixed&#34;",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report lacks %q", want)
-		}
-	}
-	for _, banned := range []string{"<script", "<b>", "http:", "https:", "src=", "href=", "@import", "url("} {
-		allowed := strings.NewReplacer(`xmlns="http://www.w3.org/2000/svg"`, "", `xmlns:xlink="http://www.w3.org/1999/xlink"`, "")
-		if strings.Contains(allowed.Replace(text), banned) {
-			t.Errorf("the report holds %q: it must need nothing, and run nothing", banned)
-		}
-	}
-	pictures := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1)
-	if len(pictures) != 4 {
-		t.Errorf("%d figures, want 4", len(pictures))
-	}
-	for _, p := range pictures {
-		wellFormed(t, p)
-	}
-	var again bytes.Buffer
-	if err := HTML(&again, runs); err != nil || again.String() != text {
-		t.Errorf("a report twice differs, %v", err)
-	}
-}
-
 func TestFiguresOfRuns(t *testing.T) {
 	dir := t.TempDir()
 	play(t, filepath.Join(dir, "a"), "stop.rounds=3")
@@ -219,7 +167,7 @@ func TestFiguresOfRuns(t *testing.T) {
 	runs := find(t, dir)
 	for format, begins := range map[string]string{"png": "\x89PNG", "svg": "<?xml", "pdf": "%PDF-"} {
 		var b bytes.Buffer
-		if err := Write(&b, format, runs); err != nil {
+		if err := Figures(&b, format, runs); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(b.String(), begins) {
@@ -238,7 +186,7 @@ func TestFiguresOfRuns(t *testing.T) {
 			}
 		}
 	}
-	if err := Write(io.Discard, "gif", runs); err == nil {
+	if err := Figures(io.Discard, "gif", runs); err == nil {
 		t.Error("a gif is written")
 	}
 }
@@ -249,19 +197,14 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "run", folder.SummaryFile)); err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	runs := find(t, dir)
-	if err := HTML(&b, runs); err != nil {
-		t.Fatal(err)
+	if runs := find(t, dir); Finished(runs) != 0 || runs[0].Rounds != 3 {
+		t.Errorf("%d of the runs are finished", Finished(runs))
 	}
-	if !strings.Contains(b.String(), "Not finished: 1.") || !strings.Contains(b.String(), "not finished") {
-		t.Error("the report does not say that the run is not finished")
+	if err := Figures(io.Discard, "svg", find(t, dir)); err != nil {
+		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader("accuracy")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
-	}
-	if err := HTML(io.Discard, find(t, dir)); err != nil {
-		t.Errorf("a run without a round: %v", err)
 	}
 	if err := Figures(io.Discard, "svg", find(t, dir)); err == nil || !strings.Contains(err.Error(), "no round is complete") {
 		t.Errorf("figures of a run without a round: %v", err)
@@ -272,17 +215,5 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 		if _, err := Find(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 12: "12", 1234567: "1,234,567", -1000: "-1,000", 0.123456: "0.1235", 3.0375: "3.038", 98765.4: "98,765", 1e-9: "1e-09"} {
-		if got := number(v); got != want {
-			t.Errorf("%v is %s, want %s", v, got, want)
-		}
-	}
-	list := []float64{1, 2, 3, 4}
-	if got := []float64{quantile(list, 0.5), quantile(list, 0.95), quantile(list, 0)}; !slices.Equal(got, []float64{2, 4, 1}) {
-		t.Errorf("%v", got)
 	}
 }

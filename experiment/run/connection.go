@@ -3,14 +3,18 @@ package run
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/certificate"
 	"fedpace/bus/embedded"
 	"fedpace/bus/memory"
 	"fedpace/bus/natsbus"
@@ -18,6 +22,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/names"
 )
 
 // Connection is how NATS servers are reached and, where one of this process
@@ -27,6 +32,8 @@ type Connection struct {
 	Creds string // file of credentials; empty: none
 	TLS   natsconn.TLSFiles
 	Keys  string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
+	// Insecure lets a server that other machines reach go without TLS.
+	Insecure bool
 }
 
 // KeysFolder is where the keys of this user's servers are, unless said otherwise.
@@ -51,11 +58,9 @@ func (c *Connection) Reach(ctx context.Context, notice func(string)) error {
 	return nil
 }
 
-// Embedded starts a server in this process. It listens on an address, where it asks for
-// credentials, unless that is empty.
-func (c *Connection) Embedded(ctx context.Context, listen string) (_ *embedded.Server, err error) {
-	s := embedded.Config{Listen: listen}
-	if listen != "" {
+// Embedded starts a server in this process. Where it listens it asks for credentials.
+func (c *Connection) Embedded(ctx context.Context, s embedded.Config) (_ *embedded.Server, err error) {
+	if s.Listen != "" {
 		keys := c.Keys
 		if keys == "" {
 			if keys, err = KeysFolder(); err != nil {
@@ -65,11 +70,39 @@ func (c *Connection) Embedded(ctx context.Context, listen string) (_ *embedded.S
 		if s.Authority, err = auth.New(keys); err != nil {
 			return nil, err
 		}
-		if s.TLS, err = c.TLS.Server(); err != nil {
+		if s.TLS, err = c.encryption(s.Listen, certificate.Folder(keys)); err != nil {
 			return nil, err
 		}
 	}
 	return embedded.Start(ctx, s)
+}
+
+// encryption is that of a server that listens: with the files that are given, or, where
+// other machines reach it, with those of the folder.
+func (c *Connection) encryption(listen string, own certificate.Folder) (*tls.Config, error) {
+	files := c.TLS
+	if files != (natsconn.TLSFiles{}) || names.Loopback(listen) || c.Insecure {
+		return files.Server()
+	}
+	files.Cert, files.Key = own.Cert(), own.Key()
+	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
+		host := names.Host(listen)
+		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+			host = "NAME"
+		}
+		return nil, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the network in the clear: make a certificate (fedpace certificate --host %s), or set nats.insecure=true if you trust the network",
+			listen, host)
+	}
+	return files.Server()
+}
+
+// Joining tells people how others join a server that listens.
+func Joining(s *embedded.Server) string {
+	text := fmt.Sprintf("can join on %s with credentials (fedpace enroll)", s.URL())
+	if end := s.CertificateEnd(); !end.IsZero() {
+		text += fmt.Sprintf(" and --tls-ca; its certificate ends on %s", end.Local().Format(time.DateOnly))
+	}
+	return fmt.Sprintf("%s, over %d connections at most.", text, s.Door().Most())
 }
 
 // startLocal starts an engine for a run of the same process that only finds out how
@@ -127,11 +160,13 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if e.external = settings.Listen != ""; !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
-	if e.embedded, err = o.NATS.Embedded(ctx, settings.Listen); err != nil {
+	o.NATS.Insecure = settings.Insecure
+	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.notice}
+	if e.embedded, err = o.NATS.Embedded(ctx, server); err != nil {
 		return err
 	}
-	if at := e.embedded.URL(); at != "" {
-		o.notice(fmt.Sprintf("Hosts and devices can join on %s with credentials (fedpace enroll).", at))
+	if door := e.embedded.Door(); door != nil {
+		o.notice("Hosts and devices " + Joining(e.embedded))
 	}
 	e.to = natsconn.Config{Server: e.embedded}
 	return nil

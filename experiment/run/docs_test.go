@@ -12,7 +12,7 @@ import (
 // The configurations in the documentation can be run as they stand.
 func TestDocumentedConfigurations(t *testing.T) {
 	var blocks [][]string
-	for _, name := range []string{"stragglers.md", "local.md", "models.md"} {
+	for _, name := range []string{"stragglers.md", "local.md", "models.md", "robust.md", "privacy.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +33,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 			continue
 		}
 		c.Out = filepath.Join(t.TempDir(), "run")
-		c.Train, c.Stop.Rounds = false, min(c.Stop.Rounds, 5)
+		c.Train, c.Stop.Rounds = false, min(max(c.Stop.Rounds, 1), 5)
 		mustRun(t, c, Options{})
 	}
 }

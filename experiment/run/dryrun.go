@@ -16,12 +16,14 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
-	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/cputime"
 	"fedpace/internal/human"
 	"fedpace/internal/registry"
 	"fedpace/metrics"
@@ -36,6 +38,11 @@ type Estimate struct {
 	Virtual float64       `json:"virtual_seconds"`
 	Steps   int64         `json:"sgd_steps"` // sum of K_r
 	Wall    float64       `json:"wall_seconds"`
+	// Seconds of one core: of local steps, of validations with evaluations on the clients' own
+	// samples, and of messages and the clock.
+	Training   float64 `json:"training_core_seconds"`
+	Evaluating float64 `json:"evaluation_core_seconds"`
+	Simulating float64 `json:"simulation_core_seconds"`
 	// Follows says that K_r depends on what a run measures, such as losses: figures are those
 	// of the schedule that stays at K_0. Upper says that K_r never exceeds it besides, so
 	// that the run does at most the steps.
@@ -47,13 +54,25 @@ type Estimate struct {
 	// Open says that a stop depends on what is learned: the run may end sooner.
 	Open bool `json:"may_end_sooner"`
 	// Tied says what the correlations of speed and availability with data have come to.
-	Tied  []string `json:"correlations"`
-	Bus   string   `json:"bus"`   // what carries the messages: nats or memory
-	Files []string `json:"files"` // that the run writes into its folder
-	// DeviceLog is how large devices.log becomes, in bytes; nil: there is none.
-	DeviceLog *float64 `json:"device_log_bytes"`
+	Tied []string `json:"correlations"`
+	// Attackers says who attacks and how; empty: nobody.
+	Attackers string   `json:"attackers,omitempty"`
+	State     string   `json:"state"` // what the algorithm keeps, and what a round holds of single updates
+	Bus       string   `json:"bus"`   // what carries the messages: nats or memory
+	Files     []string `json:"files"` // that the run writes into its folder
+	// Growth is how large the files become that grow with the rounds of a run with real
+	// devices; nil: there is none.
+	Growth []Growth `json:"growth"`
+	// Privacy is what all rounds would cost in differential privacy; nil: there is none.
+	Privacy *folder.Privacy `json:"privacy"`
 
-	kernel string // class
+	// LocalNoise is what an update, and a client that sends one in each round, would cost; nil:
+	// clients add no noise.
+	LocalNoise *folder.LocalNoise `json:"local_noise"`
+
+	kernel  string // class
+	private string // Privacy in words
+	noise   string // LocalNoise in words
 }
 
 // DryRun prepares a run without doing it, and measures a little of it to say
@@ -65,6 +84,9 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	limit, err := p.limit(ctx, o)
+	if err == nil {
+		err = p.setGrid(ctx, o)
+	}
 	if err != nil {
 		return e, err
 	}
@@ -72,7 +94,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
+	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), State: p.State(), Attackers: p.AboutAttackers(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
 		e.Files = append(e.Files, left...)
@@ -86,27 +108,29 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 		return e, err
 	}
 	if len(p.Config.Devices.Names) > 0 {
-		bytes := p.deviceLogBytes(float64(e.Rounds))
-		e.DeviceLog = &bytes
+		e.Growth = p.growth(&o, float64(e.Rounds))
 	}
-	wall := s.wall * s.tasks * float64(e.Rounds)
+	if v := p.Privacy; v != nil {
+		e.Privacy, e.private = v.Summary(e.Rounds), v.Text(e.Rounds)
+	}
+	e.LocalNoise, e.noise = p.LocalNoise(e.Rounds), p.AboutLocalNoise(e.Rounds)
+	all := s.tasks * float64(e.Rounds)
+	wall := s.wall * all
+	e.Simulating = s.core * all
 	if c.Train {
 		model, about := p.Model.String(), describe(p.Set.Info())
 		e.Model, e.Data = &model, &about
-		step, sample, err := p.timeLearning(ctx)
+		wallOf, coreOf, err := p.timeLearning(ctx)
 		if err != nil {
 			return e, err
-		}
-		evaluations := 1.0
-		if c.Evaluate.Every > 0 {
-			evaluations += float64(e.Rounds / c.Evaluate.Every)
 		}
 		measured := p.Set.HeldOut()
 		if n := c.Evaluate.Samples; n > 0 {
 			measured = min(measured, n)
 		}
-		work := step*float64(e.Steps)*s.accepted + sample*(evaluations*float64(measured)+p.ownMeasured(e.Rounds))
-		wall += work / float64(runtime.GOMAXPROCS(0))
+		steps, samples := float64(e.Steps)*s.accepted, p.evaluations(&e)*float64(measured)+p.ownMeasured(e.Rounds)
+		e.Training, e.Evaluating = coreOf.step*steps, coreOf.sample*samples
+		wall += (wallOf.step*steps + wallOf.sample*samples) / float64(runtime.GOMAXPROCS(0))
 	}
 	if c.Pace > 0 {
 		wall = max(wall, e.Virtual/c.Pace)
@@ -116,6 +140,15 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	e.Wall = wall
 	return e, nil
+}
+
+// evaluations is how often a run that comes to an estimate validates its model.
+func (p *experiment) evaluations(e *Estimate) float64 {
+	n := e.Rounds / p.Config.Evaluate.Every
+	if p.Grid > 0 {
+		n = int(min(float64(e.Rounds), e.Virtual/p.Grid.Seconds()))
+	}
+	return 1 + float64(n) // and the final model
 }
 
 // ownMeasured is how many of the clients' own samples a run of so many rounds measures.
@@ -220,6 +253,7 @@ type sample struct {
 	tasks    float64 // a round
 	accepted float64 // a round
 	wall     float64 // seconds a task, without learning
+	core     float64 // likewise, of one core
 }
 
 // sampleTasks is about how many tasks a sample has. A test sets it lower.
@@ -247,7 +281,7 @@ func (p *experiment) sample(ctx context.Context, o Options, limit round.Time) (s
 		return s, err
 	}
 	defer e.Close()
-	started := time.Now()
+	started, worked := time.Now(), cputime.Since(time.Now())
 	result, err := e.play(ctx, limit, coordinator.Observer{Report: func(r *round.Report) error {
 		s.steps = r.SGDSteps
 		return nil
@@ -255,7 +289,7 @@ func (p *experiment) sample(ctx context.Context, o Options, limit round.Time) (s
 	if err != nil {
 		return s, err
 	}
-	took := time.Since(started).Seconds()
+	took, core := time.Since(started).Seconds(), (cputime.Since(started) - worked).Seconds()
 	s.rounds, s.virtual = result.Stop.Rounds, result.Stop.At.Seconds()
 	s.whole = (all || limit > 0 && s.rounds < most) && !registry.NeedsOf(p.Config.Select).Losses
 	tasks := 0
@@ -263,16 +297,21 @@ func (p *experiment) sample(ctx context.Context, o Options, limit round.Time) (s
 		tasks += n
 	}
 	n := float64(max(1, s.rounds))
-	s.tasks, s.accepted, s.wall = float64(tasks)/n, float64(result.Stop.Outcomes[round.Accepted])/n, took/float64(max(1, tasks))
+	s.tasks, s.accepted = float64(tasks)/n, float64(result.Stop.Outcomes[round.Accepted])/n
+	s.wall, s.core = took/float64(max(1, tasks)), core/float64(max(1, tasks))
 	return s, nil
 }
 
-// timeLearning measures one worker: seconds a local step and seconds a held-out
+// learningTime is how long one worker takes: seconds a local step, and seconds a held-out
 // sample.
-func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, err error) {
+type learningTime struct{ step, sample float64 }
+
+// timeLearning measures one worker in wall time, and in the time of a core, which other
+// programs do not lengthen. That of a trainer's process is taken to be its wall time.
+func (p *experiment) timeLearning(ctx context.Context) (wall, core learningTime, err error) {
 	t, err := actors.NewTrainer(*p.Learning())
 	if err != nil {
-		return 0, 0, err
+		return wall, core, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	const enough = 200 * time.Millisecond
@@ -282,7 +321,14 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 	}
 	sum := make([]int64, t.SumLength(shared))
 	steps := 0
-	started := time.Now()
+	started, worked := time.Now(), cputime.Since(time.Now())
+	took := func(n int) (wall, core float64) {
+		wall, core = time.Since(started).Seconds(), (cputime.Since(started) - worked).Seconds()
+		if p.Trainer != nil {
+			core = wall
+		}
+		return wall / float64(n), core / float64(n)
+	}
 	k0, batch := p.InitialSteps(), p.Batch()
 	for client := 0; client < p.Config.Clients && time.Since(started) < enough; client = (client + 1) % p.Config.Clients {
 		clear(sum)
@@ -291,17 +337,17 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 			work[0].Batch = batch(client)
 		}
 		if _, err := t.Train(ctx, p.Initial, shared, work, sum); err != nil {
-			return 0, 0, err
+			return wall, core, err
 		}
 		steps += k0
 	}
-	step = time.Since(started).Seconds() / float64(max(1, steps))
+	wall.step, core.step = took(max(1, steps))
 	n := min(p.Set.HeldOut(), 4096)
 	started = time.Now()
-	if _, _, err := t.Evaluate(ctx, p.Initial, 0, n); err != nil {
-		return 0, 0, err
-	}
-	return step, time.Since(started).Seconds() / float64(n), nil
+	worked = cputime.Since(started)
+	_, _, err = t.Evaluate(ctx, p.Initial, 0, n)
+	wall.sample, core.sample = took(n)
+	return wall, core, err
 }
 
 // population says in words who takes part.
@@ -340,21 +386,33 @@ func (e Estimate) Write(w io.Writer) error {
 	if e.Follows {
 		bound += " if K stays at K_0 (K_r follows what the run measures)"
 	}
+	if s := e.Config.Aggregate.Clip; s != nil {
+		steps += " Clipping: " + combine.Clips.Text(s) + "."
+	}
+	if s := e.Config.Aggregate.Combine; s != nil {
+		steps += " Updates are combined by " + combine.Rules.Text(s) + "."
+	}
 	messages := "through NATS"
 	if e.Bus == folder.InMemory {
 		messages = "in memory, without NATS"
 	}
 	tied := ""
-	if e.DeviceLog != nil {
-		tied = fmt.Sprintf("# %s takes about %s.\n", devicelog.File, human.Size(int64(*e.DeviceLog)))
+	if e.Growth != nil {
+		tied = fmt.Sprintf("# It leaves about %s.\n", sizes(e.Growth))
 	}
-	for _, line := range e.Tied {
+	for _, line := range append(slices.Clone(e.Tied), e.State, e.private, e.noise) {
+		if line == "" {
+			continue
+		}
 		tied += "# " + line + "\n"
+	}
+	if e.Attackers != "" {
+		tied += "# " + e.Attackers + "\n"
 	}
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		e.Config.YAML(), about, population(&e.Config), e.Config.Cohort, e.Config.Schedule.Name(),
-		closes(&e.Config), round.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
+		closes(&e.Config), choice.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
 		tied, e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), messages, e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }

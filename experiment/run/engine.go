@@ -20,6 +20,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/devices"
+	"fedpace/coordinator/privacy"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -45,6 +46,7 @@ type engine struct {
 	record     *devicelog.Log // of real devices; nil: none is kept
 	checkpoint coordinator.Checkpoint
 	resume     *coordinator.State // nil: the run starts
+	noise      privacy.Secret     // keys the noise of differential privacy
 }
 
 // startEngine starts everything but the trainers. Close it after use.
@@ -115,8 +117,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	if p.Config.Train {
 		c.Learning = coordinator.Learning{
 			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
-			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Algorithm: aggregate.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), learn.Trainable(p.Model), p.Config.Clients),
+			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), Attackers: p.Attackers(), OwnSamples: p.OwnSamples,
+			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: aggregate.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), learn.Trainable(p.Model), p.Config.Clients),
+		}
+		if v := p.Privacy; v != nil {
+			c.Learning.Privacy = v.Mechanism(e.noise)
 		}
 		if p.Config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.Set.Samples
@@ -200,9 +205,10 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	welcome.Version = e.options.Version
 	v := &devices.Config{
-		Names: d.IDs(), NormLimit: d.NormLimit,
-		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
+		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
+		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome,
 		Notice:  e.options.notice,
 		Refuse: func(device, reason string) {
@@ -210,11 +216,17 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		},
 		Record: e.record, Replay: e.record.Replay,
 	}
+	if most := d.MaxSamples; most > 0 {
+		v.MaxSamples = func(int) int { return most }
+	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err
 	}
 	if v.Replay {
 		return v, nil
+	}
+	if e.embedded != nil && e.embedded.Door() != nil {
+		v.Door = e.embedded.Door()
 	}
 	to := e.to
 	to.Name = "devices of " + c.Name

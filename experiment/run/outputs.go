@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -17,14 +16,17 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
-	"fedpace/internal/human"
+	"fedpace/internal/names"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/fairness"
 	"fedpace/metrics/live"
+	_ "fedpace/metrics/mlflow" // an output by name
 	"fedpace/metrics/models"
+	"fedpace/metrics/progress"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/tables"
+	_ "fedpace/metrics/tensorboard" // an output by name
 	"fedpace/metrics/web"
 )
 
@@ -39,7 +41,7 @@ const (
 // configuration adds. One that is usual is taken with the configuration's options.
 func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	c := &p.Config
-	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, live.Sink{}}
+	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, progress.Sink{}, live.Sink{}}
 	if c.Train {
 		list = append(list, models.Sink{})
 	}
@@ -47,7 +49,7 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 		list = append(list, fairness.Sink{})
 	}
 	if c.Events.Sample != config.NoEvents {
-		list = append(list, eventlog.Sink{Sample: c.Events.Sample})
+		list = append(list, eventlog.Sink(c.Events))
 	}
 	if len(c.Devices.Names) > 0 && o.Replay == "" {
 		list = append(list, devicelog.Sink{})
@@ -73,35 +75,6 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	return list, nil
 }
 
-// deviceLogBytes is how much so many rounds add to the log of real devices.
-func (p *experiment) deviceLogBytes(rounds float64) float64 {
-	c := &p.Config
-	updates := len(c.Devices.Names)
-	switch {
-	case closing.Overlaps(c.Close): // as many as close a round, whoever sends them
-		const most = 1 << 20
-		updates = 1 + sort.Search(most, func(n int) bool {
-			return c.Close.Close(closing.Standing{Cohort: c.Cohort, Accepted: n + 1})
-		})
-	case c.DrawsDevices():
-		updates = min(updates, c.Cohort)
-	}
-	return rounds * devicelog.Bytes(float64(updates), float64(p.Model.Params()), c.Devices.KeepUpdates)
-}
-
-// aboutDeviceLog says how large the log of real devices becomes, and what it is good for.
-func (p *experiment) aboutDeviceLog() string {
-	one, rounds := p.deviceLogBytes(1), p.Config.Stop.Rounds
-	text := fmt.Sprintf("%s takes about %s a round", devicelog.File, human.Size(int64(one)))
-	if rounds > 0 {
-		text += fmt.Sprintf(", %s in %d rounds", human.Size(int64(one*float64(rounds))), rounds)
-	}
-	if !p.Config.Devices.KeepUpdates {
-		text += "; it keeps no updates, so the run cannot be played again (devices.keep_updates)"
-	}
-	return text + "."
-}
-
 // about is the run as outputs know it.
 func (p *experiment) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
@@ -115,9 +88,12 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		Power:       p.Power(),
 		DeviceClass: p.Fleet.DeviceClass,
 		MeanPlan: func(class, steps int) (round.Plan, error) {
-			d, err := p.Fleet.MeanOf(class, steps, p.Bits)
+			d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())
 			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 		},
+	}
+	if v := p.Privacy; v != nil {
+		run.Delta, run.Epsilon = c.Privacy.Delta, v.Epsilon
 	}
 	if one, alike := p.FixedRound(); alike && one > 0 {
 		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
@@ -164,6 +140,9 @@ func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.Server, e
 	server, err := web.Serve(context.WithoutCancel(ctx), r.p.Config.HTTP, pages...)
 	if err == nil && tell != nil {
 		tell("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
+		if !names.Loopback(server.Addr()) {
+			tell("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
+		}
 	}
 	return server, err
 }

@@ -24,7 +24,7 @@ func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 	} {
 		c := runtest.Stragglers(t, append([]string{"train=false"}, sets...)...)
 		s := mustRun(t, c, Options{})
-		p, err := problem.Prepare(context.Background(), c, false, nil)
+		p, err := problem.Prepare(context.Background(), c, false, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,12 +22,6 @@ func TestProgressLooksAhead(t *testing.T) {
 		if got := test.p.Fraction(); got != test.fraction {
 			t.Errorf("%s: %v, want %v", test.name, got, test.fraction)
 		}
-		p := test.p
-		p.Elapsed = 1e9
-		left, known := p.Left()
-		if known != (test.fraction > 0) || known && left.Seconds() != (1-test.fraction)/test.fraction {
-			t.Errorf("%s: left %v, %v", test.name, left, known)
-		}
 	}
 	if got := (Progress{Report: round.Report{Round: 6}, Elapsed: 2e9}).RoundsPerSecond(); got != 3 {
 		t.Errorf("6 rounds in 2 s are %v a second", got)

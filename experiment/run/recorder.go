@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/bus/admission"
 	"fedpace/coordinator"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/outlook"
 	"fedpace/metrics"
 )
 
@@ -30,9 +33,18 @@ type recorder struct {
 	started time.Time       // wall time of earlier attempts included
 	shown   time.Time       // when progress was reported last
 
+	door       *admission.Server                 // of the run's own server; nil: it does not listen
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written
+
+	ahead struct {
+		sync.Mutex
+		*outlook.Outlook
+		since    time.Time // the last round's end, or the start of this attempt's first
+		training time.Time // zero: no client is being trained
+		trained  float64   // seconds of this round in which some were
+	}
 
 	measures []measure.Quality // as the summary has them
 	progress Progress
@@ -64,8 +76,14 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 	for range r.measures {
 		r.saved.Best = append(r.saved.Best, nan)
 	}
+	ahead, err := p.ahead(limit)
+	if err != nil {
+		return nil, err
+	}
+	r.ahead.Outlook, r.ahead.since = outlook.New(ahead), time.Now()
 	about := p.about(&o, limit, started)
-	about.Stats, about.Waiting = r.stats, waiting
+	about.Left = r.left
+	about.Stats, about.Versions, about.Waiting = r.stats, r.versions, waiting
 	sinks, err := p.sinks(&o)
 	if err != nil {
 		return nil, err
@@ -79,6 +97,46 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 	return r, err
 }
 
+// left is the wall time to expect from now on, in seconds; false where it cannot be said
+// yet. It is safe for concurrent use.
+func (r *recorder) left() (seconds float64, known bool) {
+	r.ahead.Lock()
+	defer r.ahead.Unlock()
+	seconds, known = r.ahead.Left()
+	return max(0, seconds-time.Since(r.ahead.since).Seconds()), known
+}
+
+// foresee has the outlook learn from a round that ends now.
+func (r *recorder) foresee(report *round.Report) {
+	r.ahead.Lock()
+	defer r.ahead.Unlock()
+	now := time.Now()
+	r.ahead.Round(report, now.Sub(r.ahead.since).Seconds(), r.ahead.trained)
+	r.ahead.since, r.ahead.trained = now, 0
+}
+
+// trained takes how many of a round's clients have been trained.
+func (r *recorder) trained(done, of int) {
+	r.noteTraining(done, of)
+	r.progress.Trained, r.progress.Clients = done, of
+	if time.Since(r.shown) >= progressEvery {
+		r.show()
+	}
+}
+
+// noteTraining notes for how long of a round clients are trained.
+func (r *recorder) noteTraining(done, of int) {
+	r.ahead.Lock()
+	defer r.ahead.Unlock()
+	switch now := time.Now(); {
+	case done == 0:
+		r.ahead.training = now
+	case done == of:
+		r.ahead.trained += now.Sub(r.ahead.training).Seconds()
+		r.ahead.training = time.Time{}
+	}
+}
+
 // stats tells outputs how the run keeps up.
 func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	v := r.reported.Load()
@@ -89,16 +147,32 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}
-	if d, held, ok := v.Devices(); ok {
+	if d, ok := v.Devices(); ok {
 		s.Devices = metrics.DeviceStats{
-			Present: d.Present, Silent: d.Silent, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: held,
+			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
+		}
+	}
+	if r.door != nil {
+		now := r.door.Stats()
+		s.Server = &metrics.ServerStats{Admitted: now.Admitted, Waiting: now.Waiting, Pending: now.Pending, Closed: map[string]int64{}}
+		for reason, n := range now.Closed {
+			s.Server.Closed[admission.Reason(reason).String()] = n
 		}
 	}
 	return s, true
 }
 
+// versions tells outputs what devices told of their programs.
+func (r *recorder) versions() []metrics.DeviceVersion {
+	v := r.reported.Load()
+	if v == nil {
+		return nil
+	}
+	return metrics.ByVersion(r.p.Config.Devices.IDs(), v.Versions())
+}
+
 func (r *recorder) observer() coordinator.Observer {
-	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.o.Model, Stats: r.reported.Store}
+	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.o.Model, Stats: r.reported.Store}
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and
@@ -113,6 +187,7 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 	start.Elapsed = c.body.Recorder.Elapsed
 	r.started, r.saved = r.started.Add(-start.Elapsed), c.body.Recorder.Summary
 	start.Last, start.Clients = &metrics.Round{Report: r.saved.Last}, r.saved.Clients
+	r.ahead.Resumed(&r.saved.Last)
 	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
 }
 
@@ -137,12 +212,18 @@ func (r *recorder) show() {
 	if r.o.Progress != nil {
 		r.shown = time.Now()
 		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.shown.Sub(r.started)
+		if left, known := r.left(); known {
+			r.progress.Remaining = time.Duration(left * 1e9)
+		}
+		r.progress.InRound = r.shown.Sub(r.ahead.since)
 		r.o.Progress(r.progress)
 	}
 }
 
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
+	r.foresee(report)
+	r.progress.Trained, r.progress.Clients = 0, 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = report.WindowLoss
@@ -187,7 +268,7 @@ func (r *recorder) clients(number int, scores []measure.ClientScore) error {
 }
 
 func (r *recorder) summary(result *coordinator.Result) folder.Summary {
-	c, usage := &r.p.Config, r.outputs.Usage()
+	c, usage := &r.p.Config, r.outputs.Usage(result.Completed)
 	stop, last := &result.Stop, &r.saved.Last
 	s := folder.Summary{
 		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
@@ -197,15 +278,19 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           r.p.Kernel, Bus: r.p.carrier(&r.o), Version: r.o.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
-		LeftOut: usage.LeftOut,
+		LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: r.versions(),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())
-		s.Data = &about
+		s.Data, s.DataDigest = &about, r.p.Set.Info().Digest
 	}
 	if r.p.Trainer != nil {
 		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}
 	}
+	if v := r.p.Privacy; v != nil {
+		s.Privacy = v.Summary(stop.Rounds)
+	}
+	s.LocalNoise = r.p.LocalNoise(stop.Rounds)
 	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
@@ -230,6 +315,13 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		}
 	}
 	s.ClientEvaluation = folder.EvaluationByClient(r.p.Metrics, r.saved.Clients)
+	device := func(client int) string { return c.Devices.Names[client-c.Clients].ID }
+	for _, b := range result.Devices.Bans {
+		s.Banned = append(s.Banned, folder.Ban{Device: device(b.Client), Reason: b.Reason, Seconds: float64(b.For) / 1e9})
+	}
+	for _, x := range result.Devices.Corrections {
+		s.Corrected = append(s.Corrected, folder.Correction{Device: device(x.Client), Claim: x.Claim, Times: x.Times, Told: x.Told, Counted: x.Counted})
+	}
 	if result.Params != nil {
 		digest := folder.ModelSHA256(result.Params)
 		s.ModelSHA256 = &digest
@@ -289,8 +381,14 @@ type Progress struct {
 	Rounds       int     // rounds in all; 0: not known
 	VirtualTotal float64 // the virtual time at which the run stops; 0: not known
 
-	Elapsed time.Duration // wall time since the run's start
-	Done    bool          // the run is complete
+	Elapsed   time.Duration // wall time since the run's start
+	Remaining time.Duration // wall time to expect; 0: it cannot be said yet
+	Done      bool          // the run is complete
+
+	// Of the round under way: wall time since it began, and of its clients those that have been
+	// trained, where that has begun.
+	InRound          time.Duration
+	Trained, Clients int
 }
 
 // Fraction is the part of the run that is done, as [metrics.Run.Fraction]; it is 1 of
@@ -303,6 +401,15 @@ func (p Progress) Fraction() float64 {
 	return of.Fraction(p.Round, p.End.Seconds())
 }
 
+// After is the progress of a run that has said nothing for some time.
+func (p Progress) After(silent time.Duration) Progress {
+	p.Elapsed, p.InRound = p.Elapsed+silent, p.InRound+silent
+	if p.Remaining > 0 {
+		p.Remaining = max(1, p.Remaining-silent)
+	}
+	return p
+}
+
 // RoundsPerSecond is the mean pace in wall time; 0 before the first round.
 func (p Progress) RoundsPerSecond() float64 {
 	if p.Elapsed <= 0 {
@@ -311,12 +418,5 @@ func (p Progress) RoundsPerSecond() float64 {
 	return float64(p.Round) / p.Elapsed.Seconds()
 }
 
-// Left is the wall time to expect, at the mean pace so far; false when it
-// cannot be said yet.
-func (p Progress) Left() (time.Duration, bool) {
-	f := p.Fraction()
-	if f <= 0 || p.Elapsed <= 0 {
-		return 0, false
-	}
-	return time.Duration(float64(p.Elapsed) * (1 - f) / f), true
-}
+// Left is the wall time to expect; false where it cannot be said yet.
+func (p Progress) Left() (time.Duration, bool) { return p.Remaining, p.Remaining > 0 }

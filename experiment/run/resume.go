@@ -151,6 +151,9 @@ func (p *experiment) results(o Options, previous *attempt) (*folder.Results, err
 	return previous.results, previous.results.Rewind(p.Config.Outputs)
 }
 
+// ReplayFolder is where the run in a folder is played again unless told.
+func ReplayFolder(dir string) string { return filepath.Clean(dir) + "-replay" }
+
 // LoadReplay is the configuration by which the run with real devices in a folder
 // is played again, with what its devices said: pass dir as Options.Replay. Its
 // results go to another folder, and it needs no server that devices reach. sets
@@ -161,7 +164,7 @@ func LoadReplay(dir string, sets []string) (config.Config, error) {
 		return config.Config{}, err
 	}
 	if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "out=") }) {
-		sets = append([]string{"out=" + filepath.Clean(dir) + "-replay"}, sets...)
+		sets = append([]string{"out=" + ReplayFolder(dir)}, sets...)
 	}
 	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), sets)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpace/actors/data/federated"
 	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
@@ -22,19 +23,20 @@ import (
 // Options say how a run is carried out; they change no result.
 type Options struct {
 	Version     string
-	Force       bool             // replace a run that the folder holds
-	Checkpoint  <-chan os.Signal // a value asks for a checkpoint now; may be nil
-	Hosts       int              // hosts in this process; 0: one
-	Workers     int              // trainers in all; 0: one a core
-	RemoteHosts bool             // hosts in other processes do the work, and none in this one
-	NATS        Connection       // how the server is reached
-	Progress    func(Progress)   // called now and then from the run's goroutine; may be nil
-	Notice      func(string)     // takes lines for the user, from any goroutine; may be nil
-	HostNotice  func(bus.Notice) // takes those about the server and the hosts, which a study's runs share; nil: Notice
-	Replay      string           // folder of a run whose real devices' answers are used again; empty: devices take part
-	Overrides   *config.Config   // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
-	Trainer     string           // command of the trainer of a resumed run; empty: as in its folder
-	Equal       *EqualTimes      // shared by the runs of a study; nil: the run times the fixed schedule itself
+	Force       bool               // replace a run that the folder holds
+	Checkpoint  <-chan os.Signal   // a value asks for a checkpoint now; may be nil
+	Hosts       int                // hosts in this process; 0: one
+	Workers     int                // trainers in all; 0: one a core
+	RemoteHosts bool               // hosts in other processes do the work, and none in this one
+	NATS        Connection         // how the server is reached
+	Progress    func(Progress)     // called now and then from the run's goroutine; may be nil
+	Reading     *federated.Reading // is told how far the data are read; may be nil
+	Notice      func(string)       // takes lines for the user, from any goroutine; may be nil
+	HostNotice  func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
+	Replay      string             // folder of a run whose real devices' answers are used again; empty: devices take part
+	Overrides   *config.Config     // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
+	Trainer     string             // command of the trainer of a resumed run; empty: as in its folder
+	Equal       *EqualTimes        // shared by the runs of a study; nil: the run times the fixed schedule itself
 
 	// Model is called with every round's model, which may be kept and must not be
 	// changed; may be nil.
@@ -55,7 +57,7 @@ type experiment struct{ problem.Problem }
 // take part, this process does the rest, which is to evaluate: hosts may help.
 func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, error) {
 	o.RemoteHosts = o.RemoteHosts && !c.DevicesAlone()
-	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice)
+	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice, o.Reading)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +91,16 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	for _, line := range p.Tied() {
 		o.notice(line)
 	}
+	if line := p.AboutAttackers(); line != "" {
+		o.notice(line)
+	}
 	var limit round.Time
 	if previous != nil && previous.checkpoint != nil {
 		limit = round.Time(previous.checkpoint.body.Limit)
 	} else if limit, err = p.limit(ctx, o); err != nil {
+		return s, err
+	}
+	if err := p.setGrid(ctx, o); err != nil {
 		return s, err
 	}
 	e, err := startEngine(ctx, p, o)
@@ -101,12 +109,15 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	defer e.Close()
 	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(p.aboutDeviceLog())
+		o.notice(p.aboutGrowth(&o))
 	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)
 	if err != nil {
 		return s, err
+	}
+	if e.embedded != nil {
+		r.door = e.embedded.Door()
 	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {
@@ -130,6 +141,9 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		e.record, err = r.deviceLog()
 	}
 	if err != nil {
+		return s, errors.Join(err, previous.undo(results))
+	}
+	if e.noise, err = p.noiseKey(results, o.Replay); err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
@@ -172,6 +186,22 @@ func (p *experiment) limit(ctx context.Context, o Options) (limit round.Time, er
 		limit = equal
 	}
 	return limit, nil
+}
+
+// setGrid settles the virtual time from one evaluation to the next.
+func (p *experiment) setGrid(ctx context.Context, o Options) (err error) {
+	e := &p.Config.Evaluate
+	switch {
+	case e.EverySeconds == 0 || !p.Config.Train:
+	case e.EverySeconds == config.AsFixed:
+		p.Grid, err = p.fixedRuntime(ctx, o, e.Every)
+	default:
+		p.Grid, err = seconds(e.EverySeconds)
+	}
+	if err != nil {
+		return fmt.Errorf("evaluate.every_seconds: %w", err)
+	}
+	return nil
 }
 
 // fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 where
@@ -217,7 +247,7 @@ func (e *EqualTimes) of(c config.Config, find func() (round.Time, error)) (round
 	if e == nil {
 		return find()
 	}
-	c.Out, c.Name = "", "" // change no time
+	c.Out, c.Name, c.Tags = "", "", nil // change no time
 	once, _ := e.known.LoadOrStore(string(c.YAML()), sync.OnceValues(find))
 	return once.(func() (round.Time, error))()
 }

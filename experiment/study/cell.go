@@ -72,15 +72,50 @@ func planned(c config.Config) config.Config {
 	return c
 }
 
-// equal reports whether two configurations compute the same. What the first leaves
-// to the data is not compared, unless exact is set: then it is found out. What it
-// leaves to the machine is what this machine would do. The second is that of the run in a
-// folder.
+// equal reports whether two configurations compute the same, see [alike].
 func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
+	mine, err := alike(mine, found, dir, exact)
+	if err != nil {
+		return false, err
+	}
+	a, err := Identity(mine)
+	if err != nil {
+		return false, err
+	}
+	b, err := Identity(found)
+	return a == b, err
+}
+
+// differing says by which keys two configurations compute something else, see [alike].
+func differing(mine, found config.Config, dir string) string {
+	mine, err := alike(mine, found, dir, false)
+	if err != nil {
+		return err.Error()
+	}
+	var keys []string
+	for _, change := range found.Changes(mine) {
+		if !change.Inert {
+			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.From, change.To))
+		}
+	}
+	if more := len(keys) - maxNamed; more > 0 {
+		keys = append(keys[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(keys, ", ")
+}
+
+// maxNamed bounds the keys that a message names.
+const maxNamed = 3
+
+// alike is a configuration with what another one found where it does not say itself. What
+// the first leaves to the data is the other's, unless exact is set: then it is found out.
+// What it leaves to the machine is what this machine would do. The other is that of the run
+// in a folder.
+func alike(mine, found config.Config, dir string, exact bool) (config.Config, error) {
 	var err error
 	if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained or that does not train, is auto
 		if mine.Kernel, err = problem.Kernel(mine); err != nil {
-			return false, err
+			return mine, err
 		}
 	}
 	if mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(&found, dir) {
@@ -91,7 +126,7 @@ func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
 		if exact {
 			kernel := mine.Kernel
 			if mine, err = problem.Resolve(mine); err != nil {
-				return false, err
+				return mine, err
 			}
 			mine.Kernel = kernel
 		} else {
@@ -102,12 +137,7 @@ func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
 			mine.Theory.Take(found.Theory)
 		}
 	}
-	a, err := Identity(mine)
-	if err != nil {
-		return false, err
-	}
-	b, err := Identity(found)
-	return a == b, err
+	return mine, nil
 }
 
 // ownMetric is by what the models of the run in a folder are compared unless its
@@ -158,9 +188,11 @@ func (c *Cell) own(ctx context.Context, trainers *problem.Trainers, force bool) 
 		return false, nil, nil
 	}
 	found, err := config.Load(path, nil)
-	same, other := false, errors.New("of another configuration")
+	same, other := false, errors.New("which is of another configuration")
 	if err == nil { // else it is of another version, say
-		same, err = equal(c.Config, found, c.Config.Out, false)
+		if same, err = equal(c.Config, found, c.Config.Out, false); err == nil && !same {
+			other = fmt.Errorf("which is of another configuration: %s", differing(c.Config, found, c.Config.Out))
+		}
 	}
 	if err == nil && same {
 		if s, err = folder.Completed(c.Config.Out); err != nil || s == nil {
@@ -175,7 +207,7 @@ func (c *Cell) own(ctx context.Context, trainers *problem.Trainers, force bool) 
 	if force {
 		return false, nil, nil
 	}
-	return false, nil, fmt.Errorf("%s: %w, %w (choose another with --out, or replace it with --force)", c.Config.Out, folder.ErrHoldsRun, other)
+	return false, nil, fmt.Errorf("%s: %w, %w (choose another folder with --out, or replace the run with --force)", c.Config.Out, folder.ErrHoldsRun, other)
 }
 
 // Limits of the runs that a study's folder is searched for.

@@ -70,6 +70,9 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]bus.Notice{}},
 	}
 	p.Run.Equal = &run.EqualTimes{}
+	if o.Beside > 1 {
+		p.report() // the first run may take long to begin
+	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Beside)
 	for i := range cells {
@@ -132,7 +135,7 @@ func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.NATS, o.RemoteHosts = p.server(c)
 	if p.Beside > 1 {
-		o.Notice, o.HostNotice = nil, p.hosts.of(c)
+		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.of(c), nil
 	}
 	if p.Beside > 1 || p.Run.Progress == nil {
 		o.Progress = nil

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/config/tree"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
@@ -99,7 +100,7 @@ func (s Sweep) Cells() ([]Cell, error) {
 			for n := range seeds {
 				c, err := config.LoadFiles(s.ConfigFiles, append(sets, fmt.Sprintf("seed=%d", base.Seed+uint64(n))))
 				if err != nil {
-					return nil, err
+					return nil, s.ofGrid(err)
 				}
 				cell, err := s.cell(c, name, values, base.Out)
 				if err != nil {
@@ -118,6 +119,18 @@ func (s Sweep) Cells() ([]Cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// ofGrid names --grid in an error about a value that a grid has set.
+func (s Sweep) ofGrid(err error) error {
+	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
+	key, _, _ := strings.Cut(problem, ":")
+	for _, g := range s.Grids {
+		if set && (key == g.Key || strings.HasPrefix(key, g.Key+".")) {
+			return errors.New("--grid " + problem)
+		}
+	}
+	return err
 }
 
 // cell is one run of the sweep: with the named schedule, "" for the configuration's

@@ -22,6 +22,16 @@ import (
 	"fedpace/metrics/figure"
 )
 
+// What a comparison leaves in its folder beside its runs.
+const (
+	TableFile = "compare.txt"  // the table that it prints
+	CSVFile   = "compare.csv"  // a row for each schedule and value
+	PageFile  = "compare.html" // the runs on one page
+)
+
+// Files are all of these.
+var Files = []string{TableFile, CSVFile, PageFile}
+
 // quantity is a column of a sweep's table.
 type quantity struct {
 	name, title string

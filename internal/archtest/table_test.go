@@ -12,7 +12,10 @@ package archtest
 const allowed = `
 # Pure: numbers and formulas.
 internal/keyed:
+internal/cputime: time golang.org/x/sys/unix
+internal/portable:
 internal/names:
+internal/nearest:
 internal/tasks:
 internal/registry:
 internal/bitset:
@@ -20,6 +23,7 @@ internal/human: time
 internal/robust:
 internal/statistics: gonum.org/v1/gonum/...
 internal/vector:
+internal/connlimit: net
 internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
 internal/csvtable: internal/atomicfile os
@@ -31,15 +35,18 @@ coordinator/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
 coordinator/battery: simclock
-coordinator/round: coordinator/battery internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
-coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/round coordinator/schedule
+coordinator/known: simclock
+coordinator/choice: internal/keyed internal/registry simclock
+coordinator/round: coordinator/battery coordinator/choice coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
+coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/choice coordinator/closing coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
-actors/device: internal/keyed internal/registry os
+actors/attack: internal/keyed internal/portable internal/registry
+actors/device: internal/keyed internal/portable internal/registry actors/attack os
 actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/source: actors/data/federated os golang.org/x/sync/...
 actors/data/internal/datatest: actors/data/federated actors/data/internal/source actors/learn os github.com/parquet-go/parquet-go/...
@@ -53,6 +60,8 @@ actors/data: internal/atomicfile actors/data/federated actors/data/internal/sour
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/keyed internal/registry
+coordinator/aggregate/combine: internal/registry coordinator/aggregate
+coordinator/privacy: internal/portable internal/registry coordinator/aggregate
 
 # Messages, and the two ends that talk by them.
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... google.golang.org/protobuf/...
@@ -62,85 +71,100 @@ bus/memory: bus bus/internal/mailbox internal/names time google.golang.org/proto
 bus/internal/placement: bus internal/keyed time
 bus/auth: bus bus/internal/subject internal/names os time
 	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
+bus/certificate: internal/atomicfile net os time
 bus/natsconn: bus bus/auth bus/internal/subject internal/names internal/vector net os time github.com/nats-io/nats.go/...
 bus/natsbus: bus bus/natsconn bus/internal/mailbox bus/internal/placement bus/internal/subject internal/names internal/vector os time
 	github.com/nats-io/nats.go/... golang.org/x/sync/... google.golang.org/protobuf/...
 bus/gateway: bus bus/internal/mailbox bus/internal/subject internal/names internal/vector time
 	google.golang.org/protobuf/...
 bus/internal/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
-bus/embedded: bus bus/auth bus/natsconn internal/filelock net os time github.com/nats-io/...
+bus/quota:
+bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
+bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
 actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn coordinator/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate time
+actors: internal/keyed internal/registry actors/attack actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate coordinator/privacy golang.org/x/sync/...
+actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate coordinator/privacy time
 actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
-coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
-coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/measure coordinator/round simclock time
+coordinator/devices: bus bus/gateway bus/quota coordinator/aggregate coordinator/round simclock time
+coordinator: internal/registry actors/learn bus coordinator/aggregate coordinator/aggregate/combine coordinator/devices coordinator/closing coordinator/measure coordinator/privacy coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
-metrics/web: log net net/http syscall time
+metrics/web: internal/connlimit log net net/http syscall time
 metrics: coordinator/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
 metrics/eventlog: coordinator/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/models: metrics
+metrics/mlflow: coordinator/round internal/atomicfile metrics os time github.com/goccy/go-yaml
+metrics/tensorboard: metrics google.golang.org/protobuf/...
 metrics/fairness: coordinator/measure metrics
 metrics/tables: coordinator/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
 metrics/openmetrics: coordinator/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
-metrics/live: internal/statistics coordinator/measure coordinator/round metrics metrics/web net/http time
+metrics/page: net/http
+metrics/progress: coordinator/round metrics time
+metrics/live: internal/statistics coordinator/measure coordinator/round metrics metrics/page metrics/web net/http time
 metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
+experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/aggregate/combine coordinator/choice coordinator/closing coordinator/measure coordinator/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
+experiment/config/reference: experiment/config internal/registry
 experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
 	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
-experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
+experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
+experiment/devicelog: bus coordinator/devices coordinator/round experiment/folder internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
-experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
-	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
+experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
+	bus coordinator coordinator/aggregate coordinator/choice coordinator/closing coordinator/fairshare coordinator/measure coordinator/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/predict: actors/device coordinator/closing coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed
+experiment/predict: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
 	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
-experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/human internal/names internal/registry internal/vector
+experiment/outlook: coordinator/measure coordinator/round coordinator/schedule
+experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/keyed internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
-experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/robust internal/statistics
+experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/human internal/statistics
+experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+experiment/ui: coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
+	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
+experiment/study: experiment/config/tree bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/plan: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
-	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure golang.org/x/sync/errgroup
+	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names os/... syscall time
-	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
+cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names internal/nearest os/... syscall time
+	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
-cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset coordinator/... experiment/... internal/atomicfile internal/human internal/names
-	metrics metrics/figure os/... syscall time github.com/spf13/...
+cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/human internal/names
+	metrics metrics/figure metrics/web os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 internal/throttle: net time
+internal/sbom: internal/atomicfile os github.com/CycloneDX/cyclonedx-go
+docs/site: os github.com/yuin/goldmark/...
 bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/attack actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/aggregate/combine coordinator/choice coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
 
 # Tests alone.
 actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
 internal/testport: net syscall
+internal/browsertest: os/... time github.com/chromedp/...
+internal/hostile: net time github.com/nats-io/jwt/...
 internal/testseed: os pgregory.net/rapid
 `
 

@@ -12,13 +12,18 @@ import (
 // Write replaces the file at path with what write writes. Errors name the path;
 // on an error the file stays as it was. The temporary file is named
 // ".NAME.DIGITS" (see [Leftover]).
-func Write(path string, write func(io.Writer) error) error {
+func Write(path string, write func(io.Writer) error) error { return put(path, 0o644, write) }
+
+// WriteSecret is [Write] for a file that its owner alone may read.
+func WriteSecret(path string, write func(io.Writer) error) error { return put(path, 0o600, write) }
+
+func put(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, err)
 	}
 	if err = write(f); err == nil {
-		err = errors.Join(f.Sync(), f.Chmod(0o644)) // CreateTemp makes it for its owner alone
+		err = errors.Join(f.Sync(), f.Chmod(mode)) // CreateTemp makes it for its owner alone
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

@@ -20,3 +20,16 @@ func Lock(f *os.File) error {
 	}
 	return os.NewSyscallError("flock", err)
 }
+
+// Held reports whether somebody holds the lock of a file. While it asks, for some microseconds,
+// Lock fails elsewhere.
+func Held(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	}
+	return false, os.NewSyscallError("flock", err)
+}

@@ -38,7 +38,14 @@ const (
 	LocalStep  Purpose = 26 // (client, step): seed of what a model draws in a local step
 	DropValues Purpose = 27 // (layer) of such a seed: which values a dropout leaves out
 	External   Purpose = 28 // (client, task): the seed of a task in an external trainer
+	Attack     Purpose = 29 // (client, task): what an attacker draws
+	LocalNoise Purpose = 35 // (client, task, part): the key of the noise that a client adds to its update
 
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
 	Twin     Purpose = 32 // (draw): a seed of the fleet in one draw of a prediction
+	Pace     Purpose = 33 // (device, phase) of such a seed: how far a device is from what its class says
+	Dealt    Purpose = 34 // (device, phase): measured times, dealt anew among rounds
+
+	Together Purpose = 37 // (virtual time): the factors of all tasks that start then
+	Resample Purpose = 36 // values of a bootstrap
 )

@@ -2,9 +2,11 @@ package names
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +42,24 @@ func CheckDevice(id string) error {
 	return nil
 }
 
+// CheckAddress says whether s is host:port; port 0 is any free port, an empty text no
+// address.
+func CheckAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	i := strings.LastIndexByte(s, ':')
+	host, bracketed := strings.CutPrefix(s[:max(i, 0)], "[")
+	_, err := netip.ParseAddr(strings.TrimSuffix(host, "]"))
+	if i < 0 || bracketed && (err != nil || !strings.HasSuffix(host, "]")) || !bracketed && strings.ContainsAny(host, "[]:") {
+		return fmt.Errorf("%q is not an address (host:port, e.g. localhost:9090)", s)
+	}
+	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
+		return fmt.Errorf("%q is not an address: port %q is not a number from 0 to 65535", s, s[i+1:])
+	}
+	return nil
+}
+
 // CheckURL says whether s is the URL of a NATS server, or of several with
 // commas between them. Its errors show no password.
 func CheckURL(s string) error {
@@ -58,6 +78,20 @@ func CheckURL(s string) error {
 		}
 	}
 	return nil
+}
+
+// Host is the host in an address, as host:port or [host]:port; empty: none is named.
+func Host(address string) string {
+	host := address[:max(0, strings.LastIndexByte(address, ':'))]
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// Loopback reports whether what listens on an address is reached from its own machine
+// alone.
+func Loopback(address string) bool {
+	host := Host(address)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Redacted is a URL without the user and password in it.
@@ -79,6 +113,16 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 func CheckName(s string) error {
 	if !nameForm.MatchString(s) {
 		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
+	}
+	return nil
+}
+
+var tagForm = regexp.MustCompile(`^[\pL\pN][\pL\pN._:=/+-]{0,63}$`)
+
+// CheckTag keeps a run's tag one word, as lists show it.
+func CheckTag(s string) error {
+	if !tagForm.MatchString(s) {
+		return fmt.Errorf("%q is not a tag (1 to 64 letters, digits and . _ : = / + -, the first a letter or digit)", s)
 	}
 	return nil
 }

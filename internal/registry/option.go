@@ -85,6 +85,17 @@ func Options(t reflect.Type) []Option {
 	return list
 }
 
+// Short lists the options of a struct type that a scalar in place of its map gives; nil:
+// there are none.
+func Short(t reflect.Type) (list []Option) {
+	for _, o := range Options(t) {
+		if o.Short {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 // known are the options of types whose tags have been read.
 var known sync.Map
 

@@ -81,6 +81,12 @@ var runs = []run{
 	{name: "select-power-of-choice", sets: tweets + spread + "select={rule:power_of_choice,candidates:12}"},
 	{name: "select-power-of-choice-size", sets: tweets + spread + "select={rule:power_of_choice,candidates:12,from:size} close={rule:first,n:4}"},
 	{name: "select-fit", sets: logistic + spread + "select=fit close={rule:deadline,seconds:0.5}"},
+	{name: "select-oort", sets: tweets + spread + "select={rule:oort,seconds:1,window:3}"},
+	{name: "select-tifl", sets: tweets + spread + "select={rule:tifl,tiers:3,interval:4}"},
+	{name: "select-last-losses", sets: tweets + spread + "select={rule:last_losses,candidates:12,from:size}"},
+	{name: "select-flanp", sets: logistic + spread + "cohort=8 select={rule:flanp,begin:3,patience:2}"},
+	{name: "select-least-available", sets: logistic + spread + "availability={model:markov,on_seconds:20,off_seconds:20} select={rule:least_available,seconds:2,error:0.2}"},
+	{name: "select-round-robin", sets: logistic + spread + "select=round_robin"},
 	{name: "select-fit-size", sets: logistic + spread + "select={rule:fit,from:size} close={rule:deadline,seconds:0.5} aggregate.algorithm=fednova"},
 
 	// Algorithms.
@@ -95,6 +101,14 @@ var runs = []run{
 	{name: "scaffold-femnist", sets: images + "clients=6 stop.rounds=3 aggregate.algorithm=scaffold"},
 	{name: "scaffold-deadline", sets: tweets + spread + "aggregate.algorithm=scaffold close={rule:deadline,seconds:0.35}"},
 	{name: "fednova", sets: logistic + spread + "cohort=8 close={rule:buffered,n:3} aggregate.algorithm=fednova aggregate.weights=samples"},
+
+	// Single updates: rules that combine them, and bounds.
+	{name: "combine-trimmed-mean", sets: logistic + "aggregate={algorithm:fedadam,server_rate:0.05,combine:{rule:trimmed_mean,liars:0.3},clip:{bound:median,times:1.2}}"},
+	{name: "combine-multi-krum", sets: logistic + "cohort=8 aggregate={combine:multi_krum}"},
+	{name: "combine-geometric-median", sets: logistic + spread + "cohort=8 close={rule:buffered,n:4} aggregate={algorithm:fedasync,combine:geometric_median,clip:{bound:quantile,initial:1}}"},
+	{name: "combine-nnm", sets: logistic + "cohort=8 aggregate={combine:{rule:nnm,liars:0.25,then:median}}"},
+	{name: "privacy", sets: logistic + spread + "cohort=8 aggregate={algorithm:fedadam,server_rate:0.05} privacy={clip:0.5,noise_multiplier:1.5}"},
+	{name: "local-noise", sets: logistic + "cohort=8 privacy={local:{clip:0.5,noise_multiplier:0.2}}"},
 
 	// Devices: when they are there, how fast they are, what they share.
 	{name: "timing-paper", sets: "task=shakespeare train=false stop.rounds=50"},
@@ -116,6 +130,10 @@ var runs = []run{
 	{name: "shared-server-buffered", sets: timing + spread + "network.server_download_mbps=60 network.server_upload_mbps=9 close={rule:buffered,n:4} dropout.probability=0.05"},
 	{name: "all-at-once", sets: tweets + "cohort=10 compute.std=0.01 close={rule:first,n:6} availability={model:markov,on_seconds:20,off_seconds:20} dropout={probability:0.05,when_unavailable:true} network.server_upload_mbps=8 aggregate.algorithm=fedyogi aggregate.server_rate=0.01 schedule.k=error select=size"},
 
+	// Clients that attack.
+	{name: "attackers", sets: tweets + "clients=12 cohort=12 schedule.k=error fleet=[{name:a,count:5},{name:b,count:1,attack:sign_flip},{name:c,count:1,attack:noise},{name:d,count:1,attack:label_flip},{name:e,count:1,attack:loss_lie},{name:f,count:3,attack:min_max}]"},
+	{name: "attackers-slow", sets: timing + "compute.std=0.01 close={rule:deadline,seconds:2} fleet=[{name:a,count:50},{name:b,count:5,attack:slow},{name:c,count:5,attack:{kind:slow,factor:50,deadline:0.9}}]"},
+
 	// What training would be without it, and when a run ends.
 	{name: "trained", sets: logistic + spread},
 	{name: "untrained", sets: logistic + spread + "train=false"},
@@ -124,6 +142,8 @@ var runs = []run{
 	{name: "stop-equal-runtime", sets: tweets + "stop.rounds=null stop.equal_runtime_rounds=12"},
 	{name: "stop-equal-runtime-played", sets: tweets + spread + "stop.rounds=null stop.equal_runtime_rounds=12 close={rule:deadline,seconds:0.35}"},
 	{name: "stop-accuracy", sets: logistic + "stop.rounds=60 stop.validation_accuracy=0.7 evaluate.every=1 evaluate.target=0.6"},
+	{name: "evaluate-every-seconds", sets: tweets + spread + "evaluate.every_seconds=1.5 schedule.k=step schedule.patience=1 schedule.min_delta=0.05"},
+	{name: "evaluate-every-seconds-fixed", sets: tweets + "evaluate.every_seconds=fixed schedule.k=step schedule.patience=1 schedule.min_delta=0.05"},
 	{name: "many-rounds", sets: timing + "stop.rounds=2500 events.sample=3"},
 	{name: "no-timeline", sets: logistic + "events.sample=off seed=18446744073709551615"},
 

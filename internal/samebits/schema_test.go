@@ -11,12 +11,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/config/reference"
 	_ "fedpace/experiment/run" // with all readers and outputs
 )
 
 // The schema takes the configuration of every run here.
 func TestTheSchemaTakesEveryRun(t *testing.T) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(reference.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}

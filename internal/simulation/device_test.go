@@ -118,6 +118,7 @@ func (c *cluster) serveDevice(p *part, i int) error {
 type record struct {
 	answers  map[uint64]answered
 	presence []devices.Presence
+	bans     []devices.Ban
 	next     int       // of a replay
 	to       io.Writer // an output that keeps it, too
 
@@ -139,6 +140,7 @@ type spoken struct {
 	Answer   *devices.Answer
 	Task     []byte // that it answers
 	Presence *devices.Presence
+	Ban      *devices.Ban
 }
 
 // read reads an output, in which each entry is a stream of encoding/gob.
@@ -150,6 +152,10 @@ func (r *record) read(in *bytes.Reader) error {
 		}
 		if s.Presence != nil {
 			r.presence = append(r.presence, *s.Presence)
+			continue
+		}
+		if s.Ban != nil {
+			r.bans = append(r.bans, *s.Ban)
 			continue
 		}
 		task := new(bus.Task)
@@ -177,6 +183,13 @@ func (r *record) AddPresence(p devices.Presence) error {
 	r.presence = append(r.presence, p)
 	return gob.NewEncoder(r.to).Encode(spoken{Presence: &p})
 }
+
+func (r *record) AddBan(b devices.Ban) error {
+	r.bans = append(r.bans, b)
+	return gob.NewEncoder(r.to).Encode(spoken{Ban: &b})
+}
+
+func (r *record) Bans() []devices.Ban { return r.bans }
 
 func (r *record) Answer(task uint64) (*devices.Answer, error) {
 	if a, ok := r.answers[task]; ok {

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
@@ -80,7 +81,8 @@ type scenario struct {
 	seed      uint64
 	rounds    round.Config
 	algorithm string
-	jobs      int // a round is split into, beside those for hosts
+	compress  aggregate.Compression // nil: updates are whole
+	jobs      int                   // a round is split into, beside those for hosts
 	hosts     int
 	devices   []pi
 	weather   weather
@@ -138,8 +140,26 @@ func (w *world) draw(seed uint64) *scenario {
 	}
 	w.drawDevices(s, r)
 	s.power = pick(r, 0, 0.01, 0.05)
+	s.compress = w.compression(s, r)
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	return s
+}
+
+// compression draws what becomes of the updates: in half of the runs that may have it something.
+func (w *world) compression(s *scenario, r *rand.Rand) aggregate.Compression {
+	algorithm := w.algorithms[s.algorithm]
+	if !s.rounds.Train || s.rounds.Devices.Count > 0 || registry.NeedsOf(algorithm).ClientState || r.IntN(2) == 0 {
+		return nil
+	}
+	overlap := closing.Overlaps(s.rounds.Closing) || closing.UsesLate(s.rounds.Late)
+	all := []aggregate.Compression{
+		aggregate.QSGD{Levels: 2}, aggregate.TopK{Share: 0.3}, aggregate.RandomK{Share: 0.3}, aggregate.Sign{Step: 0.05},
+		aggregate.TopK{Share: 0.3, Feedback: true}, aggregate.RandomK{Share: 0.3, Feedback: true},
+	}
+	return pick(r, slices.DeleteFunc(all, func(c aggregate.Compression) bool {
+		needs := registry.NeedsOf(c)
+		return overlap && (needs.Rounds || needs.ClientState) || aggregate.CheckCompression(algorithm, c) != nil
+	})...)
 }
 
 // drawDevices gives some of the runs that may have devices one to three of them.
@@ -195,8 +215,8 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
 		},
 	}
-	choices := append(every(round.Selections, 8), selection.PowerOfChoice{Candidates: 8, From: selection.BySize{}})
-	choices = slices.DeleteFunc(choices, func(choose round.Selection) bool {
+	choices := append(every(choice.Selections, 8), selection.PowerOfChoice{Candidates: 8, From: selection.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose choice.Selection) bool {
 		x := c
 		x.Select = choose
 		return x.Validate() != nil
@@ -207,8 +227,8 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 	}
 	names := aggregate.Algorithms.Names()
 	if train {
-		c.EvaluateEvery = r.IntN(3)
-		c.EvaluateClients.Every = 2 * c.EvaluateEvery
+		c.Evaluate.Every = r.IntN(3)
+		c.EvaluateClients.Every = 2 * c.Evaluate.Every
 		c.K = pick[schedule.K](r, schedule.RoundsK{K0: 4}, schedule.ErrorK{K0: 4}, schedule.StepK{K0: 4})
 	}
 	if closing.Overlaps(rule) {
@@ -250,14 +270,14 @@ func (s *scenario) config(w *world) coordinator.Config {
 		problem := s.problem(w)
 		c.Learning = coordinator.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
-			Algorithm: aggregate.New(problem.Algorithm, nil, len(w.initial), clients),
+			Algorithm: aggregate.New(problem.Algorithm, problem.Compression, len(w.initial), clients),
 		}
 	}
 	return c
 }
 
 func (s *scenario) problem(w *world) actors.Problem {
-	return actors.Problem{Model: w.model, Set: w.set, Seed: 1, Batch: 4, Augment: actors.NoAugment, Algorithm: w.algorithms[s.algorithm], Kernel: w.kernel}
+	return actors.Problem{Model: w.model, Set: w.set, Seed: 1, Batch: 4, Augment: actors.NoAugment, Algorithm: w.algorithms[s.algorithm], Compression: s.compress, Kernel: w.kernel}
 }
 
 func (s *scenario) String() string {
@@ -266,11 +286,14 @@ func (s *scenario) String() string {
 	if s.rounds.Train {
 		what = "trained with " + s.algorithm
 	}
+	if s.compress != nil {
+		what += " of updates by " + aggregate.Compressions.Text(s.compress)
+	}
 	if s.rounds.Batteries != nil {
 		what += ", on batteries"
 	}
 	fmt.Fprintf(&b, "%d rounds of %d, %s, late %v, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs, and before %.0f %% of steps on the disk; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, closing.Rules.Text(s.rounds.Closing), s.rounds.Late,
-		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
+		choice.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.part)
 		switch {

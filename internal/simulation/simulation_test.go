@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"fedpace/coordinator/aggregate"
 )
 
 var (
@@ -83,6 +85,23 @@ func TestSeeds(t *testing.T) {
 	if !t.Failed() && seeds >= someSeeds && sums.cuts.Load() < int64(seeds)/10 {
 		t.Error("hardly ever is the power cut in the middle of writing")
 	}
+}
+
+// Some of the seeds compress updates, in each of the ways that there are.
+func TestAllCompressionsAreDrawn(t *testing.T) {
+	w := theWorld(t)
+	drawn := map[string]int{}
+	for seed := range uint64(someSeeds) {
+		if c := w.draw(seed).compress; c != nil {
+			drawn[aggregate.Compressions.NameOf(c)]++
+		}
+	}
+	for _, name := range aggregate.Compressions.Names() {
+		if drawn[name] < someSeeds/200 { // of some twenty
+			t.Errorf("%d of %d seeds compress by %s", drawn[name], someSeeds, name)
+		}
+	}
+	t.Log(drawn)
 }
 
 // A seed plays the same way each time.

@@ -14,7 +14,9 @@
 //
 // Its size is bounded: of a round at most Slowest+Sample tasks, and all of real
 // devices, are written, and in long runs the tasks of fewer and fewer rounds
-// ([Detailed]); the slowest task and those of real devices are always there.
+// ([Detailed]); the slowest task and those of real devices are always there. A log
+// that has reached the size that its [Sink] gives holds no other round than these any
+// more: it then grows with the logarithm of the number of rounds.
 //
 // The package knows neither the bus nor the clock, and not who writes or reads.
 package eventlog

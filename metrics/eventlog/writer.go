@@ -22,7 +22,8 @@ func init() {
 
 // Sink is the output's entry.
 type Sink struct {
-	Sample int `key:"sample" default:"32" range:"[0,10000]" help:"clients a round whose tasks the log keeps, beside the slowest and real devices"`
+	Sample    int     `key:"sample" default:"32" range:"[0,10000]" help:"clients a round whose tasks the log keeps, beside the slowest and real devices"`
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" help:"size from which on the log keeps 512 rounds of each doubling of their number"`
 }
 
 func (Sink) Files() []string { return []string{File} }
@@ -35,7 +36,7 @@ func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	if len(own.Classes) < 2 { // all devices are alike
 		own.Classes = nil
 	}
-	return &output{run: &own}, check(&own)
+	return &output{run: &own, most: int64(s.Megabytes * 1e6)}, check(&own)
 }
 
 // flushEvery is how long, in wall time, rounds may stay in memory.
@@ -45,6 +46,7 @@ const flushEvery = time.Second
 type output struct {
 	*Writer
 	run     *metrics.Run
+	most    int64 // bytes, from which on only rounds that are detailed are kept
 	flushed time.Time
 }
 
@@ -55,6 +57,7 @@ func (o *output) Start(s *metrics.Start) error {
 	}
 	if file.Size() > 0 {
 		o.Writer = Append(file, o.run)
+		o.size = file.Size()
 		return nil
 	}
 	o.Writer, err = NewWriter(file, o.run)
@@ -62,6 +65,9 @@ func (o *output) Start(s *metrics.Start) error {
 }
 
 func (o *output) Round(r *metrics.Round) error {
+	if o.size >= o.most && !Detailed(r.Round) {
+		return nil
+	}
 	err := o.Writer.Round(r)
 	if now := time.Now(); err == nil && now.Sub(o.flushed) >= flushEvery {
 		o.flushed = now
@@ -74,6 +80,7 @@ func (o *output) Round(r *metrics.Round) error {
 // After an error every method returns it.
 type Writer struct {
 	out   *bufio.Writer
+	size  int64  // bytes of all that was written
 	round []byte // reused from round to round, as are the tasks
 	tasks []*record.Task
 
@@ -98,6 +105,7 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	}
 	w := Append(out, run)
 	_, err = w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
+	w.size = int64(headerSize)
 	return w, errors.Join(err, w.frame(message), w.Flush()) // a run that is killed leaves at least this
 }
 
@@ -191,6 +199,7 @@ func (w *Writer) frame(message []byte) error {
 	if w.out.Available() < len(b)+len(message) {
 		_ = w.out.Flush() // the next Write returns its error
 	}
+	w.size += int64(len(b) + len(message))
 	_, _ = w.out.Write(b[:]) // likewise
 	_, err := w.out.Write(message)
 	return err

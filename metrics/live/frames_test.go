@@ -257,3 +257,28 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		t.Errorf("memory for %d tasks", cap(h.state.tasks))
 	}
 }
+
+// The last evaluation on the clients' own samples is shown, with a run that goes on, too.
+func TestFairnessIsShown(t *testing.T) {
+	e := &metrics.ClientEvaluation{Round: 7, All: metrics.Fairness{Metrics: []metrics.MetricFairness{{Mean: 0.75, Worst: 0.5, Jain: math.NaN()}}}}
+	shown := func(h *Hub) any {
+		f, _ := h.current()
+		return decode(t, f.full())["fairness"]
+	}
+	h, resumed := quick(), quick()
+	if diff := cmp.Diff(map[string]any{"round": 0., "metrics": []any{}}, shown(h)); diff != "" {
+		t.Error(diff)
+	}
+	if err := h.Clients(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := resumed.Start(&metrics.Start{Last: &metrics.Round{}, Clients: e, Rounds: func(func(round.Report, error) bool) {}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"round": 7., "metrics": []any{map[string]any{"name": "accuracy", "mean": 0.75, "worst_decile": 0.5, "jain": nil}}}
+	for _, h := range []*Hub{h, resumed} {
+		if diff := cmp.Diff(want, shown(h)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

@@ -60,12 +60,15 @@ type state struct {
 	version     uint64 // grows with every change
 	history     history
 	evaluations evaluations
+	fairness    fairness
 	spread      spread
 	last        round.Report // its losses are those last measured
 	bestWindow  float64      // NaN: none
 	outcomes    metrics.Outcomes
 	empty       int // rounds in which nothing was accepted
 	used        metrics.Usage
+	waits       waits
+	marks       Marks
 	at          time.Time // wall clock of the last round
 	tasks       []metrics.Task
 	notices     []notice
@@ -95,7 +98,7 @@ func New(about *metrics.Run) *Hub {
 	h.state = state{
 		history: newHistory(), evaluations: newEvaluations(run.Metrics), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
-		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{},
+		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{}, fairness: fairnessOf(&run, nil),
 	}
 	h.frames.changed = make(chan struct{})
 	return h
@@ -108,7 +111,7 @@ func (h *Hub) Start(s *metrics.Start) error {
 	}
 	h.mu.Lock()
 	h.state.version++
-	h.state.elapsed = s.Elapsed
+	h.state.elapsed, h.state.fairness = s.Elapsed, fairnessOf(&h.run, s.Clients)
 	h.mu.Unlock()
 	for report, err := range s.Rounds {
 		if err == nil {
@@ -143,7 +146,26 @@ func (h *Hub) Round(r *metrics.Round) error {
 		s.empty++
 	}
 	s.used = *r.Usage
+	s.waits.add(&h.run, r.Tasks)
+	s.marks.Add(&r.Report)
 	s.keep(r.Tasks)
+	return nil
+}
+
+// Clients implements [metrics.ClientsObserver].
+func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.version++
+	h.state.fairness = fairnessOf(&h.run, e)
+	return nil
+}
+
+// Flush implements [metrics.Flusher]: a checkpoint follows it.
+func (h *Hub) Flush() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.marks.Checkpoint(h.state.last.Round, h.state.last.End)
 	return nil
 }
 
@@ -196,6 +218,9 @@ func (h *Hub) Finish(e *metrics.End) error {
 		h.state.version++
 		h.state.end, h.state.why = &end, cut(why(e.Why))
 		h.state.final(&end)
+		if end.Completed {
+			h.state.marks.Complete(h.state.last.Round)
+		}
 	}
 	h.mu.Unlock()
 	if first {

@@ -19,6 +19,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/browsertest"
 	"fedpace/internal/testport"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
@@ -75,31 +76,34 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 // that it leaves behind, show the numbers of summary.json.
 func TestPageShowsTheRun(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
-	c := configuration(t, "pace=40", "stop.rounds=31") // about two seconds; no round to evaluate is the last
+	b := browsertest.Open(t, 1280, 900, false)
+	c := configuration(t, "pace=40", "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}") // about two seconds; no round to evaluate is the last
 	run := start(t.Context(), t, c)
-	b.do(chromedp.Navigate(run.address))
-	b.until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
+	b.Do(chromedp.Navigate(run.address))
+	b.Until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Live" {
 		t.Errorf("the status of a run that goes on is %q", got)
 	}
-	b.until("document.body.dataset.state === 'completed'")
+	b.Until("document.body.dataset.state === 'completed'")
 	<-run.done
 	if run.err != nil {
 		t.Fatal(run.err)
 	}
-	b.shows(filepath.Join(c.Out, folder.SummaryFile))
+	shows(t, b, filepath.Join(c.Out, folder.SummaryFile))
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Completed" {
 		t.Errorf("the status of a run that has ended is %q", got)
 	}
-	b.quiet(run.address)
+	b.Quiet(run.address)
 
-	kept := open(t, 1280, 900, false)
-	file := fileURL(filepath.Join(c.Out, live.File))
-	kept.do(chromedp.Navigate(file))
-	kept.until("document.body.dataset.state === 'completed'")
-	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
-	kept.quiet(file)
+	kept := browsertest.Open(t, 1280, 900, false)
+	file := browsertest.FileURL(filepath.Join(c.Out, live.File))
+	kept.Do(chromedp.Navigate(file))
+	kept.Until("document.body.dataset.state === 'completed'")
+	shows(t, kept, filepath.Join(c.Out, folder.SummaryFile))
+	kept.Quiet(file)
+	if got := js[string](kept, "document.getElementById('run-fairness-of-accuracy').textContent"); !strings.Contains(got, "in the worst tenth") || !strings.Contains(got, "after round 31") {
+		t.Errorf("on the clients' own samples: %q", got)
+	}
 	// What was drawn last on the live page is what is drawn here.
 	for _, id := range []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"} {
 		drawing := fmt.Sprintf("document.querySelector('#%s .plot > svg').innerHTML", id)
@@ -116,13 +120,13 @@ func TestPageShowsTheRun(t *testing.T) {
 // A run that is stopped leaves its page as well, and says so.
 func TestPageOfARunThatStops(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := configuration(t, "stop.rounds=100000")
 	run := start(ctx, t, c)
-	b.do(chromedp.Navigate(run.address))
-	b.until("document.body.dataset.round > 2")
+	b.Do(chromedp.Navigate(run.address))
+	b.Until("document.body.dataset.round > 3") // it has been evaluated
 	cancel()
 	since := time.Now()
 	<-run.done
@@ -130,12 +134,17 @@ func TestPageOfARunThatStops(t *testing.T) {
 	if !errors.Is(run.err, context.Canceled) {
 		t.Fatal(run.err)
 	}
-	b.until("document.body.dataset.state === 'stopped'")
-	b.shows(filepath.Join(c.Out, folder.SummaryFile))
-	kept := open(t, 1280, 900, true)
-	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
-	kept.until("document.body.dataset.state === 'stopped'")
-	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
+	b.Until("document.body.dataset.state === 'stopped'")
+	shows(t, b, filepath.Join(c.Out, folder.SummaryFile))
+	kept := browsertest.Open(t, 1280, 900, true)
+	kept.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
+	kept.Until("document.body.dataset.state === 'stopped'")
+	shows(t, kept, filepath.Join(c.Out, folder.SummaryFile))
+	for _, name := range []string{"validation_loss", "validation_accuracy"} { // which summary.json has not
+		if got := js[string](kept, "document.getElementById('value-"+name+"').innerText"); !regexp.MustCompile(`^\d+\.\d{4}$`).MatchString(got) {
+			t.Errorf("the last %s is shown as %q", name, got)
+		}
+	}
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
 		t.Errorf("the status is %q", got)
 	}
@@ -147,7 +156,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 // A run that goes on shows all of its rounds, not only those since.
 func TestPageOfARunThatGoesOn(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -162,9 +171,9 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	if err != nil || !again.Summary.Completed {
 		t.Fatal(again.Summary.Completed, err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
-	b.until("document.body.dataset.state === 'completed'")
-	b.shows(filepath.Join(c.Out, folder.SummaryFile))
+	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
+	b.Until("document.body.dataset.state === 'completed'")
+	shows(t, b, filepath.Join(c.Out, folder.SummaryFile))
 	shown := js[struct {
 		Curves struct {
 			Each  int
@@ -180,14 +189,14 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 // A run that trains nothing has no losses to show.
 func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=3000", "http=")
 	summary, err := run.Run(t.Context(), c, run.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
-	b.until("document.body.dataset.state === 'completed'")
+	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
+	b.Until("document.body.dataset.state === 'completed'")
 	for id, want := range map[string]bool{"loss": false, "accuracy": false, "steps": true, "times": true, "timeline": true} {
 		if got := js[bool](b, fmt.Sprintf("document.getElementById('%s').checkVisibility()", id)); got != want {
 			t.Errorf("%s is shown: %v, want %v", id, got, want)
@@ -202,7 +211,7 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 // accuracy.
 func TestPageOfARegression(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	rows := "owner,a,y\n"
 	for i := range 60 {
 		rows += fmt.Sprintf("%d,%d,%g\n", i%6, i%7, 0.5*float64(i%7)+1)
@@ -216,9 +225,9 @@ func TestPageOfARegression(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
-	b.until("document.body.dataset.state === 'completed'")
-	b.shows(filepath.Join(c.Out, folder.SummaryFile))
+	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
+	b.Until("document.body.dataset.state === 'completed'")
+	shows(t, b, filepath.Join(c.Out, folder.SummaryFile))
 	for _, id := range []string{"metric-mean_absolute_error", "value-validation_mean_absolute_error"} {
 		if !js[bool](b, fmt.Sprintf("document.getElementById('%s')?.checkVisibility() === true", id)) {
 			t.Errorf("%s is not shown", id)
@@ -232,11 +241,11 @@ func TestPageOfARegression(t *testing.T) {
 // A run may be called anything, and say anything: it is text.
 func TestPageTakesTextForText(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	evil := `<img src=x onerror=document.title='owned'></script><script>document.body.dataset.owned=1</script>&amp;"'`
 	hub, address := serveHub(t, evil)
-	b.do(chromedp.Navigate(address))
-	b.until("document.body.dataset.round > 0")
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.round > 0")
 	path := filepath.Join(t.TempDir(), "page.html")
 	f, err := os.Create(path)
 	if err != nil {
@@ -245,9 +254,9 @@ func TestPageTakesTextForText(t *testing.T) {
 	if err := errors.Join(hub.WritePage(f), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	kept := open(t, 1280, 900, false)
-	kept.do(chromedp.Navigate(fileURL(path)))
-	kept.until("document.body.dataset.round > 0")
+	kept := browsertest.Open(t, 1280, 900, false)
+	kept.Do(chromedp.Navigate(browsertest.FileURL(path)))
+	kept.Until("document.body.dataset.round > 0")
 	for where, b := range map[string]*tab{"live": b, "in the file": kept} {
 		if js[bool](b, "document.images.length > 0 || 'owned' in document.body.dataset || document.title === 'owned'") {
 			t.Errorf("%s: a name is more than a text", where)
@@ -264,37 +273,37 @@ func TestPageTakesTextForText(t *testing.T) {
 			}
 		}
 	}
-	b.quiet(address)
-	kept.quiet(fileURL(path))
+	b.Quiet(address)
+	kept.Quiet(browsertest.FileURL(path))
 }
 
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
 func TestPageComesBack(t *testing.T) {
 	t.Parallel()
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	address := testport.Held(t)
 	stop := serveAt(t, address, demoHub("first", 20))
-	b.do(chromedp.Navigate("http://" + address + "/"))
-	b.until("document.body.dataset.round === '20'")
+	b.Do(chromedp.Navigate("http://" + address + "/"))
+	b.Until("document.body.dataset.round === '20'")
 	stop()
-	b.until("document.getElementById('status').dataset.state === 'lost'")
+	b.Until("document.getElementById('status').dataset.state === 'lost'")
 	if got := js[string](b, "document.getElementById('value-rounds').textContent"); got != "20" {
 		t.Errorf("while the connection is lost the page shows %q rounds, want the last that it knew", got)
 	}
 	second := demoHub("second", 35)
 	stop = serveAt(t, address, second)
-	b.until("document.body.dataset.round === '35' && document.getElementById('status').dataset.state === 'running'")
+	b.Until("document.body.dataset.round === '35' && document.getElementById('status').dataset.state === 'running'")
 	if got := js[string](b, "document.getElementById('name').textContent"); got != "second" {
 		t.Errorf("the run is called %q", got)
 	}
 	// After the end another run may follow, as those of a comparison do.
 	end(t, second, metrics.End{Completed: true})
-	b.until("document.getElementById('status').dataset.state === 'completed'")
+	b.Until("document.getElementById('status').dataset.state === 'completed'")
 	stop()
 	stop = serveAt(t, address, demoHub("third", 10))
 	defer stop()
-	b.until("document.body.dataset.round === '10' && document.getElementById('status').dataset.state === 'running'")
+	b.Until("document.body.dataset.round === '10' && document.getElementById('status').dataset.state === 'running'")
 	if n := js[int](b, "document.querySelectorAll('#steps table tr').length"); n != 0 {
 		t.Errorf("a table that nobody opened has %d rows", n)
 	}
@@ -302,14 +311,14 @@ func TestPageComesBack(t *testing.T) {
 
 // All can be reached and read by keys alone.
 func TestPageByKeys(t *testing.T) {
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	_, address := serveHub(t, "demo")
-	b.do(chromedp.Navigate(address))
-	b.until("document.body.dataset.round > 0")
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.round > 0")
 	focus := "(e => (e.closest('figure') ? e.closest('figure').id + ' ' : '') + ((e.className.baseVal ?? e.className) || e.tagName.toLowerCase()) + (e.role ? ' ' + e.role : ''))(document.activeElement)"
 	var walk []string
 	for range 40 {
-		b.press(kb.Tab)
+		b.Press(kb.Tab)
 		walk = append(walk, js[string](b, focus))
 		if visible := js[bool](b, "document.activeElement === document.body || document.activeElement.matches(':focus-visible')"); !visible {
 			t.Errorf("at %s no focus is to be seen", walk[len(walk)-1])
@@ -325,13 +334,13 @@ func TestPageByKeys(t *testing.T) {
 			t.Errorf("%s cannot be reached", id)
 		}
 	}
-	b.do(chromedp.Focus(chromedp.CSS("#steps .plot > svg")))
-	b.press(kb.End)
+	b.Do(chromedp.Focus(chromedp.CSS("#steps .plot > svg")))
+	b.Press(kb.End)
 	value := "document.querySelector('#steps .plot > svg').getAttribute('aria-valuetext')"
 	last := js[string](b, value)
-	b.press(kb.Home)
+	b.Press(kb.Home)
 	first := js[string](b, value)
-	b.press(kb.ArrowRight)
+	b.Press(kb.ArrowRight)
 	second := js[string](b, value)
 	if !strings.Contains(first, "round 1,") || !strings.Contains(second, "round 2,") || !strings.Contains(last, "round 60,") {
 		t.Errorf("the keys read %q, %q, %q", first, second, last)
@@ -340,60 +349,60 @@ func TestPageByKeys(t *testing.T) {
 		t.Errorf("below the drawing stands %q", got)
 	}
 	// A table of the same, opened by a key.
-	b.do(chromedp.Focus(chromedp.CSS("#steps summary")))
-	b.press(kb.Enter)
-	b.until("document.querySelectorAll('#steps tbody tr').length > 10")
+	b.Do(chromedp.Focus(chromedp.CSS("#steps summary")))
+	b.Press(kb.Enter)
+	b.Until("document.querySelectorAll('#steps tbody tr').length > 10")
 	if got := js[string](b, "document.querySelector('#steps tbody tr').innerText"); !strings.HasPrefix(got, "1\t") {
 		t.Errorf("the table begins with %q", got)
 	}
 	// The link over the head leads to the figures.
-	b.do(chromedp.Focus(chromedp.CSS(".skip")))
-	b.press(kb.Enter)
-	b.until("document.activeElement.id === 'main'")
+	b.Do(chromedp.Focus(chromedp.CSS(".skip")))
+	b.Press(kb.Enter)
+	b.Until("document.activeElement.id === 'main'")
 	// What has no name cannot be spoken of.
 	if unnamed := js[[]string](b, `[...document.querySelectorAll('[role=slider], [role=region], [role=progressbar], section')]
 		.filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))?.textContent).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
 		t.Errorf("without a name: %v", unnamed)
 	}
-	b.quiet(address)
+	b.Quiet(address)
 }
 
 // A pointer over a drawing reads what is below it, also on what has just been
 // drawn anew.
 func TestPageByPointer(t *testing.T) {
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	hub, address := serveHub(t, "demo")
-	b.do(chromedp.Navigate(address))
-	b.until("document.body.dataset.round > 0")
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.round > 0")
 	for id, want := range map[string]string{"loss": "window", "times": "rounds", "timeline": "download"} {
 		js[any](b, fmt.Sprintf("document.getElementById('%s').scrollIntoView({block: 'center'})", id))
 		box := js[[]float64](b, fmt.Sprintf("(r => [r.left, r.top, r.width, r.height])(document.querySelector('#%s .plot > svg').getBoundingClientRect())", id))
-		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]/2, box[1]+box[3]/2))
+		b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]/2, box[1]+box[3]/2))
 		reading := fmt.Sprintf("document.querySelector('#%s .reading').innerText", id)
-		b.until(fmt.Sprintf("%s.includes('%s')", reading, want))
+		b.Until(fmt.Sprintf("%s.includes('%s')", reading, want))
 		before := js[string](b, reading)
 		hub.Notice("something new on " + id)
-		b.until(fmt.Sprintf("document.getElementById('notice-list').innerText.includes('something new on %s')", id))
+		b.Until(fmt.Sprintf("document.getElementById('notice-list').innerText.includes('something new on %s')", id))
 		if after := js[string](b, reading); after != before {
 			t.Errorf("%s reads %q, after a frame %q", id, before, after)
 		}
-		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
-		b.until(fmt.Sprintf("%s !== %q", reading, before))
+		b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
+		b.Until(fmt.Sprintf("%s !== %q", reading, before))
 	}
-	b.quiet(address)
+	b.Quiet(address)
 }
 
 // On a phone nothing is wider than the screen, in whatever state.
 func TestPageFitsScreens(t *testing.T) {
 	t.Parallel()
 	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
-	b := open(t, 1280, 800, false)
+	b := browsertest.Open(t, 1280, 800, false)
 	for _, width := range []int64{320, 390, 768, 1280} {
-		b.look(width, 800, false)
-		b.do(chromedp.Navigate(address))
-		b.until("document.body.dataset.round > 0")
+		b.Look(width, 800, false)
+		b.Do(chromedp.Navigate(address))
+		b.Until("document.body.dataset.round > 0")
 		js[any](b, "document.querySelectorAll('details').forEach(d => d.open = true)")
-		b.drawn()
+		b.Drawn()
 		if got := js[int](b, "document.documentElement.scrollWidth"); got > int(width) {
 			t.Errorf("on a screen %d wide the page takes %d", width, got)
 		}
@@ -413,11 +422,11 @@ func TestPageFitsScreens(t *testing.T) {
 func TestPageContrast(t *testing.T) {
 	t.Parallel()
 	_, address := serveHub(t, "demo")
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	for _, dark := range []bool{false, true} {
-		b.look(1280, 900, dark)
-		b.do(chromedp.Navigate(address))
-		b.until("document.body.dataset.round > 0")
+		b.Look(1280, 900, dark)
+		b.Do(chromedp.Navigate(address))
+		b.Until("document.body.dataset.round > 0")
 		weak := js[[]string](b, `(() => {
 			const parse = c => (c.match(/[\d.]+/g) || []).map(Number);
 			const light = ([r, g, b]) => { const f = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
@@ -444,12 +453,12 @@ func TestPageContrast(t *testing.T) {
 func TestPageKeepsStill(t *testing.T) {
 	t.Parallel()
 	_, address := serveHub(t, "demo")
-	b := open(t, 1280, 900, false)
-	b.do(chromedp.Navigate(address))
-	b.until("document.body.dataset.round > 0")
+	b := browsertest.Open(t, 1280, 900, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.round > 0")
 	for _, still := range []bool{false, true} {
 		if still {
-			b.prefer("prefers-reduced-motion", "reduce")
+			b.Prefer("prefers-reduced-motion", "reduce")
 		}
 		if moves := js[bool](b, "getComputedStyle(document.querySelector('.dot')).animationName !== 'none'"); moves == still {
 			t.Errorf("less motion is asked for: %v; something moves: %v", still, moves)
@@ -462,33 +471,29 @@ func TestPageKeepsStill(t *testing.T) {
 func TestPageScreenshots(t *testing.T) {
 	t.Parallel()
 	_, address := serveHub(t, "demo")
-	if *screenshots != "" {
+	if *browsertest.Screenshots != "" {
 		c := configuration(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
 		if _, err := run.Run(t.Context(), c, run.Options{Version: "development"}); err != nil {
 			t.Fatal(err)
 		}
-		address = fileURL(filepath.Join(c.Out, live.File))
+		address = browsertest.FileURL(filepath.Join(c.Out, live.File))
 	}
-	b := open(t, 1280, 900, false)
+	b := browsertest.Open(t, 1280, 900, false)
 	for _, view := range []struct {
 		name          string
 		width, height int64
-		dark, window  bool
+		dark          bool
 	}{
-		{"desktop", 1280, 900, false, false}, {"desktop-dark", 1280, 900, true, false},
-		{"phone", 390, 844, false, false}, {"phone-dark", 390, 844, true, false},
-		{"watching", 1100, 1000, false, true}, // the one in docs/watching.md
+		{"desktop", 1280, 900, false}, {"desktop-dark", 1280, 900, true},
+		{"phone", 390, 844, false}, {"phone-dark", 390, 844, true},
 	} {
-		if view.window && *screenshots == "" {
-			continue
-		}
-		b.look(view.width, view.height, view.dark)
-		b.do(chromedp.Navigate(address))
-		b.until("document.body.dataset.round > 0")
-		b.drawn()
-		picture := b.picture(view.name, view.window)
+		b.Look(view.width, view.height, view.dark)
+		b.Do(chromedp.Navigate(address))
+		b.Until("document.body.dataset.round > 0")
+		b.Drawn()
+		picture := b.Picture(view.name, false)
 		size := picture.Bounds()
-		if size.Dx() != int(view.width) || !view.window && size.Dy() < 1500 {
+		if size.Dx() != int(view.width) || size.Dy() < 1500 {
 			t.Errorf("%s: %v", view.name, size)
 		}
 		colours := map[color.Color]bool{}

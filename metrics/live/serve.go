@@ -1,17 +1,13 @@
 package live
 
 import (
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"fedpace/metrics/page"
 	"fedpace/metrics/web"
 )
 
@@ -32,22 +28,12 @@ var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, writ
 
 func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
-// Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and /events, and nothing
-// else. The server checks hosts and sets the security headers; the page works under a policy that
+// Handler answers GET and HEAD on the page's parts, /snapshot.json and /events, and nothing else. The server checks hosts and sets the security headers; the page works under a policy that
 // allows its own styles, scripts and connections alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var viewers atomic.Int32
-	static := func(kind string, text []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
-			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-			_, _ = w.Write(text) // the client may be gone
-		}
-	}
-	mux.Handle("GET /{$}", static("text/html; charset=utf-8", livePage))
-	mux.Handle("GET /live.css", static("text/css; charset=utf-8", styleText))
-	mux.Handle("GET /live.js", static("text/javascript; charset=utf-8", scriptText))
+	page.Routes(mux, page.OneRun)
 	mux.HandleFunc("GET /snapshot.json", func(w http.ResponseWriter, _ *http.Request) {
 		f, _ := h.current()
 		w.Header().Set("Content-Type", "application/json")
@@ -126,40 +112,16 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The page's parts.
-var (
-	//go:embed page/live.html
-	htmlText string
-	//go:embed page/live.css
-	styleText []byte
-	//go:embed page/live.js
-	scriptText []byte
-)
-
-// livePage is the page while the run goes on.
-var livePage = []byte(fill(`<link rel="stylesheet" href="live.css">
-<script src="live.js" defer></script>`))
-
-// fill puts the styles and scripts, by name or whole, in their place.
-func fill(head string) string { return strings.Replace(htmlText, "<!-- head -->", head, 1) }
-
 // WritePage writes the page as it stands now, as one file that needs nothing else.
 func (h *Hub) WritePage(w io.Writer) error {
+	// encoding/json writes <, > and & as escapes, so no text ends the element.
+	return page.Write(w, page.Document{ID: "snapshot", Text: h.Snapshot()})
+}
+
+// Snapshot is what the page shows now, as JSON.
+func (h *Hub) Snapshot() []byte {
 	h.mu.Lock()
 	whole := h.snapshot(time.Now())
 	h.mu.Unlock()
-	// encoding/json writes <, > and & as escapes, so no text ends the element.
-	_, err := io.WriteString(w, fill(fmt.Sprintf(
-		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; `+
-			`img-src data:; base-uri 'none'; form-action 'none'">
-<style>%s</style>
-<script type="application/json" id="snapshot">%s</script>
-<script>%s</script>`, digest(scriptText), digest(styleText), styleText, encode(whole), scriptText)))
-	return err
-}
-
-// digest is how a policy names an inline text.
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+	return encode(whole)
 }

@@ -286,7 +286,7 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 		return response
 	}
-	for _, path := range []string{"/", "/live.css", "/live.js", "/snapshot.json", "/events"} {
+	for _, path := range []string{"/", "/page.css", "/page.js", "/snapshot.json", "/events"} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"} {
 			target := path
 			if method == "CONNECT" {
@@ -304,8 +304,8 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/live.html", "/page/live.html", "/../hub.go", "/..%2fhub.go", "/%2e%2e/hub.go", "/page/../../hub.go", "/live.js/", "//etc/passwd",
-		"/static/..%5c..%5chub.go", "/.git/config", "/index.html", "/live.css%00.html",
+		"/page.html", "/page/page.html", "/../hub.go", "/..%2fhub.go", "/%2e%2e/hub.go", "/page/../../hub.go", "/page.js/", "//etc/passwd",
+		"/static/..%5c..%5chub.go", "/.git/config", "/index.html", "/page.css%00.html",
 	} {
 		if r := do("GET", path, ""); r.StatusCode == http.StatusOK || r.StatusCode >= 500 {
 			t.Errorf("GET %s: %s", path, r.Status)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -28,8 +29,11 @@ type snapshot struct {
 	Spent       spent            `json:"spent"`
 	Curves      curves           `json:"curves"`
 	Evaluations evaluated        `json:"evaluations"`
+	Fairness    fairness         `json:"fairness"`
 	RoundTimes  roundTimes       `json:"round_times"`
 	LastRound   lastRound        `json:"last_round"`
+	Waits       waits            `json:"waits"`
+	Marks       Marks            `json:"marks"`
 	Notices     notices          `json:"notices"`
 
 	Summary json.RawMessage `json:"summary"` // summary.json, when the run has ended
@@ -52,6 +56,7 @@ type runShown struct {
 	Cohort   int           `json:"cohort"`
 	Window   int           `json:"window"`
 	Started  string        `json:"started"` // RFC 3339
+	Delta    float64       `json:"delta"`   // of differential privacy; 0: there is none
 	Metrics  []metricShown `json:"metrics"` // in the order of their values in measures
 }
 
@@ -74,6 +79,7 @@ type progress struct {
 
 type measures struct {
 	RoundSeconds           number   `json:"round_seconds"`
+	Epsilon                number   `json:"epsilon"` // that the models have cost; null: the run is not private
 	LocalSteps             int      `json:"local_steps"`
 	LearningRate           number   `json:"learning_rate"`
 	TrainingLoss           number   `json:"training_loss"` // the window's mean, as in summary.json
@@ -87,6 +93,32 @@ type measures struct {
 	SGDSteps               int64    `json:"sgd_steps"`
 }
 
+// fairness is the last evaluation on the clients' own samples.
+type fairness struct {
+	Round   int           `json:"round"` // after it; 0: there was none yet
+	Metrics []fairMetrics `json:"metrics"`
+}
+
+type fairMetrics struct {
+	Name  string `json:"name"`
+	Mean  number `json:"mean"`         // over the clients
+	Worst number `json:"worst_decile"` // over the tenth of them with the worst values
+	Jain  number `json:"jain"`
+}
+
+// fairnessOf is what is shown of an evaluation; nil: there is none.
+func fairnessOf(run *metrics.Run, e *metrics.ClientEvaluation) fairness {
+	f := fairness{Metrics: []fairMetrics{}}
+	if e == nil {
+		return f
+	}
+	f.Round = e.Round
+	for i, m := range e.All.Metrics {
+		f.Metrics = append(f.Metrics, fairMetrics{run.Metrics[i].Name, number(m.Mean), number(m.Worst), number(m.Jain)})
+	}
+	return f
+}
+
 // spent is what all clients of the run have used.
 type spent struct {
 	ClientSeconds metrics.Split[float64] `json:"client_seconds"` // virtual
@@ -95,8 +127,9 @@ type spent struct {
 }
 
 type actorsShown struct {
-	Simulated int `json:"simulated"`
-	Real      int `json:"real"`
+	Simulated int                     `json:"simulated"`
+	Real      int                     `json:"real"`
+	Versions  []metrics.DeviceVersion `json:"versions,omitempty"` // of real devices
 }
 
 type roundTimes struct {
@@ -157,7 +190,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Format: format,
 		Run: runShown{
 			ID: h.id, Name: a.Name, Task: a.Task, Schedule: a.Schedule, Data: a.Data, Closing: a.Closing, Version: a.Version,
-			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339),
+			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339), Delta: a.Delta,
 			Metrics: metricsShown(a),
 		},
 		State: "running",
@@ -169,14 +202,22 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			RoundSeconds: number((s.last.End - s.last.Start).Seconds()), LocalSteps: s.last.LocalSteps, LearningRate: number(s.last.LearningRate),
 			TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow), RoundLoss: number(s.last.TrainingLoss),
 			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(math.NaN()),
-			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps,
+			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps, Epsilon: number(math.NaN()),
 		},
 		Outcomes: s.outcomes, EmptyRounds: s.empty,
-		Actors: actorsShown{a.Clients, len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
+		Actors: actorsShown{Simulated: a.Clients, Real: len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
 		Curves:      curves{each: s.history.each, points: slices.Clone(s.history.points)},
-		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
-		RoundTimes:  s.spread.shown(), LastRound: s.lastRound(a),
+		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()}, Fairness: s.fairness,
+		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
+		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
+		Marks:   Marks{slices.Clone(s.marks.list), maps.Clone(s.marks.counts), s.marks.steps},
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
+	}
+	if a.Versions != nil {
+		out.Actors.Versions = a.Versions()
+	}
+	if e := a.Epsilon; e != nil {
+		out.Now.Epsilon = number(e(s.last.Round))
 	}
 	for i, m := range a.Metrics {
 		now, best := number(measure.At(s.last.Metrics, i)), number(s.evaluations.best[i])
@@ -197,9 +238,10 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	p.WallSeconds = (s.elapsed + now.Sub(a.Started)).Seconds()
 	if !s.at.IsZero() {
 		p.Idle = now.Sub(s.at).Seconds()
-		if f := p.Fraction; f > 0 { // at the mean pace so far
-			done := p.WallSeconds - p.Idle
-			p.Left = number(max(0, done*(1-f)/f-p.Idle))
+	}
+	if a.Left != nil {
+		if left, known := a.Left(); known {
+			p.Left = number(left)
 		}
 	}
 	return out

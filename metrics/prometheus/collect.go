@@ -90,6 +90,9 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	c.add("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
 
 	c.add("round_duration_seconds", "Virtual time from a round's first task to its close.").histogram(&s.duration)
+	if e := m.run.Epsilon; e != nil {
+		c.add("privacy_epsilon", "Epsilon of differential privacy that the models so far have cost, for the run's delta.").gauge(e(s.last.Round))
+	}
 	c.add("virtual_time_seconds", "Virtual time since the run's start.").gauge(virtual)
 
 	c.add("sgd_steps_total", "Local SGD steps of one client of each completed round: the sum of K_r.").counter(float64(s.last.SGDSteps))
@@ -214,21 +217,49 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))
 	c.add("bus_dropped_total", "Messages lost to a slow consumer; a run in which one is lost fails.").counter(float64(now.Dropped))
 	c.add("bus_ignored_total", "Messages that did not count: repeated, stale or refused.").counter(float64(now.Ignored))
+	if s := now.Server; s != nil {
+		open := c.add("server_connections", "Connections over TCP to the run's own server: admitted, or waiting for their credentials to be accepted.", "state")
+		open.gauge(float64(s.Admitted), "admitted")
+		open.gauge(float64(s.Waiting), "waiting")
+		c.add("server_pending_bytes", "Bytes that wait for devices which read slowly.").gauge(float64(s.Pending))
+		closed := c.add("server_closed_total", "Connections to the run's own server that were not carried on, by reason.", "reason")
+		for reason, n := range s.Closed {
+			closed.counter(float64(n), reason)
+		}
+	}
 	if len(m.run.Devices) == 0 {
 		return
 	}
 	d := &now.Devices
-	devices := c.add("devices", "Real devices: present, or silent for too long.", "state")
+	devices := c.add("devices", "Real devices: present, silent for too long, or banned.", "state")
 	devices.gauge(float64(d.Present), "present")
 	devices.gauge(float64(d.Silent), "silent")
+	devices.gauge(float64(d.Banned), "banned")
 	c.add("device_heartbeats_total", "Heartbeats of real devices.").counter(float64(d.Heartbeats))
 	if !d.Oldest.IsZero() {
 		c.add("device_silence_seconds", "Wall time since the most silent device that is present was last heard of.").gauge(time.Since(d.Oldest).Seconds())
 	}
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
-	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase")
-	for p := range phases {
-		modelled.counter(s.modelled[p], metrics.Phase(p).String())
+	m.collectComparison(c, s)
+}
+
+// collectComparison sends what the classes of devices took and were expected to take; for
+// those of no known class the class is "device".
+func (m *Metrics) collectComparison(c *scrape, s *state) {
+	measured := c.add("device_measured_seconds_total", "Virtual time that real devices took for the tasks that they have answered, by the device's class.", "phase", "class")
+	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated client takes for the tasks that real devices have answered: of mean speed among those of the device's class, or among all where it has none.", "phase", "class")
+	there := make([]bool, len(m.classes))
+	for i := range m.run.Devices {
+		there[m.deviceClass(m.run.Clients+i)] = true
+	}
+	for i, class := range m.classes {
+		for p := range phases {
+			if there[i] {
+				phase := metrics.Phase(p).String()
+				measured.counter(s.compared[i].measured[p], phase, class)
+				modelled.counter(s.compared[i].modelled[p], phase, class)
+			}
+		}
 	}
 }

@@ -85,8 +85,12 @@ type answered struct{ class, steps int }
 // counts are what scrapes read of single tasks.
 type counts struct {
 	phases   [][phases]histogram // by class
-	modelled [phases]float64     // seconds that simulated devices would have taken for the tasks of real ones
+	compared []comparison        // by class of real devices; last: of those whose class is not known
 }
+
+// comparison is what real devices of a class took for their tasks, and what simulated
+// clients of that class take for them, in virtual seconds.
+type comparison struct{ measured, modelled [phases]float64 }
 
 // batch is what has happened since the last round.
 type batch struct {
@@ -119,6 +123,7 @@ func New(run *metrics.Run) *Metrics {
 	s.at = run.Started
 	n := len(m.classes)
 	s.phases, m.batch.phases, s.slowest = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
+	s.compared, m.batch.compared = make([]comparison, n), make([]comparison, n)
 	s.last.TrainingLoss, s.last.ValidationLoss = math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
@@ -166,7 +171,7 @@ func (m *Metrics) Task(e *round.TaskReport) {
 		if e.Outcome == round.Lost || e.Outcome == round.Refused {
 			return
 		}
-		m.compare(answered{m.run.DeviceClass(e.Client), e.LocalSteps})
+		m.compare(e)
 	}
 	if e.Probe || e.Plan.Drops {
 		return
@@ -180,9 +185,13 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	}
 }
 
-// compare counts what a simulated client takes for a task, beside the real device that has
-// answered.
-func (m *Metrics) compare(of answered) {
+// compare counts what a real device took for a task that it has answered, beside what a
+// simulated client of its class takes.
+func (m *Metrics) compare(e *round.TaskReport) {
+	if e.Outcome == round.Dropped { // it did a part of the task
+		return
+	}
+	of := answered{m.run.DeviceClass(e.Client), e.LocalSteps}
 	p, known := m.modelled[of]
 	if !known {
 		plan, err := m.run.MeanPlan(of.class, of.steps)
@@ -192,9 +201,21 @@ func (m *Metrics) compare(of answered) {
 		p = phasesOf(&plan)
 		m.modelled[of] = p
 	}
-	for i, d := range p {
-		m.batch.modelled[i] += d.Seconds()
+	c := &m.batch.compared[m.deviceClass(e.Client)]
+	for i, took := range phasesOf(&e.Plan) {
+		c.measured[i] += took.Seconds()
+		c.modelled[i] += p[i].Seconds()
 	}
+}
+
+// deviceClass is a real device's class, among those that have series; the last stands for
+// devices whose class is not known.
+func (m *Metrics) deviceClass(client int) int {
+	last := len(m.classes) - 1
+	if class := m.run.DeviceClass(client); class >= 0 {
+		return min(class, last-1)
+	}
+	return last
 }
 
 // Round implements [metrics.Output]: it takes over a round, and the batch.
@@ -233,9 +254,12 @@ func (m *Metrics) takeBatch(r *round.Report) {
 			s.phases[c][p].take(&b.phases[c][p])
 		}
 	}
-	for p := range b.modelled {
-		s.modelled[p] += b.modelled[p]
-		b.modelled[p] = 0
+	for c := range b.compared {
+		for p := range phases {
+			s.compared[c].measured[p] += b.compared[c].measured[p]
+			s.compared[c].modelled[p] += b.compared[c].modelled[p]
+		}
+		b.compared[c] = comparison{}
 	}
 	if b.waited {
 		slowest := &s.slowest[m.class(b.slowest.Client)]
@@ -251,7 +275,7 @@ func (m *Metrics) picture() *state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
-	s.phases, s.slowest = slices.Clone(s.phases), slices.Clone(s.slowest)
+	s.phases, s.slowest, s.compared = slices.Clone(s.phases), slices.Clone(s.slowest), slices.Clone(s.compared)
 	return &s
 }
 
@@ -267,4 +291,6 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-func (m *Metrics) Pages() []web.Page { return []web.Page{{Path: "/metrics", Handler: m.Handler()}} }
+func (m *Metrics) Pages() []web.Page {
+	return []web.Page{{Path: "/metrics", Handler: m.Handler(), Always: true}}
+}

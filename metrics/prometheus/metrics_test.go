@@ -52,7 +52,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 			return metrics.Stats{
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
 				Devices: metrics.DeviceStats{
-					Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
+					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
 				},
 			}, true
 		},
@@ -173,7 +173,8 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_client_time_seconds_total counter {use}",
 		"fedpace_clients_left_out_total counter",
 		"fedpace_device_heartbeats_total counter",
-		"fedpace_device_modelled_seconds_total counter {phase}",
+		"fedpace_device_measured_seconds_total counter {class,phase}",
+		"fedpace_device_modelled_seconds_total counter {class,phase}",
 		"fedpace_device_refused_total counter",
 		"fedpace_device_silence_seconds gauge",
 		"fedpace_devices gauge {state}",
@@ -303,10 +304,12 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 		{"fedpace_actors", []string{"real"}, 1},
 		{"fedpace_devices", []string{"present"}, 1},
 		{"fedpace_devices", []string{"silent"}, 2},
+		{"fedpace_devices", []string{"banned"}, 3},
 		{"fedpace_device_heartbeats_total", nil, 12},
 		{"fedpace_hold_seconds_total", nil, 4},
 		{"fedpace_device_refused_total", nil, 6},
-		{"fedpace_device_modelled_seconds_total", []string{"download"}, 0.3355},
+		{"fedpace_device_modelled_seconds_total", []string{"download", "device"}, 0.3355},
+		{"fedpace_device_measured_seconds_total", []string{"download", "device"}, 1},
 	} {
 		if got := value(t, families, test.name, test.labels...); got != test.want {
 			t.Errorf("%s%v is %v, want %v", test.name, test.labels, got, test.want)
@@ -317,26 +320,42 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A device's tasks are compared with those of its class, or with all where none is known.
+// The tasks of devices are compared with those of their class, or with all where none is
+// known; classes without a device have no series, however many there are.
 func TestDevicesAreComparedWithTheirClass(t *testing.T) {
-	asked := 0
+	asked, classes := 0, []string{"pi3", "pi4"}
+	for len(classes) < 3*maxClasses {
+		classes = append(classes, fmt.Sprint("board", len(classes)))
+	}
 	m := New(&metrics.Run{
-		Clients: 10, Devices: []string{"pi1", "pi2", "pi3"},
-		DeviceClass: func(client int) int { return []int{1, -1, 1}[client-10] },
+		Clients: 10, Devices: []string{"pi1", "pi2", "pi3", "odd", "odder"}, Classes: classes, Class: func(int) int { return 0 },
+		DeviceClass: func(client int) int { return []int{1, -1, 1, maxClasses, 2 * maxClasses}[client-10] },
 		MeanPlan: func(class, steps int) (round.Plan, error) {
 			asked++
-			return round.Plan{Compute: round.Time(steps) * []round.Time{3e9, 0, 5e9}[class+1]}, nil
+			return round.Plan{Compute: round.Time(steps) * round.Time(3+class) * 1e9}, nil
 		},
+		Stats: func() (metrics.Stats, bool) { return metrics.Stats{}, true },
 	})
 	for range 2 {
-		for _, client := range []int{10, 11, 12, 3} {
-			m.Task(&round.TaskReport{Client: client, LocalSteps: 4})
+		for _, client := range []int{10, 11, 12, 13, 14, 3} {
+			m.Task(&round.TaskReport{Client: client, LocalSteps: 4, Plan: round.Plan{Compute: round.Time(client) * 1e9}})
 		}
 	}
-	m.Task(&round.TaskReport{Client: 10, LocalSteps: 4, Outcome: round.Lost})
+	for _, o := range []round.Outcome{round.Lost, round.Dropped, round.Refused} {
+		m.Task(&round.TaskReport{Client: 10, LocalSteps: 4, Outcome: o, Plan: round.Plan{Compute: 1e18}})
+	}
 	report(t, m, round.Report{Round: 1}, metrics.Usage{})
-	if got, want := m.picture().modelled[1], float64(2*4*(5+3+5)); got != want || asked != 2 {
-		t.Errorf("computing is modelled with %g s, want %g; %d plans were asked for, want one for each class", got, want, asked)
+	shown := families(t, m)
+	for class, want := range map[string][2]float64{ // measured, modelled
+		"pi4": {2 * (10 + 12), 2 * 4 * (4 + 4)}, "other": {2 * (13 + 14), 2 * 4 * float64(3+maxClasses+3+2*maxClasses)}, "device": {2 * 11, 2 * 4 * 2},
+	} {
+		measured, modelled := value(t, shown, "fedpace_device_measured_seconds_total", "compute", class), value(t, shown, "fedpace_device_modelled_seconds_total", "compute", class)
+		if measured != want[0] || modelled != want[1] {
+			t.Errorf("%s: %g s of %g modelled ones, want %v", class, measured, modelled, want)
+		}
+	}
+	if n := len(shown["fedpace_device_measured_seconds_total"].Metric); n != 3*phases || asked != 4 {
+		t.Errorf("%d series of three classes, %d plans were asked for, want one for each class", n, asked)
 	}
 }
 

@@ -78,7 +78,7 @@ type accuracyRow struct {
 
 func TestRounds(t *testing.T) {
 	reports := []round.Report{
-		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: round.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
+		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: measure.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer

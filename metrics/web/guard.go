@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -9,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"fedpace/internal/connlimit"
 )
 
 // silent discards the server's log of mistakes that clients make.
@@ -21,7 +24,7 @@ func mux(pages []Page) *http.ServeMux {
 	list.WriteString("fedpace: this run shows\n")
 	root := false
 	for _, p := range pages {
-		m.Handle(p.Path, p.Handler)
+		m.Handle(p.Path, placed(p))
 		fmt.Fprintf(&list, "  %s\n", p.Path)
 		root = root || p.Path == "/" || p.Path == "/{$}"
 	}
@@ -32,6 +35,30 @@ func mux(pages []Page) *http.ServeMux {
 		})
 	}
 	return m
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// placed gives a page's requests a place while they are answered. Without one their
+// connection may be closed for others.
+func placed(p Page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(connKey{}).(*connlimit.Conn)
+		switch {
+		case c.Admit():
+			defer c.Release()
+		case !p.Always:
+			w.Header().Set("Retry-After", "10")
+			http.Error(w, "this server answers as many requests as it can", http.StatusServiceUnavailable)
+			return
+		}
+		p.Handler.ServeHTTP(w, r)
+	})
 }
 
 // headers are set on every answer: a page loads nothing from other sites, cannot be

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
+
+	"fedpace/internal/connlimit"
 )
 
 // Page is what a server shows at a path. Its handler sees GET and HEAD alone, under a host that the
@@ -19,6 +19,8 @@ import (
 type Page struct {
 	Path    string // as a pattern of [http.ServeMux] without method and host, e.g. /metrics or /live/
 	Handler http.Handler
+	// Always has it answered also while all places are taken: what monitoring reads.
+	Always bool
 }
 
 // Pager is an output that has pages to serve.
@@ -40,15 +42,25 @@ const (
 	idleTime     = time.Minute
 	shutdownTime = 2 * time.Second
 	headerBytes  = 16 << 10
-	maxConns     = 256
 )
+
+// Limits of connections: maxWaiting of them may wait for a request, and maxRequests have
+// one that is being answered, streams included.
+const (
+	maxWaiting  = 160
+	maxRequests = 64
+)
+
+// MaxConns is how many connections a server has open at most.
+const MaxConns = maxWaiting + maxRequests
 
 // Serve answers GET and HEAD for the pages at the address until the context
 // ends or Close is called. Port 0 takes any free one: Addr tells which.
 //
 // Requests are answered under an IP address, localhost, or the name in addr. Other host
 // names are refused, because a foreign page may let its own name resolve to this machine
-// (DNS rebinding). At most 256 connections are open at a time, more are closed at once.
+// (DNS rebinding). At most [MaxConns] connections are open at a time. A new one takes the
+// place of the oldest without a request, of whichever address has the most of them.
 func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
@@ -60,12 +72,13 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
-		listener: &limitedListener{Listener: l, most: maxConns},
+		listener: &limitedListener{l, connlimit.New(maxWaiting, maxRequests)},
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		server: http.Server{
 			Handler:           guard(addr, mux(pages)),
 			BaseContext:       func(net.Listener) context.Context { return requests },
+			ConnContext:       withConn,
 			ReadHeaderTimeout: requestTime,
 			ReadTimeout:       requestTime,
 			WriteTimeout:      requestTime,
@@ -107,36 +120,16 @@ func (s *Server) shutdown() error {
 	return nil
 }
 
-// limitedListener has at most so many connections open. It closes further ones at once
-// instead of letting them wait, so that clients with idle connections cannot keep a
-// scrape waiting once there is room.
+// limitedListener has a limited number of connections open.
 type limitedListener struct {
 	net.Listener
-	open atomic.Int64
-	most int64
+	open *connlimit.Set
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= l.most {
-			return &limitedConn{Conn: c, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
-		}
-		l.open.Add(-1)
-		_ = c.Close() // nothing was read or written
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-}
-
-// limitedConn is counted until it is closed.
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
+	return l.open.Add(c), nil
 }

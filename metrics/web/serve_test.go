@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ func pages(t *testing.T, addr string) *Server {
 	answer := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 	}
-	s, err := Serve(t.Context(), addr, Page{"/metrics", answer("metrics")}, Page{"/live/", answer("live")})
+	s, err := Serve(t.Context(), addr, Page{Path: "/metrics", Handler: answer("metrics")}, Page{Path: "/live/", Handler: answer("live")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,56 +179,51 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// Whoever opens many connections, or sends a header slowly or without end,
-// costs those connections and nothing else.
-func TestLimits(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// Whoever opens many connections, silent or with answers that never end, leaves a place
+// for who reads the metrics.
+func TestPlaces(t *testing.T) {
+	began := make(chan struct{}, maxRequests)
+	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		<-r.Context().Done()
+	})
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "metrics") })
+	s, err := Serve(t.Context(), "127.0.0.1:0", Page{Path: "/metrics", Handler: metrics, Always: true}, Page{Path: "/stream", Handler: stream})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := &limitedListener{Listener: l, most: 2}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
-	server.Listener = limited
-	closed := make(chan struct{}, 10)
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			closed <- struct{}{}
-		}
-	}
-	server.Start()
-	defer server.Close()
-	var held []net.Conn
-	for range 2 {
-		c, err := net.Dial("tcp", l.Addr().String())
+	defer s.Close()
+	dial := func(request string) {
+		c, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		held = append(held, c)
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, request) // the server may have closed it for others
 	}
-	if _, err := fmt.Fprint(held[1], "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
+	for range 2 * maxWaiting {
+		dial("")
+		dial("GET /metrics HTTP/1.1\r\nHost: local")
 	}
-	if response, err := http.ReadResponse(bufio.NewReader(held[1]), nil); err != nil || response.StatusCode != 200 {
-		t.Fatalf("the second of two connections: %v, %v", response, err)
+	for range maxRequests {
+		dial("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		<-began
 	}
-	third, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	if got := s.listener.open.Counts(); got.Admitted != maxRequests || got.Waiting+got.Admitted > MaxConns {
+		t.Errorf("%+v are open, want %d with a request and at most %d", got, maxRequests, MaxConns)
 	}
-	defer third.Close()
-	if _, err := io.ReadAll(third); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Fatal(err)
-	} // it was closed: the read has ended
-	held[0].Close()
-	held[1].Close()
-	for range held {
-		<-closed
+	for range 2 * maxWaiting {
+		dial("")
 	}
-	if response, err := http.Get(server.URL); err != nil || response.StatusCode != 200 {
-		t.Errorf("once there is room: %v, %v", response, err)
+	for path, want := range map[string]int{"/metrics": 200, "/stream": 503} {
+		if got := raw(t, s, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n").StatusCode; got != want {
+			t.Errorf("with all places taken, %s: %d, want %d", path, got, want)
+		}
 	}
+}
 
+// Whoever sends a header slowly or without end costs one connection and nothing else.
+func TestLimits(t *testing.T) {
 	s := pages(t, "127.0.0.1:0")
 	if got := raw(t, s, "GET / HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 2*headerBytes)+"\r\n\r\n").StatusCode; got != 431 {
 		t.Errorf("a header of %d bytes: %d", 2*headerBytes, got)
@@ -259,7 +253,7 @@ func TestAPortInUseIsSaid(t *testing.T) {
 func TestTheServerEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	began, ended := make(chan struct{}), make(chan struct{})
-	s, err := Serve(ctx, "127.0.0.1:0", Page{"/stream", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s, err := Serve(ctx, "127.0.0.1:0", Page{Path: "/stream", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
 			t.Error(err)

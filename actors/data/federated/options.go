@@ -29,6 +29,8 @@ type Options struct {
 	// HeldOutOnly says that only held-out samples are wanted of a table of one's own, which
 	// may hold no others: the set has no client.
 	HeldOutOnly bool
+	// Reading is told how far the reading is; it may be nil, and changes nothing of the set.
+	Reading *Reading
 }
 
 // MaxClasses bounds the labels of custom data.

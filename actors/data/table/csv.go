@@ -142,7 +142,7 @@ func unnamed(value string) error {
 
 // content is the text behind the byte order mark.
 func (c *csvTable) content() (*bufio.Reader, error) {
-	var in io.Reader = io.NewSectionReader(c.f, 0, c.size)
+	var in io.Reader = io.NewSectionReader(c.reading.At(c.f), 0, c.size)
 	if c.gzip {
 		z, err := gzip.NewReader(bufio.NewReaderSize(in, 1<<16))
 		if err != nil {

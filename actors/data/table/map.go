@@ -56,7 +56,7 @@ func Columns(path string) (_ []string, err error) {
 		return nil, err
 	}
 	defer s.File.Close()
-	files, err := openTables(s)
+	files, err := openTables(s, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func propose(file string) (_ *Proposal, err error) {
 		return nil, err
 	}
 	defer s.File.Close()
-	files, err := openTables(s)
+	files, err := openTables(s, nil)
 	if err != nil {
 		return nil, err
 	}

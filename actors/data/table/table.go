@@ -133,7 +133,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	files, err := openTables(s)
+	files, err := openTables(s, o.Reading)
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +286,8 @@ type column struct {
 type place struct {
 	file string
 	one  bool // it is the only file
+
+	reading *federated.Reading // may be nil
 }
 
 func (n *place) path() string { return n.file }
@@ -303,7 +305,7 @@ func (n *place) at(err error) error {
 }
 
 // openTables opens a file, or all of a folder in lexical order.
-func openTables(s *federated.Source) (list []tableFile, err error) {
+func openTables(s *federated.Source, reading *federated.Reading) (list []tableFile, err error) {
 	files := []string{s.Path}
 	if s.Folder {
 		parquet, csv := source.ParquetFiles(s.Path), csvFiles(s.Path)
@@ -317,7 +319,7 @@ func openTables(s *federated.Source) (list []tableFile, err error) {
 		}
 	}()
 	for _, name := range files {
-		of := place{file: name, one: len(files) == 1}
+		of := place{file: name, one: len(files) == 1, reading: reading}
 		one, err := openTableFile(of)
 		if err != nil {
 			return list, of.at(err)
@@ -354,7 +356,7 @@ func openTableFile(of place) (tableFile, error) {
 }
 
 func openParquet(of place, s *federated.Source) (*parquetTable, error) {
-	one, err := parquetfile.Open(s.File, s.Size)
+	one, err := parquetfile.Open(of.reading.At(s.File), s.Size)
 	if err != nil {
 		return nil, err
 	}

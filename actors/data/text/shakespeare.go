@@ -35,7 +35,7 @@ func (Shakespeare) Recognises(s *federated.Source) federated.Match {
 }
 
 func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	text, err := WorksText(s.File, s.Size)
+	text, err := WorksText(o.Reading.At(s.File), s.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -67,10 +67,10 @@ func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' &&
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
 // CSV, by its digest too.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	if entry := ZippedTweets(s.File, s.Size); s.IsZip() && entry != nil {
+	if entry := ZippedTweets(o.Reading.At(s.File), s.Size); s.IsZip() && entry != nil {
 		return readZippedTweets(entry, o)
 	}
-	return ReadTweets(s.File, o)
+	return ReadTweets(o.Reading.From(s.File), o)
 }
 
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {

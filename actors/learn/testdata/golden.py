@@ -7,6 +7,12 @@ optimizers on one.
 Weights and batches come from a hash that golden_test.go has too, so that the file
 holds results only. Of the parameters it holds their norm, how far they moved, and
 64 sums with pseudo-random signs (sums.py).
+
+    golden.py SPEC < before > after
+
+takes one step from each of the parameter vectors that it reads (float32, little-endian),
+with the batch of that step, and writes where it leads: every parameter, for a test that
+has PyTorch.
 """
 import json
 import os
@@ -134,6 +140,33 @@ def train(spec, module, kind, classes, size, rate, optimiser, clip=0):
         result["correct"] = int((z.argmax(1) == y).sum())
     return result
 
+
+def load(module, values):
+    """Sets all parameters, and returns what is left of the values."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.copy_(torch.tensor(values[: p.numel()]).view_as(p))
+            values = values[p.numel():]
+    return values
+
+
+def single_steps(spec):
+    _, module, kind, classes, size, rate = next(m for m in MODELS if m[0] == spec)
+    optimiser = torch.optim.SGD(module.parameters(), lr=rate)
+    left, step = np.frombuffer(sys.stdin.buffer.read(), dtype="<f4"), 0
+    while len(left):
+        left = load(module, left)
+        optimiser.zero_grad()
+        x, y = batch(10_000 + 3 * step, kind, classes, size)
+        nn.functional.cross_entropy(module(x), y).backward()
+        optimiser.step()
+        sys.stdout.buffer.write(flat(module).astype("<f4").tobytes())
+        step += 1
+
+
+if len(sys.argv) > 1:
+    single_steps(sys.argv[1])
+    sys.exit()
 
 results = [train(*m, lambda p: torch.optim.SGD(p, lr=m[-1])) for m in MODELS]
 for written, optimiser, clip, rate in OPTIMIZERS:

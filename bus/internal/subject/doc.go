@@ -1,7 +1,7 @@
 // Package subject makes and reads the subjects on which messages travel
 // (docs/protocol.md):
 //
-//	fedpace.<run>.client.<id>.<verb>    verb: task, task.<host>, plan, update.<n>, join, heartbeat
+//	fedpace.<run>.client.<id>.<verb>    verb: task, task.<host>, plan, update.<n>, join, join.<samples>, heartbeat
 //	fedpace.<run>.model.<digest>.<n>
 //	fedpace.<run>.jobs.<kernel>
 //	fedpace.<run>.sums

@@ -19,9 +19,26 @@ const (
 	Task      = "task"
 	Plan      = "plan"
 	Update    = "update" // with a chunk's number behind it
-	Join      = "join"
+	Join      = "join"   // with the most samples behind it that the device may have
 	Heartbeat = "heartbeat"
 )
+
+// JoinAs is the verb by which a device joins whose credentials let it have so many
+// samples; 0: any number.
+func JoinAs(samples uint64) string {
+	if samples == 0 {
+		return Join
+	}
+	return Join + "." + strconv.FormatUint(samples, 10)
+}
+
+// JoinLimit reads the most samples in a subject on which a device joins; false for
+// every other subject, those without a limit among them.
+func JoinLimit(subject string) (samples uint64, ok bool) {
+	head, number, _ := strings.Cut(subject, "."+Join+".")
+	samples, err := strconv.ParseUint(number, 10, 64)
+	return samples, err == nil && samples > 0 && head+"."+JoinAs(samples) == subject
+}
 
 // AnyClient matches the subjects of all clients with one verb.
 func AnyClient(run, verb string) string { return Root + "." + run + ".client.*." + verb }

@@ -31,13 +31,15 @@ device waits for runs that name it, one after the other.
 
 Data in CSV or Parquet of its own is read by the run's mapping of columns; --map
 changes what is otherwise here. Its classes are numbered as the run's, by name.
+Of its data the device tells how many samples there are and, with each update, the
+loss of the first minibatch; --withhold keeps these to itself.
 
 With synthetic data the device makes its own, like that of the run's simulated
 clients. It keeps nothing between tasks and survives lost connections; stop it
 with Ctrl-C or SIGTERM at any time.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
-		Args: cobra.NoArgs,
+		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case connection.URL == "":
@@ -51,6 +53,9 @@ with Ctrl-C or SIGTERM at any time.`,
 			if err := names.CheckDevice(device.ID); err != nil {
 				return Usage(c, fmt.Errorf("--client: %w", err))
 			}
+			if err := real.CheckWithhold(device.Withhold); err != nil {
+				return Usage(c, fmt.Errorf("--withhold: %w", err))
+			}
 			if device.Run != "" {
 				if err := names.CheckToken("run", device.Run); err != nil {
 					return Usage(c, fmt.Errorf("--run: %w", err))
@@ -58,7 +63,7 @@ with Ctrl-C or SIGTERM at any time.`,
 			}
 			show := NewDisplay(c.ErrOrStderr(), quiet)
 			defer show.Close()
-			device.Notice = show.Notice
+			device.Notice, device.Version = show.Notice, Version()
 			return actor(c.Context(), natsconn.Config{
 				URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
 				Name: "device " + device.ID, Notice: func(n bus.Notice) { show.Notice(n.Text) }, Patience: -1, Await: true, // a device waits for its server
@@ -77,6 +82,8 @@ with Ctrl-C or SIGTERM at any time.`,
 // addDevice gives a command the flags that say which device this is, and of what.
 func addDevice(c *cobra.Command, device *real.Config) {
 	c.Flags().StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (how many they are), loss (of the first minibatch of a task), or both with a comma between them")
+	Complete(c, "withhold", Words(real.Samples, real.Losses))
 	device.Data = real.SyntheticData
 	addOwn(c, device)
 }
@@ -84,6 +91,11 @@ func addDevice(c *cobra.Command, device *real.Config) {
 // actor works until it is stopped, which is its ordinary end. A server that is
 // not there yet is waited for: devices start before or after it.
 func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err error) {
+	holder, err := conn.Holder()
+	if err != nil {
+		return err
+	}
+	config.Samples = holder.Samples
 	device, err := real.Open(config)
 	if err != nil {
 		return err

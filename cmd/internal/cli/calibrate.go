@@ -25,6 +25,7 @@ type calibration struct {
 	batches     []int
 	own         calibrate.Own
 	seconds     float64
+	pause       float64
 
 	connection Connection
 	id, run    string
@@ -51,6 +52,10 @@ Without --nats the paper's four tasks are measured, beside its Table 2, or what
 runs "fedpace calibrate serve": it says which model its runs have, so that this
 command needs no other word about it.
 
+The class says, too, what the first task takes besides, and how sure its medians
+are: how far the times of five parts of the measurement are apart. With --nats tasks
+are measured as a run has them, after a rest, and with no more steps than its K_0.
+
 With --out the device is written as a class that the simulator reads: run --config
 FILE, behind the run's own file if it has one, gives every client this speed, or
 copy the class into its fleet. --seconds 600 shows what heat does to it.`,
@@ -59,7 +64,7 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
   ` + program + ` calibrate --model mlp:4,16,3 --batch 8,32,128
   fedpace run --config pi4.yaml --set stop.rounds=100`,
-		Args: cobra.NoArgs,
+		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
 				return Usage(c, err)
@@ -74,6 +79,7 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	Complete(c, "config", FilesOf("yaml", "yml"))
 	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch; several, with commas between them, are measured one after the other (default as the run has, 32 for --model)")
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
+	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which the device rests before each task, with --nats, as it does in a run while models travel")
 	addOwn(c, &f.own)
 	f.connection.Add(c)
 	s.StringVar(&f.id, "client", "", "id of this device, with --nats")
@@ -117,6 +123,8 @@ func (f *calibration) check(c *cobra.Command) error {
 		return errors.New("--task, --model and --config: want one of them")
 	case f.out != "" && named == 0 && f.own.Trainer == "" && f.connection.URL == "":
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
+	case !(f.pause >= 0 && f.pause <= 3600):
+		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
 	case !(f.seconds >= 0.01 && f.seconds <= maxSeconds):
 		return fmt.Errorf("--seconds %g: want 0.01 to %d", f.seconds, maxSeconds)
 	case f.connection.URL != "" && f.id == "":
@@ -163,10 +171,15 @@ func (f *calibration) do(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		for _, s := range subjects {
+			if n := r.Network; n != nil && n.LocalSteps > 1 {
+				s.Steps = n.LocalSteps
+			}
+		}
 		meter.Phase(bus.Compute)
 		for _, s := range subjects {
 			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))
-			measured, err := calibrate.MeasureCompute(c.Context(), s, f.seconds, show.Notice)
+			measured, err := calibrate.MeasureCompute(c.Context(), s, f.timing(), show.Notice)
 			if err != nil {
 				return err
 			}
@@ -190,17 +203,31 @@ func (f *calibration) do(c *cobra.Command) error {
 	return Print(c, f.json, &r, r.Write)
 }
 
+// timing is how steps are measured: for a run as in a run, else one task after the other.
+func (f *calibration) timing() calibrate.Timing {
+	t := calibrate.Timing{Seconds: f.seconds}
+	if f.connection.URL != "" {
+		t.Rest = time.Duration(f.pause * float64(time.Second))
+	}
+	return t
+}
+
 // network measures the link, and returns what the coordinator says of its runs.
 func (f *calibration) network(ctx context.Context, notice func(string), phase func(bus.Phase), r *calibrate.Result) (*bus.Welcome, error) {
-	conn, err := natsconn.Connect(ctx, natsconn.Config{
+	to := natsconn.Config{
 		URL: f.connection.URL, Creds: f.connection.Creds, TLS: f.connection.TLS,
 		Name: "device " + f.id, Notice: func(n bus.Notice) { notice(n.Text) }, Patience: -1, Await: true, // as a device in a run
-	})
+	}
+	holder, err := to.Holder()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := natsconn.Connect(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	n, welcome, err := calibrate.MeasureNetwork(ctx, conn, calibrate.NetworkConfig{ID: f.id, Run: f.run, Notice: notice, Begin: phase})
+	n, welcome, err := calibrate.MeasureNetwork(ctx, conn, calibrate.NetworkConfig{ID: f.id, Run: f.run, Samples: holder.Samples, Notice: notice, Begin: phase})
 	n.Server = conn.At()
 	r.Network = &n
 	return welcome, err

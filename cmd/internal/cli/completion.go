@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,7 +22,27 @@ func addCompletion(root *cobra.Command) {
 		c.Example = "  source <(" + name + " completion bash)\n  " + name + " completion zsh --help"
 		for _, shell := range c.Commands() {
 			shell.Example = "  " + name + " completion " + shell.Name()
+			if shell.Name() == "bash" {
+				checkBash(shell)
+			}
 		}
+	}
+}
+
+// checkBash has the script of bash say what it lacks: its completion stands on functions
+// of the package bash-completion, without which each Tab ends in errors.
+func checkBash(bash *cobra.Command) {
+	write := bash.RunE
+	bash.RunE = func(c *cobra.Command, args []string) error {
+		if err := write(c, args); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(c.Root().OutOrStdout(), `
+if ! declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+    echo "%s: completion needs the package bash-completion, which this shell has not loaded: install it, and load it before this script" >&2
+fi
+`, c.Root().Name())
+		return err
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,8 @@ type Display struct {
 	began   time.Time // when the first plain line was
 	printed time.Time // when the last plain line was
 	current string    // what the line on the screen is about; "": there is none
+
+	watching []context.CancelFunc
 }
 
 // A plain line comes every three seconds at first, so that there is life, and
@@ -42,6 +45,10 @@ func (d *Display) Show(s Status) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.show(s)
+}
+
+func (d *Display) show(s Status) {
 	if !d.screen.terminal {
 		d.log(s)
 		return
@@ -80,6 +87,39 @@ func (d *Display) leave() {
 	}
 }
 
+// Watch shows the status of what says nothing by itself, as long as there is one: first
+// after so short a time that a person does not wonder, and then often enough to see it
+// move. Close ends it.
+func (d *Display) Watch(status func() (s Status, shown bool)) {
+	if d.quiet {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d.mu.Lock()
+	d.watching = append(d.watching, stop)
+	d.mu.Unlock()
+	go func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s, shown := status()
+				d.mu.Lock()
+				if shown && ctx.Err() == nil { // else it has been closed meanwhile
+					d.show(s)
+				}
+				d.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// watchEvery is how often a status is asked for.
+const watchEvery = 200 * time.Millisecond
+
 // Notice prints a line beside the progress.
 func (d *Display) Notice(text string) {
 	if d.quiet {
@@ -95,6 +135,10 @@ func (d *Display) Notice(text string) {
 func (d *Display) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, stop := range d.watching {
+		stop()
+	}
+	d.watching = nil
 	d.leave()
 }
 
@@ -105,15 +149,23 @@ type screen struct {
 	width    func() int // columns, asked anew for each line
 }
 
-// usualWidth is taken where a terminal does not say its own.
+// usualWidth is taken where there is no terminal, or one that does not say its own.
 const usualWidth = 80
+
+// columns is how many a line may have.
+func (s screen) columns() int {
+	if s.width == nil {
+		return usualWidth
+	}
+	return s.width()
+}
 
 // screenOf looks at a stream. A terminal that calls itself dumb cannot draw over
 // a line. Colours are for terminals, unless NO_COLOR is set to anything
 // (no-color.org).
 func screenOf(out io.Writer) screen {
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	f, _ := out.(*os.File)
+	if !isTerminal(out) || os.Getenv("TERM") == "dumb" {
 		return screen{}
 	}
 	return screen{

@@ -146,6 +146,27 @@ func TestALog(t *testing.T) {
 
 func (s Status) line() string { return s.Line() }
 
+// What is watched is shown until the display is closed, and not where it is quiet.
+func TestWatching(t *testing.T) {
+	var b bytes.Buffer
+	d := NewDisplay(&b, false)
+	asked := make(chan bool)
+	d.Watch(func() (Status, bool) {
+		asked <- true
+		return ReadingStatus("a/set.csv", 0.41), true
+	})
+	<-asked
+	<-asked // what was returned first has been shown
+	d.Close()
+	if want := "reading set.csv, 41 %\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	if d.watching != nil {
+		t.Error("a closed display watches")
+	}
+	NewDisplay(&b, true).Watch(func() (Status, bool) { panic("nobody sees it") })
+}
+
 // A log's lines become seldom.
 func TestLinesOfALogBecomeSeldom(t *testing.T) {
 	for after, every := range map[time.Duration]time.Duration{0: lineEvery, time.Minute: lineEvery, 10 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {

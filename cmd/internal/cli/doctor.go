@@ -29,7 +29,7 @@ line that is not ok is followed by what mends it.
 It joins no run and changes nothing. The exit status is 1 if the device cannot take
 part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
-		Args:    cobra.NoArgs,
+		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := connection.Check(c); err != nil {
 				return err
@@ -39,8 +39,12 @@ part.`,
 					return Usage(c, fmt.Errorf("--client: %w", err))
 				}
 			}
+			if err := real.CheckWithhold(device.Withhold); err != nil {
+				return Usage(c, fmt.Errorf("--withhold: %w", err))
+			}
+			device.Version = Version()
 			return examine(c, asJSON, doctor.Config{
-				Device: device, Version: Version(),
+				Device: device,
 				Conn: natsconn.Config{
 					URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
 					Name: "doctor of device " + device.ID, Notice: func(bus.Notice) {},

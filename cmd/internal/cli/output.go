@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // checked remembers that a write failed: a command whose output is lost has
@@ -28,6 +29,25 @@ func (w *checked) Write(b []byte) (int, error) {
 		w.err = fmt.Errorf("standard output: %w", err)
 	}
 	return n, err
+}
+
+// OnTerminal reports whether a person reads what a command prints.
+func OnTerminal(c *cobra.Command) bool {
+	out := c.OutOrStdout()
+	if w, ok := out.(*checked); ok {
+		out = w.to
+	}
+	return isTerminal(out)
+}
+
+// Asks reports whether a person can be asked: input and messages are a terminal's.
+func Asks(c *cobra.Command) bool {
+	return isTerminal(c.InOrStdin()) && isTerminal(c.ErrOrStderr())
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // JSONFlag adds --json; what is the object that the command prints.

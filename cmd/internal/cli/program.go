@@ -51,7 +51,9 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SetErr(stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addCompletion(root)
+	addVersion(root)
 	prepareUsage(root)
+	wrapHelp(root, screenOf(stdout).columns())
 	err := root.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	if err == nil || out.err != nil && !interrupted {
@@ -106,56 +108,4 @@ func Interruption(ctx context.Context, err error, kept string) error {
 		}
 	}
 	return Interrupted{Note: note}
-}
-
-// UsageError is a command line that cannot be understood.
-type UsageError struct {
-	Command string // with a space behind it, or empty
-	Problem error
-}
-
-func (e UsageError) Error() string { return e.Problem.Error() }
-func (e UsageError) Unwrap() error { return e.Problem }
-
-// prepareUsage makes what cobra finds wrong with a command line, down to the
-// last command, an error of usage.
-func prepareUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, err) })
-	if args := c.Args; args != nil {
-		c.Args = func(c *cobra.Command, given []string) error {
-			if err := args(c, given); err != nil {
-				return Usage(c, err)
-			}
-			return nil
-		}
-	}
-	for _, below := range c.Commands() {
-		prepareUsage(below)
-	}
-}
-
-// Usage marks an error as one of the command line; nil stays.
-func Usage(c *cobra.Command, err error) error {
-	if err == nil {
-		return nil
-	}
-	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
-	return UsageError{command, err}
-}
-
-// Group makes c a command that only holds those below it.
-func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
-	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(below...)
-	return c
-}
-
-// One demands one argument.
-func One(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
-		}
-		return nil
-	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +26,18 @@ func (s *Status) Add(rank int, format string, a ...any) {
 type part struct {
 	text string
 	rank int
+}
+
+// ReadingStatus is how far a data set is read, from 0 to 1; 0 is not shown.
+func ReadingStatus(path string, share float64) Status {
+	s := Status{Of: "reading " + path, Done: -1}
+	if share == 0 { // it may be a file that is mapped, or one that is not read in order
+		s.Add(0, "reading %s", filepath.Base(path))
+		return s
+	}
+	s.Done = share
+	s.Add(0, "reading %s, %.0f %%", filepath.Base(path), 100*share)
+	return s
 }
 
 // Line is all of it.

@@ -11,12 +11,39 @@ import (
 )
 
 // Version names this build: the module's version, which has the commit that it was
-// built from.
+// built from, or that commit alone.
 func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknownVersion
 	}
-	return "development"
+	return versionOf(info)
+}
+
+// unknownVersion is that of a build that says nothing of its source, such as a test.
+const unknownVersion = "development"
+
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	version := unknownVersion
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && s.Value != "":
+			version = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			version += "+dirty"
+		}
+	}
+	return version
+}
+
+// addVersion gives a program the flag --version, which prints what the command does.
+func addVersion(root *cobra.Command) {
+	root.Version = Version()
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 }
 
 // VersionCommand prints the version of the program of this name.
@@ -26,7 +53,7 @@ func VersionCommand(program string) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  " + program + " version\n  " + program + " version --json",
-		Args:    cobra.NoArgs,
+		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
 				kernel, err := learn.SelectKernel(learn.AutoKernel)

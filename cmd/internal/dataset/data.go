@@ -66,7 +66,7 @@ other clients would come to, and writes nothing.`,
 					return cli.Usage(c, fmt.Errorf("--plot: %w", err))
 				}
 			}
-			set, err := s.open(c.Context())
+			set, err := s.open(c.Context(), c.ErrOrStderr())
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !asJSON {
 				return s.propose(c.OutOrStdout())
 			}
@@ -229,7 +229,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 }
 
 // open reads or makes the set.
-func (s *source) open(ctx context.Context) (federated.Set, error) {
+func (s *source) open(ctx context.Context, messages io.Writer) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
@@ -241,7 +241,9 @@ func (s *source) open(ctx context.Context) (federated.Set, error) {
 		}
 		return interruptible{set, ctx}, nil
 	}
-	set, err := data.OpenWith(s.reader, s.path, s.options)
+	show := cli.NewDisplay(messages, false)
+	defer show.Close()
+	set, err := data.OpenWith(s.reader, s.path, s.watched(show))
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +252,17 @@ func (s *source) open(ctx context.Context) (federated.Set, error) {
 		return nil, fmt.Errorf("--clients %d: %s has %d clients of its own; --%s deals its samples to others", n, s.path, set.Clients(), s.kindFlag)
 	}
 	return set, nil
+}
+
+// watched are the options with what shows how far the set is read.
+func (s *source) watched(show *cli.Display) federated.Options {
+	o := s.options
+	o.Reading = new(federated.Reading)
+	show.Watch(func() (cli.Status, bool) {
+		path, share := o.Reading.State()
+		return cli.ReadingStatus(path, share), path != ""
+	})
+	return o
 }
 
 // interruptible is a set whose samples are made as they are read, which takes

@@ -86,7 +86,9 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		return err
 	}
 	begin := time.Now()
-	set, why, err := data.OpenPrepared(s.reader, s.path, out, s.options)
+	show := cli.NewDisplay(c.ErrOrStderr(), false)
+	set, why, err := data.OpenPrepared(s.reader, s.path, out, s.watched(show))
+	show.Close()
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestABinaryWithPlugIns(t *testing.T) {
 	run := func(flags ...string) []string {
 		return append([]string{"run", "--config", "everything.yaml", "--set", "stop.rounds=20"}, flags...)
 	}
-	help, dry := say("help", "configuration"), say(run("--dry-run")...)
+	help, dry := strings.Join(strings.Fields(say("help", "configuration")), " "), say(run("--dry-run")...) // help is wrapped
 	for _, of := range []struct{ text, want string }{
 		{help, "close.of"}, {help, "share: part of the cohort whose updates close a round"},
 		{help, "stragglers for a while: spells, throttle"},

@@ -14,6 +14,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
+	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
 
@@ -30,12 +31,19 @@ type Curve struct {
 	Clients     int         `csv:"clients"` // population
 	Cohort      int         `csv:"cohort"`
 
+	// Where the row comes from; empty in rows that earlier versions wrote.
+	Version       string `csv:"version"`       // of the program, with its commit
+	Configuration string `csv:"configuration"` // hex SHA-256, see study.Identity
+	DataDigest    string `csv:"data_digest"`   // of samples and split; empty: timing only
+	Kernel        string `csv:"kernel"`        // the class of kernels that trained
+
 	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
 	Rounds         int     `csv:"rounds"`
 	VirtualSeconds float64 `csv:"virtual_seconds"`
 	RelativeSteps  float64 `csv:"relative_sgd_steps"`       // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
 	BestLoss       float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
 	BestAccuracy   float64 `csv:"best_validation_accuracy"` // NaN: none
+	TailAccuracy   float64 `csv:"tail_accuracy"`            // mean of the evaluations in the last tenth of the virtual time; NaN: none
 	FinalAccuracy  float64 `csv:"validation_accuracy"`      // NaN: none
 	Decayed        int     `csv:"decayed_after_round"`      // round after which a step schedule decayed; 0: it did not, or is none
 	DecayedAt      float64 `csv:"decayed_seconds"`          // virtual seconds at its end; NaN: none
@@ -168,6 +176,9 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
+	if c.Configuration, err = study.Identity(config); err != nil {
+		return Curve{}, err
+	}
 	if err := c.thin(dir, &config); err != nil {
 		return Curve{}, err
 	}
@@ -180,6 +191,7 @@ func readCell(dir string) (Curve, error) {
 	}
 	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
 	c.Data = *cmp.Or(s.Data, &c.Data)
+	c.Version, c.DataDigest, c.Kernel = s.Version, s.DataDigest, s.Kernel
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}
@@ -196,10 +208,11 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 		return err
 	}
 	nan := math.NaN()
-	c.BestLoss, c.BestAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan
+	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
 	_, stepK := s.K.(schedule.StepK)
 	_, stepEta := s.Eta.(schedule.StepEta)
 	var last Point
+	var looks []look
 	var previous folder.Progress
 	for r, err := range folder.Follow(dir, of) {
 		if err != nil {
@@ -214,6 +227,7 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 			continue
 		}
 		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
+		looks = append(looks, look{r.End.Seconds(), r.Quality})
 		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
@@ -229,5 +243,21 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 	if n := len(c.Points); n > 0 && c.Points[n-1].Round < last.Round {
 		c.Points = append(c.Points, last)
 	}
+	c.TailAccuracy = tail(looks, c.VirtualSeconds)
 	return nil
+}
+
+// look is an evaluation: its virtual second, and the model's validation accuracy.
+type look struct{ at, accuracy float64 }
+
+// tail is the mean accuracy of the looks in the last tenth of a run's virtual time. A best
+// value is favoured by chance, the more the more often a model is looked at; a mean is not.
+func tail(looks []look, end float64) float64 {
+	var values []float64
+	for _, l := range looks {
+		if l.at >= 0.9*end {
+			values = append(values, l.accuracy)
+		}
+	}
+	return statistics.EstimateMean(values).Mean
 }

@@ -2,72 +2,240 @@ package paper
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 )
 
+// rewrite makes the blocks of docs/paper.md and the figures in docs/paper anew:
+//
+//	go test ./experiment/study/paper -run InDocs -rewrite
+var rewrite = flag.Bool("rewrite", false, "write docs/paper.md and the figures in docs/paper anew")
+
 // docs holds what docs/paper.md is written from: a folder of curves for each
-// evaluation that was done in full.
+// evaluation that was done in full, and the paper's claims.
 const docs = "../../../docs/paper"
 
-// The figures in docs are those of the curves beside them, and every row of the
-// tables that those curves give stands in docs/paper.md.
-func TestFiguresAndTablesInDocsAreThoseOfTheirCurves(t *testing.T) {
-	page, err := os.ReadFile(docs + ".md")
+// A block of the page is between two comments, the first of which says what it holds:
+// "verdicts", or "curves" and a folder.
+var block = regexp.MustCompile(`(?s)<!-- (verdicts|curves [a-z0-9-]+) -->\n.*?<!-- end -->\n`)
+
+// fill makes what is in the blocks of a page from the claims and curves in docs.
+func fill(page string) (string, error) {
+	var failed error
+	filled := block.ReplaceAllStringFunc(page, func(old string) string {
+		what := block.FindStringSubmatch(old)[1]
+		var b bytes.Buffer
+		if where, ok := strings.CutPrefix(what, "curves "); ok {
+			curves, err := Load(filepath.Join(docs, where))
+			failed = errors.Join(failed, err, WriteTable4(&b, curves), WriteOutcomes(&b, curves))
+			return fmt.Sprintf("<!-- %s -->\n%s\n<!-- end -->\n", what, indented(b.String()))
+		}
+		list, err := Verdicts(docs)
+		failed = errors.Join(failed, err, WriteVerdicts(&b, list, true))
+		return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", what, b.String())
+	})
+	return filled, failed
+}
+
+// indented makes code of the rows of tables: their titles and notes stand in the page's own words.
+func indented(tables string) string {
+	var b strings.Builder
+	row, before := false, ""
+	for line := range strings.Lines(tables) {
+		line = strings.TrimRight(line, "\n ")
+		if row = strings.HasPrefix(line, "task ") || row && line != ""; row {
+			if before == "" {
+				b.WriteString("\n")
+			}
+			b.WriteString("    " + line + "\n")
+		}
+		before = line
+	}
+	return b.String()
+}
+
+// docs/paper.md has the verdicts on the paper's claims and the tables of all curves as they follow
+// from the committed files.
+func TestTheTablesInDocs(t *testing.T) {
+	old, err := os.ReadFile(docs + ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := filepath.Glob(filepath.Join(docs, "*", CellsFile))
-	if err != nil || len(kept) == 0 {
+	page, err := fill(string(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *rewrite {
+		if err := os.WriteFile(docs+".md", []byte(page), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if page != string(old) {
+		t.Error("docs/paper.md is not what its curves give (go test ./experiment/study/paper -run InDocs -rewrite)")
+	}
+	if !strings.Contains(page, "<!-- verdicts -->") {
+		t.Error("docs/paper.md has no verdicts")
+	}
+	for _, dir := range kept(t) {
+		if !strings.Contains(page, "<!-- curves "+filepath.Base(dir)+" -->") {
+			t.Errorf("docs/paper.md does not show %s", dir)
+		}
+	}
+}
+
+// kept are the folders of curves in docs.
+func kept(t *testing.T) (dirs []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(docs, "*", CellsFile))
+	if err != nil || len(found) == 0 {
 		t.Fatalf("no curves in %s (%v)", docs, err)
 	}
-	for _, path := range kept {
-		dir := filepath.Dir(path)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			curves, err := Load(dir)
+	for _, path := range found {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	return dirs
+}
+
+// The figures in docs show the data of the curves beside them.
+func TestTheFiguresInDocs(t *testing.T) {
+	for _, dir := range kept(t) {
+		curves, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := t.TempDir()
+		if *rewrite {
+			drawn = dir
+		}
+		if err := Draw(drawn, curves); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{Figure1File, Figure2File} {
+			want, err := os.ReadFile(filepath.Join(dir, name))
+			if errors.Is(err, os.ErrNotExist) && curves[0].Data == "" {
+				continue // timing only
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawn := t.TempDir()
-			if err := Draw(drawn, curves); err != nil {
+			got, err := os.ReadFile(filepath.Join(drawn, name))
+			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{Figure1File, Figure2File} {
-				want, err := os.ReadFile(filepath.Join(dir, name))
-				if errors.Is(err, os.ErrNotExist) && curves[0].Data == "" {
-					continue // timing only
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := os.ReadFile(filepath.Join(drawn, name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(got, want) {
-					t.Errorf("%s is not the figure of its curves (fedpace paper --from %s draws it)", filepath.Join(dir, name), dir)
+			if diff := differs(string(got), string(want)); diff != "" {
+				t.Errorf("%s is not the figure of its curves: %s (go test ./experiment/study/paper -run InDocs -rewrite)", filepath.Join(dir, name), diff)
+			}
+		}
+	}
+}
+
+var number = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)?`)
+
+// differs says where two figures differ by more than a fiftieth of a pixel, or in words.
+func differs(a, b string) string {
+	if x, y := number.ReplaceAllString(a, "0"), number.ReplaceAllString(b, "0"); x != y {
+		return "its words or the number of its points differ"
+	}
+	x, y := number.FindAllString(a, -1), number.FindAllString(b, -1)
+	for i := range x {
+		u, _ := strconv.ParseFloat(x[i], 64) // the pattern is that of a number
+		v, _ := strconv.ParseFloat(y[i], 64)
+		if math.Abs(u-v) > 0.02 {
+			return fmt.Sprintf("%s in place of %s, its number %d", x[i], y[i], i+1)
+		}
+	}
+	return ""
+}
+
+func TestFiguresAreToldApart(t *testing.T) {
+	const svg = `<path d="M10.25 3L20 -4.5"/><text>fixed</text>`
+	for other, same := range map[string]bool{
+		svg: true, strings.Replace(svg, "10.25", "10.26", 1): true, strings.Replace(svg, "10.25", "10.35", 1): false,
+		strings.Replace(svg, "fixed", "dsgd", 1): false, strings.Replace(svg, "L20 -4.5", "", 1): false,
+	} {
+		if got := differs(svg, other); (got == "") != same {
+			t.Errorf("%s: %q", other, got)
+		}
+	}
+}
+
+// A prefix of any curve can be played again to the bit by the command beside it. Three of them are,
+// on the real data, for three hundredths of the time.
+func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
+	t.Parallel()
+	data := "../../../../shared/data/sent140/tweets_with_users.csv.gz"
+	if _, err := os.Stat(data); err != nil {
+		t.Skipf("NOT CHECKED: no real data (%v)", err)
+	}
+	curves, err := Load(filepath.Join(docs, "sent140-users"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Full()
+	p.Tasks, p.Out, p.Data = []config.Task{config.TaskSent140}, t.TempDir(), map[config.Task]string{config.TaskSent140: data}
+	p.Sets = []string{"sent140.min_tweets=3", "clients=all"}
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []key{{config.TaskSent140, "dsgd", 2, 0.32}, {config.TaskSent140, "k-rounds", 4, 0.32}, {config.TaskSent140, "eta-error", 5, 0.32}} {
+		t.Run(of.Schedule, func(t *testing.T) {
+			t.Parallel()
+			var whole *Curve
+			for i := range curves {
+				if curves[i].key() == of {
+					whole = &curves[i]
 				}
 			}
-			var tables bytes.Buffer
-			if err := errors.Join(WriteTable4(&tables, curves), WriteOutcomes(&tables, curves)); err != nil {
-				t.Fatal(err)
+			cell := cellOf(cells, Curve{Schedule: of.Schedule, Seed: of.Seed})
+			if whole == nil || cell == nil {
+				t.Fatalf("no curve %v", of)
 			}
-			rows := 0
-			for line := range strings.Lines(tables.String()) {
-				if line = strings.TrimSpace(line); !strings.HasPrefix(line, string(curves[0].Task)+" ") {
-					continue
+			ctx, stop := context.WithCancel(t.Context())
+			_, err := run.Run(ctx, cell.Config, run.Options{Version: "test", Progress: func(p run.Progress) {
+				if p.End.Seconds() > 0.03*whole.VirtualSeconds {
+					stop()
 				}
-				rows++
-				if !bytes.Contains(page, []byte(line)) {
-					t.Errorf("docs/paper.md lacks the row %q", line)
-				}
+			}})
+			if stop(); !errors.Is(err, context.Canceled) {
+				t.Fatalf("it ended with %v", err)
 			}
-			if rows == 0 {
-				t.Error("the curves give no row")
-			}
+			samePrefix(t, cell.Config.Out, whole)
 		})
+	}
+}
+
+// samePrefix compares the evaluations of a run that was cut with those of a whole curve.
+func samePrefix(t *testing.T, dir string, whole *Curve) {
+	t.Helper()
+	again, err := readCell(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.Kernel != "" {
+		if c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil || string(c.Kernel) != whole.Kernel {
+			t.Skipf("NOT CHECKED: the curve is of kernel class %s, this machine's is %s (%v)", whole.Kernel, c.Kernel, err)
+		}
+	}
+	n := len(again.Points) - 1 // the last evaluation stands there though none was better
+	if n < 3 {
+		t.Fatalf("%d points were played again, want at least 3", n)
+	}
+	for i, p := range again.Points[:n] {
+		if p != whole.Points[i] {
+			t.Errorf("point %d is %+v, docs have %+v", i, p, whole.Points[i])
+		}
 	}
 }

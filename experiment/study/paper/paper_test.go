@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 )
 
@@ -100,6 +102,73 @@ func play(t *testing.T, p Plan, cells []study.Cell) (ran int) {
 		t.Fatal(err)
 	}
 	return ran
+}
+
+// Schedules with short rounds and with long ones are evaluated equally often, the final model
+// included, K-eta-fixed after the rounds of evaluate.every; by rounds they are not.
+func TestAllSchedulesAreEvaluatedAsOften(t *testing.T) {
+	p := small(t)
+	p.Schedules, p.Seeds = []string{"fixed", "dsgd", "k-rounds", "eta-rounds"}, 1
+	evaluated := func(out string) (counts []int, fixed []int) {
+		p.Out = out
+		cells, err := p.Cells()
+		if err != nil {
+			t.Fatal(err)
+		}
+		play(t, p, cells)
+		for _, c := range cells {
+			n, final := 0, 1
+			for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if final = 1; r.Evaluated {
+					n, final = n+1, 0
+					if c.Schedule == "fixed" {
+						fixed = append(fixed, r.Round)
+					}
+				}
+			}
+			counts = append(counts, n+final)
+		}
+		return counts, fixed
+	}
+	counts, fixed := evaluated(filepath.Join(t.TempDir(), "grid"))
+	if want := []int{3, 6, 9, 12, 15}; !slices.Equal(fixed, want) || !slices.Equal(counts, []int{5, 5, 5, 5}) {
+		t.Errorf("K-eta-fixed is evaluated after rounds %v, want %v, all %v times, want 5", fixed, want, counts)
+	}
+	p.Sets = append(p.Sets, "evaluate.every_seconds=null")
+	if counts, again := evaluated(filepath.Join(t.TempDir(), "rounds")); !slices.Equal(again, fixed) || counts[1] <= counts[0] {
+		t.Errorf("by rounds K-eta-fixed is evaluated after %v, all %v times", again, counts)
+	}
+}
+
+// What cells cost is foreseen for each task and schedule, its evaluations apart, and not
+// for cells that are done.
+func TestCostsAreForeseen(t *testing.T) {
+	p := small(t)
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	costs, err := Foresee(t.Context(), cells, run.Options{Version: "test"}, func(c *study.Cell) { told = append(told, c.Schedule) })
+	if err != nil || !slices.Equal(told, p.Schedules) || len(costs) != 2 {
+		t.Fatalf("%v, %v of %v", err, costs, told)
+	}
+	for of, c := range costs {
+		if !(c.Training > 0 && c.Evaluating > 0 && c.Simulating > 0) || c.Most != (of.schedule == "k-step") {
+			t.Errorf("%v: %+v", of, c)
+		}
+	}
+	var b bytes.Buffer
+	if err := WriteCells(&b, cells, costs); err != nil || strings.Count(b.String(), "up to ") != 3 || !strings.Contains(b.String(), "core-hours of this machine") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	p.Sets = append(p.Sets, "evaluate.metric=loss")
+	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "evaluate.metric: loss") {
+		t.Errorf("%v is said of curves of a loss that are called accuracies", err)
+	}
 }
 
 func TestCellsAreDoneOnceAndKept(t *testing.T) {
@@ -267,18 +336,28 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 }
 
 func TestDamagedCurvesAreRefused(t *testing.T) {
-	const header = "task,data,devices,schedule,seed,model_megabits,fixed_rounds,k0,clients,cohort,completed,rounds,virtual_seconds,relative_sgd_steps," +
-		"best_training_loss,best_validation_accuracy,validation_accuracy,decayed_after_round,decayed_seconds,plateau_seconds"
+	whole := t.TempDir()
+	if err := Write(whole, []Curve{{Task: "femnist", Schedule: "fixed", Seed: 1, Rounds: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	sound, err := os.ReadFile(filepath.Join(whole, CellsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, row, _ := strings.Cut(string(sound), "\n")
+	if _, err := Load(whole); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
-		"header": "a,b\n",
-		"number": header + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,,\n",
-		"twice":  header + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,,", 2) + "\n",
+		"header":                "a,b\n",
+		"is not a whole number": header + "\n" + strings.Replace(row, ",5,", ",many,", 1),
+		"twice":                 header + "\n" + row + row,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), CellsFile+":") {
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), CellsFile+":") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -333,7 +412,7 @@ func TestDevicesOfOnesOwn(t *testing.T) {
 func TestACutRunSaysHowFarItWent(t *testing.T) {
 	curve := func(schedule string, seed uint64, rounds int, best float64) Curve {
 		c := Curve{Task: "femnist", Data: "x", Schedule: schedule, Seed: seed, FixedRounds: 10, Completed: rounds == 10, Rounds: rounds, BestAccuracy: best,
-			RelativeSteps: math.NaN(), BestLoss: 1, FinalAccuracy: best, Plateaued: math.NaN()}
+			RelativeSteps: math.NaN(), BestLoss: 1, TailAccuracy: best, FinalAccuracy: best, Plateaued: math.NaN()}
 		for r := range rounds {
 			c.Points = append(c.Points, Point{Round: r + 1, VirtualSeconds: float64(60 * (r + 1)), BestLoss: 1, BestAccuracy: best})
 		}
@@ -344,7 +423,7 @@ func TestACutRunSaysHowFarItWent(t *testing.T) {
 	if err := WriteOutcomes(&table, curves); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 - 0.7 -", "k-rounds 1 1 0.8 - 0.8 -"} {
+	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 - 0.7 0.7 -", "k-rounds 1 1 0.8 - 0.8 0.8 -"} {
 		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"path/filepath"
 	"slices"
 
 	"fedpace/coordinator"
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/tasks"
 )
@@ -159,6 +158,9 @@ func (p Plan) variants(t config.Task, name string) [][]string {
 // keys, and the plan's length.
 func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
+	if !p.Timing {
+		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
+	}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
@@ -168,6 +170,9 @@ func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (s
 	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return study.Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
+	}
+	if m := c.Evaluate.Metric.Name; m != "" && m != measure.Accuracy {
+		return study.Cell{}, fmt.Errorf("evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)", m)
 	}
 	cell, err := study.NewCell(c, name)
 	if err = cmp.Or(err, study.Shareable(&c)); err != nil {
@@ -194,21 +199,4 @@ func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) erro
 		return fmt.Errorf("paper: %w", err)
 	}
 	return err
-}
-
-// WriteCells lists cells and whether they are done.
-func WriteCells(w io.Writer, cells []study.Cell) error {
-	t := newTable(w, fmt.Sprintf("%d runs", len(cells)), "task", "schedule", "seed", "fixed rounds", "data", "done", "folder")
-	for _, c := range cells {
-		s, err := folder.Completed(c.Config.Out)
-		if err != nil {
-			return err
-		}
-		done := "no"
-		if s != nil {
-			done = "yes"
-		}
-		t.row(c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, c.Config.Out)
-	}
-	return t.end()
 }

@@ -141,7 +141,7 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 // WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Figures 1 and 2 at their right edge",
-		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "last accuracy", "plateau min")
+		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "tail accuracy", "last accuracy", "plateau min")
 	fixed := map[string]statistics.Estimated{}
 	all := groups(curves)
 	for _, g := range all {
@@ -159,7 +159,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
 		}
 		t.row(g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4), gain,
-			g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }).Digits(4))
+			g.mean(func(c *Curve) float64 { return c.TailAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }).Digits(4))
 	}
 	return t.end()
 }

@@ -1,0 +1,50 @@
+package attack
+
+import "fedpace/internal/registry"
+
+// Attack is what a class of clients does in place of honest work.
+type Attack interface {
+	// Acts prepares it.
+	Acts() Acts
+}
+
+// Attacks are those that a configuration can name.
+var Attacks = registry.New[Attack]("attack", "kind")
+
+// Acts are what a client does otherwise than an honest one. A nil function is honest. All
+// may be called from any goroutine.
+type Acts struct {
+	// Label is the label, below classes, from which it learns a sample that has another.
+	Label func(label, classes int32) int32
+	// Update makes of an honest update, the difference of the client's model to its base
+	// model, the one that it sends. key is random bits of the task's own, for [keyed.Nth].
+	// Only what is trained is in it.
+	Update func(update []float32, key uint64)
+	// Loss is the first-step loss that it tells, finite as the honest one is.
+	Loss func(honest float64) float64
+	// Time is how many nanoseconds it takes for a task, at least the honest ones. Rounds
+	// have that deadline; 0: none.
+	Time func(honest, deadline int64) int64
+	// Together makes, of the honest updates of the first of a round's colluders, the one
+	// that all of them send. Circle is of how many at most; it is above 0 where Together is
+	// not nil.
+	Together func(sent []float32, honest [][]float32)
+	Circle   int
+}
+
+// Of are the acts of an attack, and none of nil.
+func Of(a Attack) Acts {
+	if a == nil {
+		return Acts{}
+	}
+	return a.Acts()
+}
+
+// times multiplies an update.
+func times(factor float64) func([]float32, uint64) {
+	return func(update []float32, _ uint64) {
+		for i, u := range update {
+			update[i] = float32(factor * float64(u))
+		}
+	}
+}

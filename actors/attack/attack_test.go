@@ -1,0 +1,262 @@
+package attack
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/internal/keyed"
+)
+
+// sent is what an attack makes of an update.
+func sent(a Attack, update ...float32) []float32 {
+	Of(a).Update(update, 7)
+	return update
+}
+
+func TestUpdatesAreMultiplied(t *testing.T) {
+	for _, test := range []struct {
+		attack Attack
+		want   []float32
+	}{
+		{SignFlip{Factor: 1}, []float32{-1, 2, 0}},
+		{SignFlip{Factor: 2.5}, []float32{-2.5, 5, 0}},
+		{Scale{Factor: 10}, []float32{10, -20, 0}},
+		{LabelFlip{Map: "reverse", Factor: 3}, []float32{3, -6, 0}},
+	} {
+		if diff := cmp.Diff(test.want, sent(test.attack, 1, -2, 0)); diff != "" {
+			t.Errorf("%+v: %s", test.attack, diff)
+		}
+	}
+	if (LabelFlip{Map: "next", Factor: 1}).Acts().Update != nil {
+		t.Error("an update is changed that is multiplied by 1")
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, test := range []struct {
+		flip LabelFlip
+		want []int32
+	}{
+		{LabelFlip{Map: "reverse"}, []int32{4, 3, 2, 1, 0}},
+		{LabelFlip{Map: "next"}, []int32{1, 2, 3, 4, 0}},
+		{LabelFlip{Map: "one", From: 3, To: 1}, []int32{0, 1, 2, 1, 4}},
+	} {
+		var got []int32
+		for y := range int32(5) {
+			got = append(got, test.flip.Acts().Label(y, 5))
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%+v: %s", test.flip, diff)
+		}
+	}
+}
+
+func TestLosses(t *testing.T) {
+	for _, test := range []struct {
+		lie          LossLie
+		honest, want float64
+	}{
+		{LossLie{Factor: 10, Exponent: 1}, 2.5, 25},
+		{LossLie{Factor: 0.5, Exponent: 1, Offset: 3}, 4, 5},
+		{LossLie{Factor: 0, Exponent: 1, Offset: 7}, 123, 7},
+		{LossLie{Factor: 0.5, Exponent: 3}, 2, 4},
+		{LossLie{Factor: 2, Exponent: 3}, -2, -4},                   // a quadratic's loss may be below 0
+		{LossLie{Factor: 1e6, Exponent: 1}, 1e305, math.MaxFloat64}, // finite, whatever is multiplied
+		{LossLie{Factor: 0, Exponent: 9, Offset: 1}, 1e305, 1},      // or raised
+	} {
+		if got := test.lie.Acts().Loss(test.honest); math.Abs(got-test.want) > 1e-15*math.Abs(test.want) {
+			t.Errorf("%+v of %g tells %g, want %g", test.lie, test.honest, got, test.want)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, test := range []struct {
+		slow                   Slow
+		honest, deadline, want int64
+	}{
+		{Slow{Factor: 3}, 10, 0, 30},
+		{Slow{Factor: 1.25}, 10, 5, 12},                // it heeds none; 12.5 rounds to even
+		{Slow{Factor: 3, Deadline: 0.9}, 10, 20, 18},   // done just before the deadline
+		{Slow{Factor: 3, Deadline: 0.9}, 19, 20, 19},   // an honest client would not be sooner
+		{Slow{Factor: 3, Deadline: 0.9}, 1, 20, 3},     // the factor ends it
+		{Slow{Factor: 3, Deadline: 0.9}, 10, 0, 30},    // rounds without a deadline
+		{Slow{Factor: 1e6}, 1 << 57, 0, 1 << 62},       // too long for any clock, and no overflow
+		{Slow{Factor: 1e6, Deadline: 1}, 10, 1e9, 1e7}, // 1e6 times
+	} {
+		if got := test.slow.Acts().Time(test.honest, test.deadline); got != test.want {
+			t.Errorf("%+v of %d with deadline %d takes %d, want %d", test.slow, test.honest, test.deadline, got, test.want)
+		}
+	}
+	if !(Slow{Deadline: 0.5}).Needs().Deadline || (Slow{}).Needs().Deadline {
+		t.Error("only what heeds a deadline needs one")
+	}
+}
+
+// Noise is normal with the deviation that its options say, and another for each key.
+func TestNoise(t *testing.T) {
+	const n = 100_000
+	draw := func(key uint64) []float32 { return drawn(n, key) }
+	honest := draw(1)
+	norm := math.Sqrt(squared(honest))
+	for _, test := range []struct {
+		noise Noise
+		std   float64
+	}{
+		{Noise{Size: 3, By: "update"}, 3 * norm / math.Sqrt(n)},
+		{Noise{Size: 0.25, By: "value"}, 0.25},
+	} {
+		update := slices.Clone(honest)
+		test.noise.Acts().Update(update, 7)
+		sum, squares, within := 0.0, 0.0, 0
+		for i, u := range update {
+			z := (float64(u) - float64(honest[i])) / test.std
+			sum += z
+			squares += z * z
+			if math.Abs(z) < 1 {
+				within++
+			}
+		}
+		// Five standard deviations of the mean, of the mean square and of the share.
+		if math.Abs(sum/n) > 5/math.Sqrt(n) || math.Abs(squares/n-1) > 5*math.Sqrt(2.0/n) || math.Abs(float64(within)/n-0.6827) > 5*0.47/math.Sqrt(n) {
+			t.Errorf("%+v: mean %g, mean square %g, %d of %d within one deviation", test.noise, sum/n, squares/n, within, n)
+		}
+		again, other := slices.Clone(honest), slices.Clone(honest)
+		test.noise.Acts().Update(again, 7)
+		test.noise.Acts().Update(other, 8)
+		if !slices.Equal(update, again) || slices.Equal(update, other) {
+			t.Errorf("%+v: one key gives two noises, or two keys one", test.noise)
+		}
+	}
+}
+
+// drawn is a made update.
+func drawn(n int, key uint64) []float32 {
+	u := make([]float32, n)
+	for i := range u {
+		u[i] = float32(keyed.Float64(keyed.Nth(key, uint64(i))) - 0.4)
+	}
+	return u
+}
+
+// Three colluders on a line, worked out by hand: updates 0, 1 and 5 have the mean 2 and reach
+// 5, so none may be farther than 5 from the last: all directions lead down to 0.
+func TestMinMaxOnALine(t *testing.T) {
+	for _, direction := range []string{"unit", "std", "sign"} {
+		got := []float32{9}
+		MinMax{Direction: direction}.together(got, [][]float32{{0}, {1}, {5}})
+		if math.Abs(float64(got[0])) > 1e-6 {
+			t.Errorf("%s: %g, want 0", direction, got)
+		}
+	}
+}
+
+// The update is the one that the authors' search finds, which halves an interval, and lies as
+// far out as honest ones: no farther, and no less.
+func TestMinMaxIsThatOfItsAuthors(t *testing.T) {
+	const n = 300
+	for colluders := 2; colluders <= 6; colluders++ {
+		var honest [][]float32
+		for c := range colluders {
+			honest = append(honest, drawn(n, uint64(100*colluders+c)))
+		}
+		for _, direction := range []string{"unit", "std", "sign"} {
+			m := MinMax{Direction: direction}
+			got := make([]float32, n)
+			m.together(got, honest)
+			farthest, reach := 0.0, 0.0
+			for i, u := range honest {
+				farthest = max(farthest, math.Sqrt(between(got, u)))
+				for _, v := range honest[:i] {
+					reach = max(reach, math.Sqrt(between(u, v)))
+				}
+			}
+			if math.Abs(farthest/reach-1) > 1e-6 {
+				t.Errorf("%d colluders, %s: %g from an honest update, which are %g apart", colluders, direction, farthest, reach)
+			}
+			want := authors(honest, direction, reach)
+			for i := range got {
+				if math.Abs(float64(got[i])-want[i]) > 1e-5 {
+					t.Fatalf("%d colluders, %s: parameter %d is %g, want %g", colluders, direction, i, got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+// authors is algorithm 1 of Shejwalkar and Houmansadr: a step that halves, forwards where the
+// update is near enough, and back where it is not.
+func authors(honest [][]float32, direction string, reach float64) []float64 {
+	n := len(honest[0])
+	mean, away := make([]float64, n), make([]float64, n)
+	norm := 0.0
+	for i := range n {
+		for _, u := range honest {
+			mean[i] += float64(u[i]) / float64(len(honest))
+		}
+		norm += mean[i] * mean[i]
+	}
+	for i := range n {
+		switch direction {
+		case "unit":
+			away[i] = -mean[i] / math.Sqrt(norm)
+		case "sign":
+			away[i] = -math.Copysign(1, mean[i])
+		case "std":
+			squares := 0.0
+			for _, u := range honest {
+				squares += (float64(u[i]) - mean[i]) * (float64(u[i]) - mean[i])
+			}
+			away[i] = -math.Sqrt(squares / float64(len(honest)-1))
+		}
+	}
+	at := func(gamma float64) (x []float64, far float64) {
+		for i := range n {
+			x = append(x, mean[i]+gamma*away[i])
+		}
+		for _, u := range honest {
+			d := 0.0
+			for i := range n {
+				d += (x[i] - float64(u[i])) * (x[i] - float64(u[i]))
+			}
+			far = max(far, math.Sqrt(d))
+		}
+		return x, far
+	}
+	gamma, good := 50.0, 0.0
+	for step := gamma; step > 1e-9; step /= 2 {
+		if _, far := at(gamma); far <= reach {
+			good, gamma = gamma, gamma+step/2
+		} else {
+			gamma -= step / 2
+		}
+	}
+	x, _ := at(good)
+	return x
+}
+
+// One colluder, or equal ones, have no distance to hide in, and send the honest mean.
+func TestMinMaxWithoutRoom(t *testing.T) {
+	for _, honest := range [][][]float32{{{1, 2}}, {{1, 2}, {1, 2}}, {{0, 0}, {0, 0}}} {
+		for _, direction := range []string{"unit", "std", "sign"} {
+			got := []float32{9, 9}
+			MinMax{Direction: direction}.together(got, honest)
+			if diff := cmp.Diff(honest[0], got); diff != "" {
+				t.Errorf("%s of %v: %s", direction, honest, diff)
+			}
+		}
+	}
+	if a := (MinMax{Knows: 16}).Acts(); a.Circle != 16 || a.Together == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A client without an attack does nothing else.
+func TestHonest(t *testing.T) {
+	if a := Of(nil); a.Label != nil || a.Update != nil || a.Loss != nil || a.Time != nil || a.Together != nil {
+		t.Errorf("%+v", a)
+	}
+}

@@ -1,0 +1,38 @@
+package attack
+
+func init() {
+	Attacks.Register("label_flip", "learns from wrong labels", LabelFlip{})
+}
+
+// LabelFlip takes its local steps on samples whose labels are exchanged, and sends what it
+// has learned: reverse is y -> C-1-y (Fang et al. 2020, Local model poisoning
+// attacks), next is y -> y+1 mod C, and one takes a single class for another (Tolpegin et
+// al. 2020, Data poisoning attacks against federated learning systems). A language model's
+// labels are the tokens that come next. Its loss is that on the wrong labels.
+type LabelFlip struct {
+	Map    string  `key:"map" default:"reverse" words:"reverse,next,one" help:"labels of C classes: C-1-y, y+1, or one of them for another"`
+	From   int     `key:"from" default:"0" range:"[0,1e9]" help:"with map one: the class that is learned as another"`
+	To     int     `key:"to" default:"1" range:"[0,1e9]" help:"with map one: that other class"`
+	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"what the update is multiplied by"`
+}
+
+func (f LabelFlip) Acts() (a Acts) {
+	if f.Factor != 1 {
+		a.Update = times(f.Factor)
+	}
+	switch f.Map {
+	case "reverse":
+		a.Label = func(y, classes int32) int32 { return classes - 1 - y }
+	case "next":
+		a.Label = func(y, classes int32) int32 { return (y + 1) % classes }
+	case "one":
+		from, to := int32(f.From), int32(f.To)
+		a.Label = func(y, _ int32) int32 {
+			if y == from {
+				return to
+			}
+			return y
+		}
+	}
+	return a
+}

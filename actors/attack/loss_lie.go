@@ -1,0 +1,31 @@
+package attack
+
+import (
+	"math"
+
+	"fedpace/internal/portable"
+)
+
+func init() {
+	Attacks.Register("loss_lie", "tells another loss, and trains honestly", LossLie{})
+}
+
+// LossLie tells factor · F^exponent + offset where its first minibatch had the loss F.
+// Schedules that follow the loss, such as K_r-error, and selections by losses believe it.
+// A schedule that follows F_r/F_0 does not see a factor, which both have; an offset holds K
+// up, and an exponent above 1 brings it down. With factor 0 it tells the offset, whatever it
+// has learned.
+type LossLie struct {
+	Factor   float64 `key:"factor" default:"10" range:"[0,1e6]" help:"what the loss is multiplied by"`
+	Exponent float64 `key:"exponent" default:"1" range:"(0,100]" help:"to what power the loss is raised before, where it is above 0"`
+	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it after"`
+}
+
+func (l LossLie) Acts() Acts {
+	return Acts{Loss: func(honest float64) float64 {
+		if l.Exponent != 1 && honest > 0 {
+			honest = portable.Pow(honest, l.Exponent)
+		}
+		return min(math.MaxFloat64, float64(l.Factor*min(math.MaxFloat64, honest))+l.Offset)
+	}}
+}

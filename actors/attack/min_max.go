@@ -1,0 +1,101 @@
+package attack
+
+import "math"
+
+func init() {
+	Attacks.Register("min_max", "colludes: as wrong as an update can be that lies no farther out than honest ones", MinMax{})
+}
+
+// MinMax is the min-max attack of colluders who know only their own honest updates
+// (Shejwalkar and Houmansadr 2021, Manipulating the Byzantine: agnostic to the aggregation,
+// and without the others' updates). All send
+//
+//	m + γ p,  γ = max { γ : max_i ‖m + γ p - u_i‖ ≤ max_ij ‖u_i - u_j‖ }
+//
+// where u_i are honest updates, m is their mean, and p is -m (unit), minus the standard
+// deviations of the parameters (std), or -sign(m) (sign). The authors look for γ by halving
+// an interval; each i bounds it by a root of a quadratic, of which it is the least.
+//
+// A colluder who is alone in a round sends its honest update: there is no distance to hide
+// behind.
+type MinMax struct {
+	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"against what updates are moved: their mean, their standard deviations, or the signs of the mean"`
+	Knows     int    `key:"knows" default:"16" range:"[2,256]" help:"of how many colluders the honest updates are known, the first ones of a round"`
+}
+
+func (m MinMax) Acts() Acts { return Acts{Together: m.together, Circle: m.Knows} }
+
+func (m MinMax) together(sent []float32, honest [][]float32) {
+	mean := make([]float64, len(sent))
+	away := make([]float64, len(sent)) // p
+	for i := range sent {
+		mean[i], away[i] = m.value(honest, i)
+	}
+	reach := 0.0 // squared
+	for i, u := range honest {
+		for _, v := range honest[:i] {
+			reach = max(reach, between(u, v))
+		}
+	}
+	gamma := largest(mean, away, honest, reach)
+	for i := range sent {
+		sent[i] = float32(mean[i] + float64(gamma*away[i]))
+	}
+}
+
+// value is the mean of parameter i and its value in the direction, whose length does not
+// matter.
+func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
+	n := float64(len(honest))
+	for _, u := range honest {
+		mean += float64(u[i])
+	}
+	mean /= n
+	switch {
+	case m.Direction == "unit":
+		return mean, -mean
+	case m.Direction == "sign" && mean != 0:
+		return mean, math.Copysign(1, -mean)
+	case m.Direction == "sign":
+		return mean, 0
+	}
+	squares := 0.0
+	for _, u := range honest {
+		d := float64(u[i]) - mean
+		squares += float64(d * d)
+	}
+	return mean, -math.Sqrt(squares / n)
+}
+
+// largest is the largest γ for which no update is farther from mean + γ away than the square
+// root of reach: for each γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = reach.
+func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
+	length := 0.0
+	for _, p := range away {
+		length += float64(p * p)
+	}
+	if length == 0 {
+		return 0
+	}
+	gamma := math.Inf(1)
+	for _, u := range honest {
+		along, apart := 0.0, 0.0
+		for i, x := range u {
+			d := mean[i] - float64(x)
+			along += float64(away[i] * d)
+			apart += float64(d * d)
+		}
+		root := math.Sqrt(max(0, float64(along*along)+float64(length*(reach-apart))))
+		gamma = min(gamma, (root-along)/length)
+	}
+	return max(0, gamma)
+}
+
+// between is the squared distance of two updates, added in order.
+func between(u, v []float32) (sum float64) {
+	for i, x := range u {
+		d := float64(x) - float64(v[i])
+		sum += float64(d * d)
+	}
+	return sum
+}

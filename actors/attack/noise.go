@@ -1,0 +1,41 @@
+package attack
+
+import (
+	"math"
+
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+)
+
+func init() {
+	Attacks.Register("noise", "adds normal noise to its update", Noise{})
+}
+
+// Noise adds a normal number of mean 0 to each of the d values of its update u (Xie et al.
+// 2018, Generalized Byzantine-tolerant SGD, send nothing else). By update the
+// standard deviation is size ‖u‖/sqrt(d), so that the noise is about size times as long as
+// the update; by value it is the size itself.
+type Noise struct {
+	Size float64 `key:"size" default:"3" range:"(0,1e9]" help:"of the noise"`
+	By   string  `key:"by" default:"update" words:"update,value" help:"update: size is its length over the update's; value: the standard deviation of each value"`
+}
+
+func (n Noise) Acts() Acts {
+	return Acts{Update: func(update []float32, key uint64) {
+		std := n.Size
+		if n.By == "update" {
+			std *= math.Sqrt(squared(update) / float64(len(update)))
+		}
+		for i, u := range update {
+			update[i] = float32(float64(u) + float64(std*portable.Normal(keyed.Nth(key, uint64(i)))))
+		}
+	}}
+}
+
+// squared is the squared Euclidean norm, added in order.
+func squared(update []float32) (sum float64) {
+	for _, u := range update {
+		sum += float64(float64(u) * float64(u))
+	}
+	return sum
+}

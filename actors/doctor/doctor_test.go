@@ -1,0 +1,55 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"fedpace/actors/real"
+	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsconn"
+)
+
+// A run whose coordinator is of another version than the device is a warning.
+func TestVersionsAreCompared(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	to := natsconn.Config{URL: server.URL(), Name: "test"}
+	conn, err := natsconn.Connect(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	g, err := gateway.Open(t.Context(), conn, "ward", gateway.Config{
+		Devices: []string{"pi"}, Welcome: &bus.Welcome{Clients: 1, Params: 3, HeartbeatSeconds: 1, Version: "v2", Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() }) // never fails
+	for version, want := range map[string]Finding{
+		"v1": {Check: "runs", State: Warning, Text: "called by ward; ward is coordinated by version v2, and this program is version v1"},
+		"v2": {Check: "runs", State: OK, Text: "called by ward"},
+	} {
+		found := map[string]Finding{}
+		err := Examine(t.Context(), Config{Device: real.Config{ID: "pi", Data: real.SyntheticData, Version: version, Withhold: []string{real.Losses}}, Conn: to}, func(f Finding) { found[f.Check] = f })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := found["runs"]
+		if (got.Mend != "") != (want.State == Warning) {
+			t.Errorf("%s: what mends it is %q", version, got.Mend)
+		}
+		if got.Mend = ""; got != want {
+			t.Errorf("%s: %+v, want %+v", version, got, want)
+		}
+		if told := found["told"]; !strings.Contains(told.Text, "all but loss") {
+			t.Errorf("%s: what is told is %+v", version, told)
+		}
+	}
+}

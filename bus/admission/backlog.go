@@ -1,0 +1,173 @@
+package admission
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// backlogs are those of all devices. Together they hold at most so many bytes: beyond
+// that the longest is given up.
+type backlogs struct {
+	most int64
+
+	mu   sync.Mutex
+	open map[*backlog]bool
+	size int64
+}
+
+// add counts bytes that were put, and returns the backlog that is to be given up.
+func (all *backlogs) add(n int64) (longest *backlog) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.size += n; all.size <= all.most {
+		return nil
+	}
+	for q := range all.open {
+		if longest == nil || q.waiting.Load() > longest.waiting.Load() {
+			longest = q
+		}
+	}
+	return longest
+}
+
+// bytes is how many wait.
+func (all *backlogs) bytes() int64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.size
+}
+
+// backlog is what waits for a device that reads more slowly than the server writes.
+type backlog struct {
+	all  *backlogs
+	most int64  // bytes that may wait
+	full func() // ends the connection
+
+	waiting atomic.Int64 // bytes put and not written
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	parts   []byte // put and not taken
+	ended   time.Time
+	broken  bool // the client takes nothing any more
+}
+
+// backlog makes one. full is called when more than so many bytes would wait, or when
+// there is no room for what does.
+func (all *backlogs) backlog(most int64, full func()) *backlog {
+	q := &backlog{all: all, most: most, full: sync.OnceFunc(full)}
+	q.changed = sync.NewCond(&q.mu)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.open[q] = true
+	return q
+}
+
+// put adds bytes. If too many wait, the backlog is given up, or another one.
+func (q *backlog) put(b []byte) {
+	over := q
+	q.mu.Lock()
+	switch n := int64(len(b)); {
+	case q.broken:
+		over = nil
+	case q.waiting.Load()+n <= q.most:
+		q.parts = append(q.parts, b...)
+		q.waiting.Add(n)
+		q.changed.Broadcast()
+		over = q.all.add(n)
+	}
+	q.mu.Unlock()
+	if over != nil {
+		over.full()
+		over.abandon()
+	}
+}
+
+// end says that there is no more to come.
+func (q *backlog) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = time.Now()
+	q.changed.Broadcast()
+}
+
+// await waits until no more than so many bytes wait. It returns false if that will
+// not be.
+func (q *backlog) await(most int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.waiting.Load() > most && !q.broken {
+		q.changed.Wait()
+	}
+	return !q.broken
+}
+
+// take waits for bytes, which it returns, and the time until which what waits at the
+// end may take; none at the end.
+func (q *backlog) take(buffer []byte) (b []byte, ended time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.parts) == 0 && q.ended.IsZero() {
+		q.changed.Wait()
+	}
+	b, q.parts = q.parts, buffer[:0]
+	return b, q.ended
+}
+
+// drain writes what is put to a client until the end, or until it reads nothing.
+func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
+	defer q.abandon()
+	var buffer []byte
+	for {
+		b, ended := q.take(buffer)
+		if len(b) == 0 {
+			return nil
+		}
+		for rest := b; len(rest) > 0; {
+			part := rest[:min(len(rest), partBytes)]
+			deadline := time.Now().Add(stallTime)
+			if !ended.IsZero() {
+				deadline = ended.Add(flushTime)
+			}
+			if err := write(to, part, deadline); err != nil {
+				return err
+			}
+			rest = rest[len(part):]
+			sent.Add(int64(len(part)))
+			q.wrote(len(part))
+		}
+		if buffer = b; cap(buffer) > keptBytes {
+			buffer = nil
+		}
+	}
+}
+
+const (
+	partBytes = 16 << 10 // written at a time
+	keptBytes = 64 << 10 // of a buffer that is used again
+)
+
+// wrote says that bytes wait no more.
+func (q *backlog) wrote(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.broken {
+		q.waiting.Add(-int64(n))
+		q.all.add(-int64(n))
+	}
+	q.changed.Broadcast()
+}
+
+// abandon ends the backlog: nobody reads it any more.
+func (q *backlog) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all.add(-q.waiting.Swap(0))
+	q.parts, q.broken = nil, true
+	q.changed.Broadcast()
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	delete(q.all.open, q)
+}

@@ -1,0 +1,209 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fedpace/bus/quota"
+	"fedpace/internal/connlimit"
+)
+
+// Config is what a Server needs.
+type Config struct {
+	Listen string                   // address, as "127.0.0.1:4222"
+	TLS    *tls.Config              // nil: what comes is in the clear
+	Dial   func() (net.Conn, error) // connects to the server behind
+	Quota  quota.Device             // of each device
+	Notice func(string)             // is told once of each device and reason; may be nil
+}
+
+// Server takes connections for the NATS server behind it.
+type Server struct {
+	config   Config
+	listener net.Listener
+	open     *connlimit.Set
+	most     int // connections in all
+	life     context.Context
+	end      context.CancelFunc
+	serving  sync.WaitGroup
+
+	backlogs backlogs
+	closed   [reasons]atomic.Int64
+
+	mu      sync.Mutex
+	devices map[string]*device
+	told    map[string]bool
+}
+
+// Reason is why a connection was not carried on.
+type Reason int
+
+// The reasons.
+const (
+	TooOften  Reason = iota // its address, or all addresses, connect too often
+	Crowded                 // others needed its place, before it had shown credentials
+	Anonymous               // it ended before it had shown credentials that the server takes, for whatever reason
+	Full                    // all places were taken
+	TooMany                 // its device has as many as it may have
+	Slow                    // it does not read what waits for it
+	Expelled                // its device has no place any more
+	reasons
+)
+
+// String is the reason as metrics call it.
+func (r Reason) String() string {
+	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled"}[r]
+}
+
+// Stats are what a server has done.
+type Stats struct {
+	Admitted, Waiting int            // connections that are open
+	Pending           int64          // bytes that wait for devices
+	Closed            [reasons]int64 // connections that were not carried on
+}
+
+// Listen starts a server.
+func Listen(ctx context.Context, c Config) (*Server, error) {
+	waiting, admitted := connections(Descriptors())
+	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone
+	l, err := lc.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config: c, listener: l, open: connlimit.New(waiting, admitted), most: waiting + admitted,
+		devices: map[string]*device{}, told: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.serving.Go(s.accept)
+	return s, nil
+}
+
+// Addr is the address that is listened on, with the port in use.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Most is how many connections the server has open at most.
+func (s *Server) Most() int { return s.most }
+
+// Stop takes no connections any more.
+func (s *Server) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
+
+// drainTime is how long the last words of the server behind have to reach the clients.
+const drainTime = 2 * time.Second
+
+// Close waits until the server behind has ended all connections and what it said has reached
+// their clients, or for a moment, closes what is left, and returns when nothing of the server
+// runs any more.
+func (s *Server) Close() {
+	s.Stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serving.Wait()
+	}()
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	}
+	s.end()
+	<-done
+}
+
+// Stats may be asked for at any time.
+func (s *Server) Stats() Stats {
+	open := s.open.Counts()
+	v := Stats{Admitted: open.Admitted, Waiting: open.Waiting, Pending: s.backlogs.bytes()}
+	for r := range v.Closed {
+		v.Closed[r] = s.closed[r].Load()
+	}
+	v.Closed[Crowded], v.Closed[Full] = open.Evicted, open.Refused
+	return v
+}
+
+// acceptPause is how long a server waits that has no descriptor left.
+const acceptPause = 10 * time.Millisecond
+
+func (s *Server) accept() {
+	rates := newAddresses()
+	for {
+		nc, err := s.listener.Accept()
+		switch {
+		case s.life.Err() != nil || errors.Is(err, net.ErrClosed):
+			if err == nil {
+				_ = nc.Close()
+			}
+			return
+		case err != nil: // of one connection, or others have used the descriptors that are kept
+			time.Sleep(acceptPause)
+		case !rates.allow(connlimit.Origin(nc.RemoteAddr())):
+			if tcp, ok := nc.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // leaves nothing behind in the system
+			}
+			_ = nc.Close()
+			s.closed[TooOften].Add(1)
+		default:
+			c := s.open.Add(nc)
+			s.serving.Go(func() { s.serve(c) })
+		}
+	}
+}
+
+// refused counts a connection that is not carried on, and tells of the first of a device.
+func (s *Server) refused(r Reason, device, why string) {
+	s.closed[r].Add(1)
+	key := device + " " + r.String()
+	s.mu.Lock()
+	told := s.told[key] || device == ""
+	if !told {
+		s.told[key] = true
+	}
+	s.mu.Unlock()
+	if !told && s.config.Notice != nil {
+		s.config.Notice(fmt.Sprintf("A connection of device %s is closed: %s.", device, why))
+	}
+}
+
+// Sent is how many bytes a device was sent.
+func (s *Server) Sent(device string) int64 {
+	return s.device(device).sent.Load()
+}
+
+// Expel closes the connections of a device and refuses further ones.
+func (s *Server) Expel(device string) {
+	d := s.device(device)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expelled = true
+	for c := range d.open {
+		_ = c.Close() // its ends see it
+	}
+}
+
+// Readmit takes connections of a device again that was expelled.
+func (s *Server) Readmit(device string) {
+	d := s.device(device)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expelled = false
+}
+
+// device is what is known of a device, which is one that a run names or that has
+// credentials.
+func (s *Server) device(id string) *device {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.devices[id]
+	if d == nil {
+		d = newDevice(&s.config.Quota)
+		s.devices[id] = d
+	}
+	return d
+}

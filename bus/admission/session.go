@@ -1,0 +1,194 @@
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"fedpace/bus/auth"
+	"fedpace/internal/connlimit"
+)
+
+// session is one connection and its other half, to the server behind.
+type session struct {
+	server *Server
+	conn   *connlimit.Conn
+	client net.Conn // conn, encrypted where that is asked for
+	nats   net.Conn
+	from   *bufio.Reader // of the client
+	back   *bufio.Reader // of nats
+}
+
+// serve carries a connection until it ends.
+func (s *Server) serve(c *connlimit.Conn) {
+	defer c.Close()
+	behind, err := s.config.Dial()
+	if err != nil {
+		return // the server closes
+	}
+	defer behind.Close()
+	stop := context.AfterFunc(s.life, func() {
+		_ = c.Close() // both ends see it
+		_ = behind.Close()
+	})
+	defer stop()
+	x := &session{server: s, conn: c, client: c, nats: behind, back: bufio.NewReaderSize(behind, maxLine)}
+	until := time.Now().Add(loginTime)
+	_, _ = c.SetDeadline(until), behind.SetDeadline(until) // what is closed says so when it is used
+	id, err := x.login()
+	if err != nil {
+		s.closed[Anonymous].Add(1)
+		return
+	}
+	var d *device
+	if id != "" {
+		d = s.device(id)
+		if why, ok := d.enter(c); !ok {
+			x.refuse(why, id)
+			return
+		}
+		defer d.leave(c)
+	}
+	if !c.Admit() {
+		x.tell(tooMany)
+		return
+	}
+	if _, err := x.client.Write([]byte(accepted)); err != nil {
+		return
+	}
+	_, _ = x.client.SetDeadline(time.Time{}), behind.SetDeadline(time.Time{})
+	if d != nil {
+		x.limited(id, d)
+	} else {
+		x.free()
+	}
+}
+
+// What the server says to a connection that is not carried on, as NATS's clients know it.
+const (
+	unauthorized = "-ERR 'Authorization Violation'\r\n"
+	tooMany      = "-ERR 'maximum connections exceeded'\r\n"
+	unknown      = "-ERR 'Unknown Protocol Operation'\r\n"
+	repeated     = "-ERR 'Reply Subject Is In Use'\r\n"
+	accepted     = "PONG\r\n"
+)
+
+// tell says a last thing to the client.
+func (x *session) tell(text string) {
+	_ = x.client.SetWriteDeadline(time.Now().Add(flushTime))
+	_, _ = x.client.Write([]byte(text)) // it may be gone
+}
+
+// refuse tells a device that is not carried on, and the server's own.
+func (x *session) refuse(r Reason, id string) {
+	if r == Expelled {
+		x.tell(unauthorized)
+		x.server.closed[r].Add(1) // the run has told of it
+		return
+	}
+	x.tell(tooMany)
+	x.server.refused(r, id, fmt.Sprintf("it has %d already (devices.quota.connections)", x.server.config.Quota.Connections))
+}
+
+// login carries the exchange by which the server accepts a client's credentials, but for
+// its last line, the server's PONG. It returns the device whose they are; "": they are not
+// a device's, or the server asks for none.
+//
+//	server INFO {...}   client (TLS) CONNECT {...}, PING   server PONG
+func (x *session) login() (id string, err error) {
+	info, err := x.back.ReadSlice('\n')
+	if err == nil && x.server.config.TLS != nil {
+		info, err = requireTLS(info)
+	}
+	if err == nil {
+		_, err = x.client.Write(info)
+	}
+	if err != nil {
+		return "", err
+	}
+	if c := x.server.config.TLS; c != nil {
+		encrypted := tls.Server(x.client, c)
+		x.client = encrypted
+		if err := encrypted.Handshake(); err != nil {
+			return "", err
+		}
+	}
+	x.from = bufio.NewReaderSize(x.client, maxLine)
+	line, err := x.from.ReadSlice('\n')
+	if err != nil {
+		return "", err
+	}
+	options, ok := cutVerb(line, "CONNECT")
+	var with struct {
+		JWT string `json:"jwt"`
+	}
+	if !ok || json.Unmarshal(options, &with) != nil {
+		x.tell(unknown)
+		return "", fmt.Errorf("admission: %.20q in place of CONNECT", line)
+	}
+	if with.JWT != "" {
+		h, err := auth.ReadToken(with.JWT)
+		if err != nil {
+			x.tell(unauthorized)
+			return "", err
+		}
+		if h.Role == auth.RoleDevice {
+			id = cmp.Or(h.ID, "?")
+		}
+	}
+	hello := bytes.Clone(line)
+	// Every client of NATS asks whether it is accepted before it says anything else.
+	if line, err = x.from.ReadSlice('\n'); err != nil {
+		return "", err
+	}
+	if _, ok := cutVerb(line, "PING"); !ok {
+		x.tell(unknown)
+		return "", fmt.Errorf("admission: %.20q in place of PING", line)
+	}
+	hello = append(hello, line...)
+	go func() { _, _ = x.nats.Write(hello) }() // ends with the connection: a server that refuses reads no further, and says why
+	for {
+		line, err := x.back.ReadSlice('\n')
+		if err != nil {
+			return "", err
+		}
+		if _, ok := cutVerb(line, "PONG"); ok {
+			return id, nil
+		}
+		if _, err := x.client.Write(line); err != nil {
+			return "", err
+		}
+	}
+}
+
+// requireTLS is a server's INFO that asks for an encrypted connection.
+func requireTLS(line []byte) ([]byte, error) {
+	text, ok := cutVerb(line, "INFO")
+	fields := map[string]json.RawMessage{}
+	if !ok {
+		return nil, fmt.Errorf("admission: the server says %.20q in place of INFO", line)
+	}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, fmt.Errorf("admission: the server's INFO: %w", err)
+	}
+	fields["tls_required"] = json.RawMessage("true")
+	text, err := json.Marshal(fields)
+	return append(append([]byte("INFO "), text...), "\r\n"...), err
+}
+
+// cutVerb splits a line of the protocol into its verb, whose case does not matter, and
+// the rest.
+func cutVerb(line []byte, verb string) (rest []byte, ok bool) {
+	if len(line) < len(verb) || !bytes.EqualFold(line[:len(verb)], []byte(verb)) {
+		return nil, false
+	}
+	rest = line[len(verb):]
+	return bytes.TrimSpace(rest), len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0
+}

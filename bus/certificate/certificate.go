@@ -1,0 +1,170 @@
+package certificate
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fedpace/internal/atomicfile"
+)
+
+// Folder holds an authority and the certificate of its server, all of them PEM files.
+type Folder string
+
+// The files: CA and Cert may be read by everybody.
+func (f Folder) CA() string    { return filepath.Join(string(f), "ca.pem") }
+func (f Folder) caKey() string { return filepath.Join(string(f), "ca.key") }
+func (f Folder) Cert() string  { return filepath.Join(string(f), "server.pem") }
+func (f Folder) Key() string   { return filepath.Join(string(f), "server.key") }
+
+// How long an authority is good for, and how far another machine's clock may be behind.
+const (
+	authorityLife = 10 * 365 * 24 * time.Hour
+	slack         = 24 * time.Hour
+)
+
+// own are the names under which every server is reached on its own machine.
+var own = []string{"localhost", "127.0.0.1", "::1"}
+
+// Issue makes the certificate of a server that is reached under the names and IP
+// addresses in hosts, in the place of the one there is, and the authority that signs it
+// if there is none. It is good for so long, or until the authority ends.
+func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err error) {
+	if len(hosts) == 0 || life <= 0 {
+		return ends, fmt.Errorf("certificate: %d hosts for %v, want some for some time", len(hosts), life)
+	}
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return ends, fmt.Errorf("certificate: %w", err)
+	}
+	ca, signer, err := f.authority()
+	if err != nil {
+		return ends, err
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: hosts[0]}, NotAfter: earlier(time.Now().Add(life), ca.NotAfter),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // of one cluster's servers towards each other
+	}
+	for _, host := range append(hosts, own...) {
+		switch ip := net.ParseIP(host); {
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		case host == "" || strings.ContainsAny(host, " :/@,"):
+			return ends, fmt.Errorf("certificate: %q is neither a name nor an IP address; want that of a URL, without scheme and port", host)
+		default:
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return template.NotAfter, f.sign(template, ca, signer, f.Cert(), f.Key())
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// authority reads the folder's, or makes it.
+func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
+	_, err := os.Stat(f.caKey())
+	if errors.Is(err, fs.ErrNotExist) {
+		template := &x509.Certificate{
+			Subject: pkix.Name{CommonName: "fedpace"}, NotAfter: time.Now().Add(authorityLife),
+			KeyUsage: x509.KeyUsageCertSign, IsCA: true, MaxPathLenZero: true, BasicConstraintsValid: true,
+		}
+		err = f.sign(template, template, nil, f.CA(), f.caKey())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ca, err := Read(f.CA())
+	if err != nil {
+		return nil, nil, err
+	}
+	if time.Now().After(ca.NotAfter) {
+		return nil, nil, fmt.Errorf("certificate: the authority in %s has ended: remove %s and %s for another, which everybody must be given", f, f.CA(), f.caKey())
+	}
+	block, err := block(f.caKey())
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("certificate: %s: %w", f.caKey(), err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, nil, fmt.Errorf("certificate: %s holds no key that signs", f.caKey())
+	}
+	return ca, signer, nil
+}
+
+// sign makes a key and a certificate for it, signed by parent's key (nil: by its own),
+// and writes both. The key comes last: with it the pair is whole.
+func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, certPath, keyPath string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("certificate: make a key: %w", err)
+	}
+	if signer == nil {
+		signer = key
+	}
+	template.NotBefore = time.Now().Add(-slack)
+	cert, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return fmt.Errorf("certificate: sign: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("certificate: encode a key: %w", err)
+	}
+	encode := func(kind string, b []byte) func(io.Writer) error {
+		return func(w io.Writer) error { return pem.Encode(w, &pem.Block{Type: kind, Bytes: b}) }
+	}
+	if err := atomicfile.Write(certPath, encode("CERTIFICATE", cert)); err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	if err := atomicfile.WriteSecret(keyPath, encode("PRIVATE KEY", secret)); err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	return nil
+}
+
+// Read reads the first certificate of a PEM file.
+func Read(path string) (*x509.Certificate, error) {
+	block, err := block(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func block(path string) (*pem.Block, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return nil, fmt.Errorf("certificate: %s is no PEM file", path)
+	}
+	return block, nil
+}

@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/bus/certificate"
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/run"
+	"fedpace/internal/atomicfile"
+)
+
+func certificateCommand() *cobra.Command {
+	var keys, out string
+	var hosts []string
+	var life time.Duration
+	c := &cobra.Command{
+		Use:   "certificate --host NAME",
+		Short: "Make a server's TLS certificate, and the authority that signs it",
+		Long: `Make the certificate by which a server proves to devices and hosts that it is the
+one, and by which they encrypt what they say: server.pem and server.key in the folder
+of the keys. A server of fedpace's own (nats.listen) with the same keys takes it by
+itself; another is given both files.
+
+The authority that signs it, ca.pem and ca.key, is made the first time. Everybody who
+connects is given ca.pem (--tls-ca), which is no secret; ca.key stays. The same command
+renews the certificate before it ends: ca.pem stays as it is, and a server takes the
+new one when it is started again.`,
+		Example: `  fedpace certificate --host 192.168.1.10
+  fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem
+  fedpace certificate --keys deploy/keys --host nats-1,nats-2,nats-3`,
+		Args: cli.None,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(hosts) == 0 {
+				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices use; several with commas between them"))
+			}
+			if life <= 0 {
+				return cli.Usage(c, fmt.Errorf("--expires %v: want some time, such as 8760h", life))
+			}
+			if keys == "" {
+				var err error
+				if keys, err = run.KeysFolder(); err != nil {
+					return err
+				}
+			}
+			folder := certificate.Folder(keys)
+			ends, err := folder.Issue(hosts, life)
+			if err != nil {
+				return err
+			}
+			public := folder.CA()
+			if out != "" {
+				public = out
+				if err := copyFile(folder.CA(), out); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "The certificate for %v is %s, good until %s; its key is %s.\nGive %s to everybody who connects (--tls-ca). It is no secret.\n",
+				hosts, folder.Cert(), ends.Local().Format(time.DateOnly), folder.Key(), public)
+			return nil
+		},
+	}
+	s := c.Flags()
+	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address under which the server is reached; several with commas between them")
+	s.DurationVar(&life, "expires", 8760*time.Hour, "how long the certificate is good for")
+	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
+	s.StringVar(&out, "out", "", "`FILE` to copy the authority's certificate to, for others")
+	return c
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(to, func(w io.Writer) error { _, err := w.Write(b); return err })
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fedpace/internal/nearest"
+)
+
+// UsageError is a command line that cannot be understood.
+type UsageError struct {
+	Command string // with a space behind it, or empty
+	Problem error
+}
+
+func (e UsageError) Error() string { return e.Problem.Error() }
+func (e UsageError) Unwrap() error { return e.Problem }
+
+// Usage marks an error as one of the command line; nil stays.
+func Usage(c *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
+	return UsageError{command, err}
+}
+
+// prepareUsage makes what cobra finds wrong with a command line, down to the
+// last command, an error of usage.
+func prepareUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, flagError(c, err)) })
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return Usage(c, err)
+			}
+			return nil
+		}
+	}
+	for _, below := range c.Commands() {
+		prepareUsage(below)
+	}
+}
+
+// flagError says which flag a mistyped one may have meant.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	name := unknown.GetSpecifiedName()
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	})
+	near := nearest.Word(name, flags)
+	switch {
+	case near != "":
+		return fmt.Errorf("%w (did you mean --%s?)", err, near)
+	case isKey(c, name):
+		return fmt.Errorf("%w (did you mean --set %s=VALUE?)", err, name)
+	}
+	return err
+}
+
+// isKey reports whether a name is a key that the command's --set takes, or the group of
+// some: the flag's completion knows them.
+func isKey(c *cobra.Command, name string) bool {
+	keys, ok := c.GetFlagCompletionFunc("set")
+	if !ok {
+		return false
+	}
+	list, _ := keys(c, nil, name)
+	return slices.ContainsFunc(list, func(key string) bool { return strings.HasPrefix(key, name+"=") })
+}
+
+// commandError says that no command below c has a name, and which one it may have
+// meant.
+func commandError(c *cobra.Command, name string) error {
+	var names []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() || below.Name() == "help" {
+			names = append(append(names, below.Name()), below.Aliases...)
+		}
+	}
+	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
+	if near := nearest.Word(name, names); near != "" {
+		return fmt.Errorf("%w (did you mean %s?)", err, near)
+	}
+	return err
+}
+
+// Group makes c a command that only holds those below it.
+func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return commandError(c, args[0])
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(below...)
+	return c
+}
+
+// None demands no argument.
+func None(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if ext := filepath.Ext(args[0]); c.Flags().Lookup("config") != nil && (ext == ".yaml" || ext == ".yml") {
+		hint = fmt.Sprintf(" (did you mean --config %s?)", args[0])
+	}
+	return fmt.Errorf("%s takes no argument, found %q%s", c.CommandPath(), args[0], hint)
+}
+
+// One demands one argument.
+func One(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
+		}
+		return nil
+	}
+}

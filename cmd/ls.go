@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/coordinator/measure"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fedpace/metrics"
+)
+
+// Limits of the runs that are looked for below a folder.
+const (
+	listDepth = 3
+	maxListed = 10_000
+)
+
+func lsCommand() *cobra.Command {
+	var asJSON bool
+	var tags []string
+	c := &cobra.Command{
+		Use:   "ls [FOLDER]...",
+		Short: "List runs: their state, what they ran and what they came to",
+		Long: `List the runs in folders (default: runs), one a line: its folder, whether it is
+complete, stopped, running or damaged, its task, schedule, seed, rounds, virtual
+time, best accuracy (or what else evaluate.metric compares models by) and tags.
+
+On a terminal the columns are lined up. Elsewhere they are separated by tabs,
+with times in seconds, and what is not known is empty.`,
+		Example: `  fedpace ls
+  fedpace ls runs/compare --tag paper
+  fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
+		ValidArgsFunction: cli.Folders,
+		RunE: func(c *cobra.Command, args []string) error {
+			list, err := listed(args, tags)
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error { return writeRuns(w, list, cli.OnTerminal(c)) }
+			return cli.Print(c, asJSON, struct {
+				Runs []listedRun `json:"runs"`
+			}{list}, write)
+		},
+	}
+	cli.JSONFlag(c, &asJSON, "the list, in runs")
+	c.Flags().StringArrayVar(&tags, "tag", nil, "runs with this `TAG` alone; may be repeated")
+	return c
+}
+
+// listedRun is a run in the list.
+type listedRun struct {
+	Folder   string          `json:"folder"`
+	State    folder.RunState `json:"state"`
+	Why      string          `json:"why,omitempty"` // it is damaged
+	Name     string          `json:"name"`
+	Task     config.Task     `json:"task"`
+	Schedule string          `json:"schedule"`
+	Seed     uint64          `json:"seed"`
+	Rounds   int             `json:"rounds"`
+	Virtual  float64         `json:"virtual_seconds"`
+	Metric   string          `json:"metric"` // by which models are compared; empty: none is known yet
+	Best     *float64        `json:"best"`   // of it
+	Tags     []string        `json:"tags"`
+}
+
+// listed are the runs in folders that have all of some tags.
+func listed(dirs, tags []string) ([]listedRun, error) {
+	list := []listedRun{}
+	for _, dir := range orRuns(dirs) {
+		found, err := folder.Find(dir, listDepth, maxListed)
+		if errors.Is(err, fs.ErrNotExist) && len(dirs) == 0 {
+			return list, nil // nothing has run yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found {
+			o := folder.Look(at)
+			if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(o.Config.Tags, tag) }) {
+				continue
+			}
+			r := listedRun{Folder: at, State: o.State, Rounds: o.Rounds, Virtual: o.Virtual, Metric: o.Quality.Name, Best: metrics.Measured(o.Best), Tags: []string{}}
+			if o.Why != nil {
+				r.Why = o.Why.Error()
+			}
+			if o.Config.Task != "" { // else it cannot be read
+				r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
+				r.Tags = append(r.Tags, o.Config.Tags...)
+			}
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// orRuns are the folders that are meant, which is runs where none is given.
+func orRuns(dirs []string) []string {
+	if len(dirs) == 0 {
+		return []string{"runs"}
+	}
+	return dirs
+}
+
+// writeRuns writes the list, for a person or for another program.
+func writeRuns(w io.Writer, list []listedRun, person bool) error {
+	if person && len(list) == 0 {
+		_, err := fmt.Fprintln(w, "No run is there.")
+		return err
+	}
+	rows := func(w io.Writer) {
+		fmt.Fprintln(w, "run\tstate\ttask\tschedule\tseed\trounds\tvirtual time\tbest\ttags")
+		for _, r := range list {
+			virtual, best := strconv.FormatFloat(r.Virtual, 'g', -1, 64), ""
+			if person {
+				virtual = human.VirtualTime(r.Virtual)
+			}
+			if v := r.Best; v != nil && !math.IsNaN(*v) {
+				best = fmt.Sprintf("%.4f", *v)
+				if r.Metric != measure.Accuracy {
+					best += " " + r.Metric
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Folder, r.State, r.Task, r.Schedule, r.Seed, r.Rounds, virtual, cmp.Or(best, none(person)), strings.Join(r.Tags, " "))
+		}
+	}
+	if !person {
+		rows(w)
+		return nil
+	}
+	_, err := fmt.Fprintln(w, cli.Aligned(rows))
+	return err
+}
+
+// none stands for what is not known.
+func none(person bool) string {
+	if person {
+		return "-"
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/ui"
+	"fedpace/metrics/web"
+)
+
+func uiCommand() *cobra.Command {
+	address := "127.0.0.1:7700"
+	c := &cobra.Command{
+		Use:   "ui [FOLDER]...",
+		Short: "Show runs in a browser: those that go on and those that have ended",
+		Long: `Show the runs in folders (default: runs) on one page: a list with a filter, their
+curves over each other against virtual time, rounds, steps, energy or wall time,
+groups of seeds with intervals, who made them wait, and each run's own page with
+any of its rounds. Runs that go on are followed. Nothing is changed.
+
+The page is for this machine alone unless --http says otherwise; it has no
+password. fedpace report writes the same page as a file.`,
+		Example: `  fedpace ui
+  fedpace ui runs/study --http 127.0.0.1:0`,
+		ValidArgsFunction: cli.Folders,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"runs"}
+			}
+			library, err := ui.Open(cli.Version(), args...)
+			if err != nil {
+				return err
+			}
+			server, err := web.Serve(c.Context(), address, library.Pages()...)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(c.OutOrStdout(), "%d runs on http://%s/ (Ctrl-C ends this)\n", library.Len(), server.Addr()); err != nil {
+				return err
+			}
+			<-c.Context().Done()
+			return server.Close()
+		},
+	}
+	c.Flags().StringVar(&address, "http", address, "address of the page; port 0 takes any free one")
+	return c
+}

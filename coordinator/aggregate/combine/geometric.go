@@ -1,0 +1,57 @@
+package combine
+
+import "math"
+
+func init() {
+	Rules.Register("geometric_median", "the point with the least sum of distances to the updates (RFA, Pillutla et al. 2022)", GeometricMedian{})
+}
+
+// GeometricMedian is robust federated averaging (Pillutla et al. 2022): the v that makes
+// Σ w_c ‖v − u_c‖ least, by the smoothed Weiszfeld algorithm (Algorithm 2):
+//
+//	λ_c ∝ w_c / max(ν, ‖v − u_c‖),  v ← Σ λ_c u_c,  Σ λ_c = 1
+//
+// from the weighted mean on. The sum of the weights of the false updates must be below one
+// half. v is known by its λ alone: with the squared distances D_cd of the updates
+//
+//	‖v − u_c‖² = Σ_d λ_d D_cd − ½ Σ_de λ_d λ_e D_de
+//
+// so that a step takes as many products as there are pairs, however large the model is.
+type GeometricMedian struct {
+	Iterations int     `key:"iterations" default:"100" range:"[1,100000]" help:"most steps of the Weiszfeld algorithm, which ends when it stands still"`
+	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
+}
+
+func (g GeometricMedian) Combine(dst []int64, updates [][]int64, weights []float64) {
+	distances := squaredDistances(updates)
+	shares, moved := weights, 1.0
+	for i := 0; i < g.Iterations && moved > still; i++ {
+		shares, moved = g.step(distances, weights, shares)
+	}
+	mix(dst, updates, shares)
+}
+
+// still is the change of a share below which the algorithm has come to its end.
+const still = 1e-13
+
+// step returns the next λ, and by how much they changed at most.
+func (g GeometricMedian) step(distances [][]float64, weights, shares []float64) (next []float64, moved float64) {
+	next = make([]float64, len(shares))
+	spread := 0.0 // Σ λ_d λ_e D_de
+	for c, row := range distances {
+		for d, square := range row {
+			next[c] += float64(shares[d] * square)
+		}
+		spread += float64(shares[c] * next[c])
+	}
+	total := 0.0
+	for c, mean := range next {
+		next[c] = weights[c] / max(g.Smoothing, math.Sqrt(max(0, mean-spread/2)))
+		total += next[c]
+	}
+	for c := range next {
+		next[c] /= total
+		moved = max(moved, math.Abs(next[c]-shares[c]))
+	}
+	return next, moved
+}

@@ -1,0 +1,87 @@
+package combine
+
+import (
+	"cmp"
+	"slices"
+
+	"fedpace/internal/registry"
+)
+
+func init() {
+	Rules.Register("krum", "the update that is nearest to its neighbours (Blanchard et al. 2017)", Krum{})
+	Rules.Register("multi_krum", "the mean of the updates that are near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
+}
+
+// Krum takes one update for all (Blanchard et al. 2017, section 4): the one with the least
+// score, the sum of the squared distances to its n − f − 2 nearest others of n, where
+// f = ⌈liars·n⌉ may be false. Of equal scores the first counts. The paper shows its
+// resilience for n > 2f + 2; of fewer updates the nearest one counts at least.
+type Krum struct {
+	Liars
+	once
+}
+
+func (k Krum) Validate(cohort int) error { return k.check(cohort) }
+
+func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) {
+	copy(dst, updates[k.rank(updates)[0]])
+}
+
+// MultiKrum averages the updates with the least scores of [Krum] (Blanchard et al. 2017,
+// section 5): all but the f that may be false, or so many as keep says. What they weigh is
+// the algorithm's weights.
+type MultiKrum struct {
+	Liars
+	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"how many updates are averaged; null: all but those that may be false"`
+	once
+}
+
+func (k MultiKrum) Validate(cohort int) error {
+	if k.Keep > cohort {
+		return registry.Errorf("keep", "%d is more than the cohort, %d (at most that)", k.Keep, cohort)
+	}
+	return k.check(cohort)
+}
+
+func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
+	n := len(updates)
+	keep := max(1, n-k.Of(n))
+	if k.Keep > 0 {
+		keep = min(k.Keep, n)
+	}
+	factors, total := make([]float64, n), 0.0
+	near := k.rank(updates)[:keep]
+	for _, i := range slices.Sorted(slices.Values(near)) {
+		factors[i] = weights[i]
+		total += weights[i]
+	}
+	for _, i := range near {
+		factors[i] = min(1, factors[i]/total)
+	}
+	mix(dst, updates, factors)
+}
+
+// check refuses cohorts of which Krum's resilience does not hold.
+func (l Liars) check(cohort int) error {
+	if f := l.Of(cohort); cohort < 2*f+3 {
+		return registry.Errorf("liars", "%g of a cohort of %d are %d, with which Krum needs %d updates or more (lower it, or raise cohort)", l.Share, cohort, f, 2*f+3)
+	}
+	return nil
+}
+
+// rank lists the updates from the least score on.
+func (l Liars) rank(updates [][]int64) []int {
+	n := len(updates)
+	near := min(n-1, max(1, n-l.Of(n)-2))
+	scores, order := make([]float64, n), make([]int, n)
+	for i, d := range squaredDistances(updates) {
+		others := slices.Delete(d, i, i+1)
+		slices.Sort(others)
+		for _, x := range others[:near] {
+			scores[i] += x
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	return order
+}

@@ -1,0 +1,27 @@
+package combine
+
+import "slices"
+
+func init() {
+	Rules.Register("median", "the median of the updates, parameter by parameter (Yin et al. 2018)", Median{})
+}
+
+// Median is the coordinate-wise median (Yin et al. 2018, Definition 1 and Algorithm 1): of
+// an even number the mean of the middle two, rounded to even in units of 2^-44. Fewer than
+// half of the updates move no value beyond those of the others.
+type Median struct{ once }
+
+func (Median) Coordinatewise() bool { return true }
+
+func (Median) Combine(dst []int64, updates [][]int64, _ []float64) {
+	byParameter(dst, updates, func(values []int64) int64 {
+		slices.Sort(values)
+		return halve(values[(len(values)-1)/2] + values[len(values)/2])
+	})
+}
+
+// halve is x/2, rounded to even.
+func halve(x int64) int64 {
+	half := x >> 1
+	return half + x&half&1
+}

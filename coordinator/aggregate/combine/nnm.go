@@ -1,0 +1,75 @@
+package combine
+
+import (
+	"cmp"
+	"slices"
+)
+
+func init() {
+	Rules.Register("nnm", "another rule, of updates that are mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
+}
+
+// NNM is nearest-neighbour mixing (Allouah et al. 2023, Algorithm 2), for clients whose data
+// differ: each update becomes the mean of the n - f that are nearest to it, itself included,
+// and another rule combines these means. Of n updates f = ⌈liars·n⌉ may be false. Of equal
+// distances the first counts.
+//
+// The means of honest updates lie closer together than the updates themselves, so that the rule
+// behind has less room to be misled in. They are held beside the updates.
+type NNM struct {
+	Liars
+	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"the rule that combines the mixed updates, with the same liars"`
+	once
+}
+
+// then is the rule behind the mixing.
+func (m NNM) then() Rule {
+	switch m.Then {
+	case "median":
+		return Median{}
+	case "krum":
+		return Krum{Liars: m.Liars}
+	case "multi_krum":
+		return MultiKrum{Liars: m.Liars}
+	case "geometric_median":
+		return GeometricMedian{Iterations: 100, Smoothing: 1e-6}
+	}
+	return TrimmedMean{Liars: m.Liars}
+}
+
+func (m NNM) Validate(cohort int) error {
+	if v, ok := m.then().(interface{ Validate(cohort int) error }); ok {
+		return v.Validate(cohort)
+	}
+	return nil
+}
+
+// Coordinatewise is what the rule behind the mixing is: few values of a mean of thinned updates
+// are whole.
+func (m NNM) Coordinatewise() bool {
+	c, ok := m.then().(Coordinatewise)
+	return ok && c.Coordinatewise()
+}
+
+// Copies implements [Copying].
+func (NNM) Copies() int { return 1 }
+
+func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) {
+	n := len(updates)
+	near := max(1, n-m.Of(n))
+	mixed := make([][]int64, n)
+	for i, distances := range squaredDistances(updates) {
+		order := make([]int, n)
+		for j := range order {
+			order[j] = j
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distances[a], distances[b]) })
+		factors := make([]float64, n)
+		for _, j := range order[:near] {
+			factors[j] = 1 / float64(near)
+		}
+		mixed[i] = make([]int64, len(dst))
+		mix(mixed[i], updates, factors)
+	}
+	m.then().Combine(dst, mixed, weights)
+}

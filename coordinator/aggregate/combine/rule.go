@@ -1,0 +1,88 @@
+package combine
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"fedpace/internal/registry"
+)
+
+// Rule makes one update of those of a round. It holds no state and may be shared.
+type Rule interface {
+	// Combine sets dst to the rule's update. Every update has its length; they are in units
+	// of 2^-44, below 2^61 in magnitude, at least one, in the order of their tasks, and not
+	// changed. weights are the algorithm's, not negative, and come to 1.
+	Combine(dst []int64, updates [][]int64, weights []float64)
+}
+
+// Rules are those that a configuration can name.
+var Rules = registry.New[Rule]("combining rule", "rule")
+
+// Coordinatewise is a rule that works parameter by parameter, and so takes whole updates.
+type Coordinatewise interface {
+	Rule
+	Coordinatewise() bool
+}
+
+// Copying is a rule that holds so many times as much as the updates, beside them.
+type Copying interface {
+	Rule
+	Copies() int
+}
+
+// Liars is how many of a round's updates a rule stands.
+type Liars struct {
+	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
+}
+
+// Of is how many of n updates may be false: the share of them, rounded up.
+func (l Liars) Of(n int) int {
+	const rounding = 1e-9 // of a share that is written in decimals: 0.07 of 100 are 7
+	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
+}
+
+// once says that a rule counts each update once, so that nobody has two voices who claims
+// to have twice the samples.
+type once struct{}
+
+func (once) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
+
+// mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
+// even by itself: the sum does not depend on their order.
+func mix(dst []int64, updates [][]int64, factors []float64) {
+	parallel(len(dst), func(from, to int) {
+		clear(dst[from:to])
+		for j, u := range updates {
+			if f := factors[j]; f != 0 {
+				for i := from; i < to; i++ {
+					dst[i] += int64(math.RoundToEven(f * float64(u[i])))
+				}
+			}
+		}
+	})
+}
+
+// byParameter sets each value of dst to what of makes of the updates' values there, which
+// it may put into another order.
+func byParameter(dst []int64, updates [][]int64, of func(values []int64) int64) {
+	parallel(len(dst), func(from, to int) {
+		values := make([]int64, len(updates))
+		for i := from; i < to; i++ {
+			for j, u := range updates {
+				values[j] = u[i]
+			}
+			dst[i] = of(values)
+		}
+	})
+}
+
+// parallel has f do 0..n-1 in contiguous parts, one for each core, and waits for all.
+func parallel(n int, f func(from, to int)) {
+	var all sync.WaitGroup
+	parts := min(n, runtime.GOMAXPROCS(0))
+	for i := range parts {
+		all.Go(func() { f(i*n/parts, (i+1)*n/parts) })
+	}
+	all.Wait()
+}

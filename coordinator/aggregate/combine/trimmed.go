@@ -1,0 +1,33 @@
+package combine
+
+import (
+	"math"
+	"slices"
+)
+
+func init() {
+	Rules.Register("trimmed_mean", "the mean without the largest and smallest values, parameter by parameter (Yin et al. 2018)", TrimmedMean{})
+}
+
+// TrimmedMean is the coordinate-wise trimmed mean (Yin et al. 2018, Definition 2 and
+// Algorithm 1): of each parameter's n values the ⌈liars·n⌉ largest and as many of the
+// smallest are left out, and the others are averaged: at least the middle one, or two.
+type TrimmedMean struct {
+	Liars
+	once
+}
+
+func (TrimmedMean) Coordinatewise() bool { return true }
+
+func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) {
+	n := len(updates)
+	out := min(t.Of(n), (n-1)/2)
+	byParameter(dst, updates, func(values []int64) int64 {
+		slices.Sort(values)
+		sum := 0.0
+		for _, v := range values[out : n-out] {
+			sum += float64(v)
+		}
+		return int64(math.RoundToEven(sum / float64(n-2*out)))
+	})
+}

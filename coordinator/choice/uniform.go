@@ -1,0 +1,26 @@
+package choice
+
+import "fedpace/internal/keyed"
+
+func init() {
+	Selections.Register("uniform", "uniformly, without replacement", Uniform{})
+}
+
+// Uniform chooses uniformly without replacement (Algorithm 1, line 3).
+type Uniform struct{}
+
+// Order shuffles the clients.
+func (Uniform) Order(s Setup) (Order, error) { return newCohort(s.Seed, s.Clients), nil }
+func (Uniform) String() string               { return "uniformly" }
+
+// cohort orders clients uniformly (Algorithm 1, line 3). Draw i of round r is keyed
+// (r, i), so schedules that share a seed share their cohorts.
+type cohort struct{ *keyed.Shuffle }
+
+func newCohort(seed uint64, clients int) cohort {
+	return cohort{keyed.NewShuffle(seed, keyed.Cohort, clients)}
+}
+
+func (c cohort) Pick(h uint64) int { return int(keyed.Below(h, uint64(c.Len()))) }
+
+func (cohort) Weight(int) uint64 { return 1 }

@@ -1,0 +1,205 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/actors/learn"
+	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+)
+
+// The updates of real devices are their word. So a round that has some is tried before it
+// counts: the coordinator measures the model that would come of it, on a few held-out samples.
+// If that model has diverged, it finds the devices without whose updates it has not, bans
+// them, and the round is done without them. Nothing here depends on the order or the time in
+// which anything comes, so a replay decides alike.
+
+// Guard is what a run remembers to hold devices to.
+type Guard struct {
+	First  float64 // loss of the model that the first update of a device started from; 0: there was none
+	Banned int     // devices whose updates made the model diverge
+}
+
+// guard is what the coordinator has measured to hold devices to.
+type guard struct {
+	Guard
+	of      bus.Digest          // the model that was measured last
+	loss    float64             // its loss, +Inf if it has none
+	scratch *aggregate.Instance // to try what the server makes of a sum; nil: not needed yet
+}
+
+const (
+	guardSamples = 256 // held-out samples that a model is measured on
+	diverges     = 4   // by how many times a loss must be above those before
+	mostSuspects = 16  // devices of a round that are left out at most
+)
+
+// train adds up the updates of the tasks as [learner.addUp], those of devices only as far as
+// they do no harm.
+func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
+	if l.devices.Split(tasks) == len(tasks) { // also of a run without devices
+		return l.addUp(ctx, number, tasks)
+	}
+	start, err := l.lossOf(ctx, number, l.model)
+	if err != nil {
+		return 0, nil, err
+	}
+	if l.First == 0 {
+		l.First = start
+	}
+	t := &trial{learner: l, number: number, tasks: tasks, start: start, out: make([]bool, len(tasks))}
+	if err = t.run(ctx); err == nil && t.diverged() {
+		err = t.leaveOut(ctx)
+	}
+	return t.mean, t.losses, err
+}
+
+// trial is a round that is tried with some updates left out.
+type trial struct {
+	*learner
+	number int
+	tasks  []round.Task
+	start  float64 // loss of the model that it begins with
+	out    []bool  // by task: left out
+
+	mean   float64
+	losses []float64 // by task
+	comes  float64   // loss of the model that would come of it
+}
+
+// diverged reports whether the model is far worse than those before, and than an untrained one.
+func (t *trial) diverged() bool { return !(t.comes <= diverges*max(t.start, t.First)) }
+
+// run adds up what is not left out, and measures the model that would come of it.
+func (t *trial) run(ctx context.Context) error {
+	var kept []round.Task
+	t.losses = slices.Repeat([]float64{t.start}, len(t.tasks)) // also of those that are left out
+	for i := range t.tasks {
+		if !t.out[i] {
+			kept = append(kept, t.tasks[i])
+		}
+	}
+	if t.mean, t.comes = t.start, t.start; len(kept) == 0 { // the model stays
+		clear(t.sum)
+		t.clip.Forget() // the norms of those that are left out
+		t.bound.Forget()
+		return nil
+	}
+	_, losses, err := t.addUp(ctx, t.number, kept)
+	if err != nil {
+		return err
+	}
+	t.devices.BoundLosses(kept, losses, t.start)
+	simulated := t.devices.Split(kept)
+	t.mean = meanTold(losses[:simulated], losses[simulated:])
+	for i := range t.tasks {
+		if !t.out[i] {
+			t.losses[i], losses = losses[0], losses[1:]
+		}
+	}
+	next, err := t.next()
+	if err != nil {
+		return err
+	}
+	t.comes, err = t.lossOf(ctx, t.number, next)
+	return err
+}
+
+// next is the model that the server would make of the sum, whose own state stays as it is.
+func (l *learner) next() (x model, err error) {
+	if l.scratch == nil {
+		c := l.config.Learning.Model
+		l.scratch = aggregate.NewPartly(l.algorithm.Algorithm, nil, c.Params(), learn.Trainable(c), l.config.Round.Clients)
+	}
+	if err := l.scratch.Server.Restore(l.algorithm.Server.State()); err != nil {
+		return x, err
+	}
+	x.params = slices.Clone(l.params)
+	l.scratch.Server.Apply(x.params, l.sum[:len(x.params)], l.scale)
+	x.digest = bus.DigestOf(x.params)
+	return x, nil
+}
+
+// lossOf is a model's mean loss on a few held-out samples, +Inf if it is not finite.
+func (l *learner) lossOf(ctx context.Context, number int, x model) (float64, error) {
+	if x.digest == l.guard.of {
+		return l.guard.loss, nil
+	}
+	sum, samples := math.Inf(1), 1
+	if notFinite(x.params) < 0 {
+		if err := l.models.offer(ctx, x); err != nil {
+			return 0, err
+		}
+		all := shards(l.config.Learning.HeldOut, guardSamples)
+		// In one job: a job that fails leaves no other open.
+		found, err := l.measure(ctx, bus.Evaluate, number, x.digest, 1, all)
+		if err != nil && !errors.Is(err, ErrDiverged) {
+			return 0, err
+		}
+		if err == nil {
+			sum, samples = 0, 0
+			for i, s := range found {
+				sum += s.LossSum
+				samples += int(all[i].Count)
+			}
+		}
+	}
+	l.guard.of, l.guard.loss = x.digest, sum/float64(samples)
+	return l.guard.loss, nil
+}
+
+// leaveOut tries the round without more and more devices, those first whose updates are the
+// largest, and bans them if that helps. If it does not, or if half of all would have to go, the
+// devices are not to blame, and the round counts as it is.
+func (t *trial) leaveOut(ctx context.Context) error {
+	base := func(version uint64) []float32 { return t.models.list[version].params }
+	suspects := t.devices.Largest(t.tasks, base)
+	population := t.config.Round.Clients + t.config.Round.Devices.Count
+	most := min(mostSuspects, max(1, len(t.tasks)/2), population/2-t.Banned, len(suspects))
+	worst := t.comes
+	tried := 0
+	for ; t.diverged() && tried < most; tried++ {
+		t.out[suspects[tried]] = true
+		if err := t.run(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.diverged() && tried == 0:
+		return nil
+	case t.diverged():
+		clear(t.out)
+		return t.run(ctx)
+	}
+	// An update may be large and do no harm: each but the last is tried again.
+	sound := true
+	for _, i := range suspects[:max(0, tried-1)] {
+		t.out[i] = false
+		if err := t.run(ctx); err != nil {
+			return err
+		}
+		if sound = !t.diverged(); !sound {
+			t.out[i] = true
+		}
+	}
+	if !sound {
+		if err := t.run(ctx); err != nil {
+			return err
+		}
+	}
+	for i, left := range t.out {
+		if left {
+			reason := fmt.Sprintf("its update of round %d made the model diverge (a loss of %.3g on held-out samples, and %.3g without it)", t.number, worst, t.comes)
+			t.Banned++
+			if err := t.devices.Ban(t.tasks[i].Client, reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package privacy
+
+import (
+	"math"
+	"strconv"
+)
+
+// Draw is how a round's clients come about.
+type Draw struct {
+	// Rate is the probability that a client is in a round; 1 where it may be in all.
+	Rate float64
+	// Displaces says that a client more takes the place of another one.
+	Displaces bool
+}
+
+// Accountant adds up what rounds with one [Draw] and one noise multiplier cost, by Rényi
+// differential privacy: divergences of rounds add up at each order (Mironov 2017,
+// Proposition 1).
+type Accountant struct {
+	multiplier float64
+	draw       Draw
+	divergence []float64 // of one round, by order
+}
+
+// NewAccountant makes the accountant of a noise multiplier above 0 and a rate in (0, 1].
+func NewAccountant(multiplier float64, draw Draw) *Accountant {
+	effective := multiplier
+	if draw.Displaces {
+		effective /= 2
+	}
+	a := &Accountant{multiplier: multiplier, draw: draw}
+	for _, order := range orders {
+		a.divergence = append(a.divergence, Divergence(order, draw.Rate, effective))
+	}
+	return a
+}
+
+// orders are those at which divergences are known. Fewer of them make epsilon larger, never
+// wrong: the small ones serve large epsilons, the large ones small epsilons.
+var orders = func() (list []float64) {
+	for x := 11.; x < 110; x++ {
+		list = append(list, x/10)
+	}
+	for x := 11.; x <= 64; x++ {
+		list = append(list, x)
+	}
+	return append(list, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
+}()
+
+// Epsilon is such that rounds are (epsilon, delta)-differentially private together, to six
+// digits, rounded up; 0 of no round.
+func (a *Accountant) Epsilon(rounds int, delta float64) float64 {
+	if rounds <= 0 {
+		return 0
+	}
+	least := math.Inf(1)
+	for i, order := range orders {
+		least = min(least, convert(float64(rounds)*a.divergence[i], order, delta))
+	}
+	return roundUp(least)
+}
+
+// Poisson is the epsilon of rounds that each client joins with the probability Rate by
+// itself. It is what other work reports for the same clip, noise and rate; for cohorts of a
+// fixed size it is not a bound.
+func (a *Accountant) Poisson(rounds int, delta float64) float64 {
+	return NewAccountant(a.multiplier, Draw{Rate: a.draw.Rate}).Epsilon(rounds, delta)
+}
+
+// Rounds is how many rounds keep to an epsilon, at most so many.
+func (a *Accountant) Rounds(epsilon, delta float64, most int) int {
+	low, high := 0, most
+	for low < high {
+		middle := low + (high-low+1)/2
+		if a.Epsilon(middle, delta) <= epsilon {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low
+}
+
+// Divergence is the Rényi divergence of an order above 1 of
+// (1−q) N(0, σ²) + q N(1, σ²) from N(0, σ²), the sampled Gaussian mechanism's. With q = 1
+// it is α/(2σ²). Of a whole order it is exact, ln A(α) / (α−1) with
+//
+//	A(α) = Σ_k C(α,k) (1−q)^(α−k) q^k e^(k(k−1)/(2σ²))
+//
+// (Mironov, Talwar, Zhang 2019, section 3.3). Between whole orders it is a bound: ln A is
+// convex in α, and 0 at α = 1 (Wang, Balle, Kasiviswanathan 2019, Corollary 10).
+func Divergence(order, q, sigma float64) float64 {
+	if q == 1 {
+		return order / (2 * sigma * sigma)
+	}
+	below, part := math.Modf(order)
+	log := 0.0
+	if below > 1 {
+		log = (1 - part) * logMoment(int(below), q, sigma)
+	}
+	if part > 0 {
+		log += part * logMoment(int(below)+1, q, sigma)
+	}
+	return log / (order - 1)
+}
+
+// logMoment is ln A(α). The binomial terms without their last factor come to 1, so that
+// A − 1 is the sum of e^(…) − 1 in its place, without those of k = 0 and 1, which are 0:
+// nothing is lost where A is hardly above 1.
+func logMoment(order int, q, sigma float64) float64 {
+	choose, largest := 0.0, math.Inf(-1) // ln C(α, k), the largest ln term
+	terms := make([]float64, 0, order)
+	for k := 1; k <= order; k++ {
+		choose += math.Log(float64(order-k+1)) - math.Log(float64(k))
+		if k == 1 {
+			continue
+		}
+		x := float64(k) * float64(k-1) / (2 * sigma * sigma)
+		term := choose + float64(order-k)*math.Log1p(-q) + float64(k)*math.Log(q) + x + math.Log(-math.Expm1(-x))
+		terms, largest = append(terms, term), max(largest, term)
+	}
+	sum := 0.0
+	for _, term := range terms {
+		sum += math.Exp(term - largest)
+	}
+	if log := largest + math.Log(sum); log < 30 {
+		return math.Log1p(math.Exp(log))
+	} else {
+		return log // A − 1 is A
+	}
+}
+
+// convert gives the epsilon of a divergence of an order (Balle et al. 2020, Theorem 21).
+func convert(divergence, order, delta float64) float64 {
+	return max(0, divergence+math.Log1p(-1/order)-(math.Log(delta)+math.Log(order))/(order-1))
+}
+
+// roundUp keeps six digits: those far beyond depend on the machine's logarithm.
+func roundUp(x float64) float64 {
+	if x == 0 || math.IsInf(x, 0) {
+		return x
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x))-5)
+	const same = 1e-6 // of a unit
+	short, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit-same)*unit, 'g', 6, 64), 64)
+	if err != nil {
+		panic(err) // it reads what it wrote
+	}
+	return short
+}

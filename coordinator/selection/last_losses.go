@@ -1,0 +1,121 @@
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"fedpace/coordinator/choice"
+	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
+)
+
+func init() {
+	choice.Selections.Register("last_losses", "those of several candidates whose last losses were the highest, and new ones", LastLosses{})
+}
+
+// LastLosses draws more candidates than the cohort has places and takes those with the highest
+// losses (Cho, Wang and Joshi 2020, Client Selection in Federated Learning: Convergence Analysis
+// and Power-of-Choice Selection Strategies, section 5: rpow-d). Nobody is asked: the loss is
+// that which a client told with its newest accepted update. One of whom no update was accepted yet goes
+// before all others. The paper takes the mean over the local steps, and here a client tells that of
+// the first. Of equal losses the first drawn goes before.
+type LastLosses struct {
+	Candidates int              `key:"candidates" range:"[1,1000000]" help:"clients drawn, of whom the cohort is chosen"`
+	From       choice.Selection `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+}
+
+// Order knows no client's loss yet.
+func (l LastLosses) Order(s choice.Setup) (choice.Order, error) {
+	from, err := choice.OrUniform(l.From).Order(s)
+	if err != nil {
+		return nil, err
+	}
+	return &byLastLosses{LastLosses: l, s: s, from: from, loss: make([]float64, s.Clients), told: make([]int64, s.Clients)}, nil
+}
+
+func (l LastLosses) Needs() choice.Needs {
+	n := registry.NeedsOf(l.From)
+	n.Losses, n.Rounds = true, true
+	return n
+}
+
+// Validate refuses fewer candidates than places, more than clients, and candidates of an order
+// that itself remembers its clients.
+func (l LastLosses) Validate(cohort, clients int) error {
+	switch name := choice.Selections.NameOf(choice.OrUniform(l.From)); {
+	case l.Candidates < cohort:
+		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", l.Candidates, cohort)
+	case clients > 0 && l.Candidates > clients:
+		return registry.Errorf("candidates", "%d is more than there are clients (at most %d)", l.Candidates, clients)
+	case name != "uniform" && name != "size":
+		return registry.Errorf("from", "candidates are drawn by uniform or size, not by %s", name)
+	}
+	return registry.Below("from", choice.ValidateSelection(l.From, l.Candidates, clients))
+}
+
+func (l LastLosses) String() string {
+	return fmt.Sprintf("those with the highest last losses of %d drawn %v", l.Candidates, choice.OrUniform(l.From))
+}
+
+// byLastLosses is the order of [LastLosses].
+type byLastLosses struct {
+	LastLosses
+	s    choice.Setup
+	from choice.Order
+
+	loss []float64 // by client
+	told []int64   // by client: 1 if it has told a loss
+
+	chosen []int // the candidates, of whom the first are given first
+}
+
+// Start draws the candidates among the clients that are free.
+func (o *byLastLosses) Start(number int) {
+	o.from.Start(number)
+	o.chosen = o.chosen[:0]
+	for len(o.chosen) < o.Candidates {
+		client, ok := o.from.Next()
+		if !ok {
+			break
+		}
+		if o.s.Free == nil || o.s.Free(client) {
+			o.chosen = append(o.chosen, client)
+		}
+	}
+	slices.SortStableFunc(o.chosen, func(a, b int) int {
+		return cmp.Or(cmp.Compare(o.told[a], o.told[b]), cmp.Compare(o.loss[b], o.loss[a]))
+	})
+}
+
+// Next is the next candidate, and behind them whoever else is drawn.
+func (o *byLastLosses) Next() (client int, ok bool) {
+	if len(o.chosen) == 0 {
+		return o.from.Next()
+	}
+	client, o.chosen = o.chosen[0], o.chosen[1:]
+	return client, true
+}
+
+func (*byLastLosses) Ended(*round.TaskReport) {}
+func (*byLastLosses) Closed(*round.Report)    {}
+
+// Trained keeps the client's loss.
+func (o *byLastLosses) Trained(client int, loss float64) { o.loss[client], o.told[client] = loss, 1 }
+
+func (o *byLastLosses) Memory() round.Memory {
+	return round.Memory{Counts: slices.Clone(o.told), Values: slices.Clone(o.loss)}
+}
+
+func (o *byLastLosses) Restore(m round.Memory) error {
+	if len(m.Counts) != len(o.told) || len(m.Values) != len(o.loss) {
+		return fmt.Errorf("not that of %d clients", len(o.told))
+	}
+	for client, told := range m.Counts {
+		if told < 0 || told > 1 || told == 0 && m.Values[client] != 0 {
+			return fmt.Errorf("client %d has told %d losses, the last %g", client, told, m.Values[client])
+		}
+	}
+	o.told, o.loss = slices.Clone(m.Counts), slices.Clone(m.Values)
+	return nil
+}

@@ -1,0 +1,192 @@
+package coordinator
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/aggregate/combine"
+	"fedpace/coordinator/round"
+)
+
+// singles are the updates of a round that have a sum of their own: all of them where the
+// run combines updates by a rule or clips them, and stale ones where the algorithm looks at
+// each. Its zero value is a round whose updates are added up.
+type singles struct {
+	place   []int               // by task: among updates; -1: it is added up. nil: all are
+	updates [][]int64           // exact sums of weight 1
+	join    func([]int64) error // completes the round's sum; nil: it is complete
+}
+
+// take makes the updates of some tasks single.
+func (s *singles) take(tasks []round.Task, which func(round.Task) bool) {
+	s.place = make([]int, len(tasks))
+	for i, t := range tasks {
+		if s.place[i] = -1; which(t) {
+			s.place[i] = len(s.updates)
+			s.updates = append(s.updates, nil)
+		}
+	}
+}
+
+// singleAll prepares a round whose updates are clipped or combined by a rule, if the run
+// does so, and made private. They are clipped as they were sent. An algorithm that mixes models sees them as
+// differences to the newest one.
+func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (s singles) {
+	of := l.config.Learning.Combine
+	if !of.Single() {
+		return s
+	}
+	s.take(tasks, func(round.Task) bool { return true })
+	shares := slices.Clone(weights)
+	for i := range weights {
+		weights[i] = 1
+	}
+	_, mixes := l.algorithm.Algorithm.(aggregate.Mixing)
+	s.join = func(sum []int64) error {
+		l.clip.Clip(s.updates)
+		for i, t := range tasks {
+			if mixes && t.Staleness > 0 {
+				if err := l.rebaseOn(s.updates[i], t.Model, 1); err != nil {
+					return err
+				}
+			}
+		}
+		private := l.config.Learning.Privacy
+		if private != nil {
+			shares = slices.Repeat([]float64{private.Share()}, len(shares))
+		}
+		of.Apply(sum, s.updates, shares)
+		if private != nil {
+			private.Add(number, sum)
+		}
+		return nil
+	}
+	return s
+}
+
+// singleStale prepares a round whose algorithm looks at each stale update by itself, if it
+// does so and some are fresh. Those are added up with weights that come to 1.
+func (l *learner) singleStale(tasks []round.Task, weights []float64) (s singles) {
+	isStale := func(t round.Task) bool { return t.Staleness > 0 }
+	isFresh := func(t round.Task) bool { return t.Staleness == 0 }
+	of, ok := l.algorithm.Algorithm.(aggregate.Apart)
+	if !ok || !slices.ContainsFunc(tasks, isStale) || !slices.ContainsFunc(tasks, isFresh) {
+		return s
+	}
+	s.take(tasks, isStale)
+	var stale []aggregate.Stale
+	var fresh []float64
+	for i, t := range tasks {
+		if s.place[i] < 0 {
+			fresh = append(fresh, weights[i])
+			continue
+		}
+		stale = append(stale, aggregate.Stale{Share: weights[i], Staleness: t.Staleness})
+		weights[i] = 1
+	}
+	share := total(fresh)
+	for i := range tasks {
+		if s.place[i] < 0 {
+			weights[i] = min(1, weights[i]/share)
+		}
+	}
+	s.join = func(sum []int64) error {
+		for i := range stale {
+			stale[i].Update = s.updates[i]
+		}
+		l.algorithm.Join(of, sum, share, stale)
+		return nil
+	}
+	return s
+}
+
+// alone reports whether a task's update is single.
+func (s *singles) alone(task int) bool { return s.place != nil && s.place[task] >= 0 }
+
+// spans cuts the tasks of simulated clients into jobs: one for each that is single. These
+// come first, since the list ascends by model.
+func (s *singles) spans(tasks []round.Task, parts int) []span {
+	var list []span
+	first := 0
+	for ; first < len(tasks) && s.alone(first); first++ {
+		list = append(list, span{first, first + 1})
+	}
+	for _, x := range splitByModel(tasks[first:], parts) {
+		list = append(list, span{first + x.from, first + x.to})
+	}
+	return list
+}
+
+// merge adds the sum of a span of the tasks to that of the round, or keeps it.
+func (s *singles) merge(sum []int64, part span, values []int64) error {
+	if s.alone(part.from) {
+		own := make([]int64, len(values))
+		s.updates[s.place[part.from]] = own
+		return aggregate.Merge(own, values)
+	}
+	return aggregate.Merge(sum, values)
+}
+
+// addDevices clips the updates of devices, whose tasks are those from first on, and adds
+// them.
+func (l *learner) addDevices(s *singles, tasks []round.Task, weights, losses []float64, first int) error {
+	base := func(version uint64) []float32 { return l.models.list[version].params }
+	clipped, err := l.clipDevices(s, tasks, weights, first, base)
+	if err != nil {
+		return err
+	}
+	for ; first < len(tasks) && s.alone(first); first++ {
+		own, part := make([]int64, len(l.sum)), span{first, first + 1}
+		if err := l.devices.Add(own, tasks[part.from:part.to], clipped[part.from:], losses[part.from:], base); err != nil {
+			return err
+		}
+		s.updates[s.place[first]] = own
+	}
+	return l.devices.Add(l.sum, tasks[first:], clipped[first:], losses[first:], base)
+}
+
+// clipDevices returns the weights with which devices' updates are as long as they may be.
+// The norms of simulated clients are a measure, too.
+func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64, first int, base func(version uint64) []float32) ([]float64, error) {
+	if l.bound.Of == nil || first == len(tasks) {
+		return weights, nil
+	}
+	norms, err := l.devices.Norms(tasks[first:], base)
+	if err != nil {
+		return nil, err
+	}
+	bound, factors := l.bound.Factors(append(norms, l.norms(s, weights[:first])...))
+	l.devices.Clipped(tasks[first:], norms, bound)
+	clipped := slices.Clone(weights)
+	for i := range norms {
+		clipped[first+i] *= factors[i]
+	}
+	return clipped, nil
+}
+
+// norms are those of the first updates of a round, which have these weights. Of n that were
+// added up each counts as √n times their mean, as long as it would be if they had nothing
+// in common: no less than what they are in the mean square.
+func (l *learner) norms(s *singles, weights []float64) (norms []float64) {
+	n, share := 0, 0.0
+	for i, w := range weights {
+		if s.alone(i) {
+			norms = append(norms, combine.Norm(s.updates[s.place[i]]))
+		} else {
+			n, share = n+1, share+w
+		}
+	}
+	if n > 0 {
+		norms = append(norms, slices.Repeat([]float64{combine.Norm(l.sum) / share * math.Sqrt(float64(n))}, n)...)
+	}
+	return norms
+}
+
+// finish completes the round's sum.
+func (s *singles) finish(sum []int64) error {
+	if s.join == nil {
+		return nil
+	}
+	return s.join(sum)
+}

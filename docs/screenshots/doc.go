@@ -1,0 +1,8 @@
+// Package screenshots makes the pictures on the pages:
+//
+//	make screenshots
+//
+// It types the tutorial's commands, opens the runs that they leave in Chromium, and
+// writes the pictures into the folder docs. Without the flag screenshots its test is
+// skipped: package ui and package live test the pages themselves.
+package screenshots

@@ -1,0 +1,43 @@
+//go:build unix
+
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The notebook's cells print what stands below them.
+func TestTheNotebook(t *testing.T) {
+	t.Parallel()
+	const python = "/usr/bin/python3" // Debian's, which has numpy
+	if exec.CommandContext(t.Context(), python, "-c", "import numpy").Run() != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("numpy is not here: install python3-numpy")
+		}
+		t.Skip("numpy is not here: install python3-numpy")
+	}
+	var paths []string
+	for _, path := range []string{"notebook/execute.py", "notebook/schedules.ipynb", "../python"} {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); err != nil { // so that go test runs again when it changes
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	dir := t.TempDir()
+	fedpace := filepath.Join(dir, "fedpace")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fedpace, "../cmd/fedpace").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := exec.CommandContext(t.Context(), python, "-B", paths[0], paths[1])
+	c.Dir, c.Env = dir, append(os.Environ(), "FEDPACE="+fedpace, "PYTHONPATH="+paths[2])
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

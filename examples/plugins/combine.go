@@ -1,0 +1,53 @@
+package plugins
+
+import (
+	"slices"
+
+	"fedpace/coordinator/aggregate/combine"
+)
+
+func init() {
+	combine.Rules.Register("shortest", "the mean without the longest updates", Shortest{})
+	combine.Clips.Register("falling", "a bound that falls from round to round", Falling{})
+}
+
+// Shortest averages the updates without the longest ones.
+type Shortest struct {
+	Drop float64 `key:"drop" default:"0.2" range:"[0,1)" help:"part of a round's updates, the longest, that is left out"`
+}
+
+// Combine sets dst to the mean, in whole units of 2^-44. Sums of whole numbers do not
+// depend on the order.
+func (s Shortest) Combine(dst []int64, updates [][]int64, _ []float64) {
+	norms := combine.Norms(updates)
+	kept := len(updates) - int(s.Drop*float64(len(updates)))
+	longest := slices.Sorted(slices.Values(norms))[kept-1]
+	used := int64(0)
+	clear(dst)
+	for i, update := range updates {
+		if norms[i] > longest {
+			continue
+		}
+		used++
+		for j, x := range update {
+			dst[j] += x
+		}
+	}
+	for j, x := range dst {
+		dst[j] = x / used
+	}
+}
+
+// Falling is a bound that falls by a factor after each round.
+type Falling struct {
+	First  float64 `key:"first" range:"(0,1e12]" help:"largest norm of an update in the first round"`
+	Factor float64 `key:"factor" default:"0.9" range:"(0,1]" help:"each round's bound, as a part of the one before"`
+}
+
+// Bound remembers the next round's bound, which checkpoints keep.
+func (f Falling) Bound(memory, _ []float64) (bound float64, next []float64) {
+	if bound = f.First; len(memory) > 0 {
+		bound = memory[0]
+	}
+	return bound, []float64{bound * f.Factor}
+}

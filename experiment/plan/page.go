@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"fedpace/metrics/figure"
+	"fedpace/metrics/page"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"svg": inline}).Parse(pageText))
+
+// inline draws a panel as an element of the page.
+func inline(panel figure.Panel) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := figure.Write(&b, "svg", []figure.Panel{panel}); err != nil {
+		return "", err
+	}
+	text := b.String()
+	at := strings.Index(text, "<svg")
+	if at < 0 {
+		return "", fmt.Errorf("%s is drawn without an svg element", panel.Title)
+	}
+	return template.HTML(text[at:]), nil //nolint:gosec // what figure writes, names are escaped there
+}
+
+// WriteHTML writes the plan as one page for a browser: the recommendation, the figures, the
+// table, and what is not known.
+func (p *Plan) WriteHTML(w io.Writer) error {
+	panels, err := p.Panels()
+	if err != nil {
+		return err
+	}
+	head, rows, hidden := p.table()
+	left, about := p.notes(hidden)
+	for i, cells := range rows { // the mark stands before the name
+		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
+	}
+	chosen := &p.Settings[p.Chosen]
+	var main bytes.Buffer
+	err = pageTemplate.Execute(&main, map[string]any{
+		"Chosen": chosen.Name, "Panels": panels, "Head": head[1:], "Rows": rows, "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
+		"Notes": []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
+	})
+	if err != nil {
+		return err
+	}
+	return page.WritePlain(w, "A plan for "+chosen.real.Name, p.Why, main.Bytes())
+}

@@ -1,0 +1,105 @@
+package problem
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fedpace/actors/attack"
+	"fedpace/actors/device"
+	"fedpace/coordinator"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+)
+
+// attacks are those of the fleet's classes, by their number; nil where all are honest.
+func attacks(c *config.Config) (list []attack.Attack) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Attack != nil }) {
+		return nil
+	}
+	for _, k := range c.Fleet {
+		list = append(list, k.Attack)
+	}
+	return list
+}
+
+// Attackers are the clients that attack, as the coordinator knows them; nil: none does.
+func (p *Problem) Attackers() *coordinator.Attackers {
+	list := attacks(&p.Config)
+	if list == nil {
+		return nil
+	}
+	return &coordinator.Attackers{
+		Class: func(client int) (int, bool) {
+			class := p.Fleet.Class(client)
+			return class, list[class] != nil
+		},
+		Circle: func(class int) int { return attack.Of(list[class]).Circle },
+	}
+}
+
+// Attacking counts the clients of each class that attacks, as a summary has them.
+func (p *Problem) Attacking() (list []folder.Attackers) {
+	all := attacks(&p.Config)
+	if all == nil {
+		return nil
+	}
+	counts := make([]int, len(all))
+	for client := range p.Config.Clients {
+		counts[p.Fleet.Class(client)]++
+	}
+	for i, a := range all {
+		if a != nil {
+			list = append(list, folder.Attackers{Class: p.Config.Fleet[i].Name, Attack: attack.Attacks.Text(a), Clients: counts[i]})
+		}
+	}
+	return list
+}
+
+// AboutAttackers says in a line who attacks and how; "": nobody.
+func (p *Problem) AboutAttackers() string {
+	var how []string
+	all := 0
+	for _, a := range p.Attacking() {
+		all += a.Clients
+		how = append(how, fmt.Sprintf("%d of class %s: %s", a.Clients, a.Class, a.Attack))
+	}
+	if how == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d %s attack (%s).", all, p.Config.Clients, human.Plural(p.Config.Clients, "client"), strings.Join(how, "; "))
+}
+
+// checkAttacks refuses attacks of those who cannot make them.
+func (p *Problem) checkAttacks() error {
+	c := &p.Config
+	for i, k := range c.Fleet {
+		key, a := fmt.Sprintf("fleet[%d].attack", i), k.Attack
+		if a == nil {
+			continue
+		}
+		for _, d := range c.Devices.Names {
+			if d.Class == k.Name {
+				return &config.KeyError{Key: key, Problem: fmt.Sprintf("class %s is that of device %s, and only simulated clients attack (give the device another class)", k.Name, d.ID)}
+			}
+		}
+		label := attack.Of(a).Label
+		if label == nil || !c.Train || p.Set == nil {
+			continue
+		}
+		name, classes := attack.Attacks.NameOf(a), int32(p.Set.Info().Classes)
+		switch {
+		case p.Trainer != nil:
+			return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s learns from other labels, and trainer %s reads the samples itself (use another attack)", name, p.Trainer.Name)}
+		case classes < 2:
+			return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s learns from other labels, and samples of %s have none (use another attack)", name, p.Set.Info().Name)}
+		}
+		for y := range classes {
+			if to := label(y, classes); to < 0 || to >= classes {
+				return &config.KeyError{Key: key, Problem: fmt.Sprintf("%s makes label %d of %d, which is none of the %d classes (0 to %d)", name, to, y, classes, classes-1)}
+			}
+		}
+	}
+	return nil
+}

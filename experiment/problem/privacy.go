@@ -1,0 +1,182 @@
+package problem
+
+import (
+	"fmt"
+	"sync"
+
+	"fedpace/coordinator/choice"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/privacy"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fedpace/internal/registry"
+)
+
+// Privacy is a run's differential privacy.
+type Privacy struct {
+	options    privacy.Options
+	updates    int // that a round's sum is divided by
+	draw       privacy.Draw
+	accountant *privacy.Accountant
+	simulated  bool
+	uncovered  []string
+
+	mu    sync.Mutex
+	known map[int]float64 // epsilon by rounds: the last that was asked for
+}
+
+// settlePrivacy finds out what rounds cost. A limit of epsilon becomes one of rounds.
+func (p *Problem) settlePrivacy(params, trainable int) error {
+	c := &p.Config
+	if !c.Privacy.On() {
+		return nil
+	}
+	if err := p.checkPrivacy(params, trainable); err != nil {
+		return err
+	}
+	v := &Privacy{options: c.Privacy, updates: p.accepted(), draw: p.draw(), simulated: len(c.Devices.Names) == 0, uncovered: p.uncovered()}
+	v.accountant = privacy.NewAccountant(c.Privacy.Noise, v.draw)
+	if c.Train {
+		p.Privacy = v
+	}
+	if c.Privacy.Epsilon == 0 {
+		return nil
+	}
+	most := c.Stop.Rounds
+	if most == 0 {
+		most = mostRounds
+	}
+	if c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, most); c.Stop.Rounds == 0 {
+		return &config.KeyError{Key: "privacy.epsilon", Problem: fmt.Sprintf("%g, but one round costs %.4g (raise it or privacy.noise_multiplier)", c.Privacy.Epsilon, v.Epsilon(1))}
+	}
+	return nil
+}
+
+// mostRounds is the largest number of rounds that a run stops after.
+const mostRounds = 1_000_000_000
+
+// checkPrivacy refuses what would make a client's part of a round's sum larger than one
+// clipped update, or a cohort depend on what clients learned.
+func (p *Problem) checkPrivacy(params, trainable int) error {
+	c := &p.Config
+	refuse := func(key, format string, args ...any) error {
+		return &config.KeyError{Key: key, Others: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
+	}
+	_, all := c.Close.(closing.All)
+	_, first := c.Close.(closing.First)
+	_, deadline := c.Close.(closing.Deadline)
+	needs := registry.NeedsOf(c.Select)
+	switch {
+	case c.Aggregate.Weights != config.EqualWeights:
+		return refuse("aggregate.weights", "with differential privacy no client counts more than another (set equal)")
+	case c.Aggregate.Combine != nil:
+		return refuse("aggregate.combine", "how far one client moves a rule's result is not known, and noise must hide it (remove one of the two)")
+	case c.Aggregate.Clip != nil:
+		return refuse("aggregate.clip", "privacy.clip is the bound on updates (remove aggregate.clip)")
+	case closing.UsesLate(c.Late):
+		return refuse("late", "a late update would count in a round beside another of its client (set drop)")
+	case !all && !first && !deadline:
+		return refuse("close", "whether others' updates count depends on one client in more ways than are accounted for (set all, deadline or first)")
+	case !all && c.Network.Shared():
+		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps and network.server_upload_mbps)")
+	case needs.Losses || needs.Candidates || needs.Samples:
+		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", choice.Selections.NameOf(c.Select))
+	case trainable < params:
+		return refuse("model", "noise makes nonsense of a batch norm's running variance (use group norm)")
+	case c.Privacy.Delta >= 1/float64(p.population()):
+		return &config.KeyError{Key: "privacy.delta", Problem: fmt.Sprintf("%g may be the loss of one of %d clients' samples (set less than %.2g)", c.Privacy.Delta, p.population(), 1/float64(p.population()))}
+	}
+	return nil
+}
+
+// population is how many clients and devices there are.
+func (p *Problem) population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
+
+// draw is how a round's clients come about: see package privacy. Which devices take part
+// is no secret, so that their rounds are not a sample. Clients that may be away are drawn
+// among those that are there, whose number changes.
+func (p *Problem) draw() privacy.Draw {
+	c := &p.Config
+	_, first := c.Close.(closing.First)
+	_, uniform := c.Select.(choice.Uniform)
+	battery := false
+	for i := range c.Fleet {
+		battery = battery || c.Fleet[i].Battery != nil
+	}
+	everybody := c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.population())
+	d := privacy.Draw{Rate: 1, Displaces: first || !everybody}
+	if uniform && !everybody && !battery && !c.EverAbsent() && len(c.Devices.Names) == 0 {
+		d.Rate = float64(c.Cohort) / float64(c.Clients)
+	}
+	return d
+}
+
+// uncovered is what the run tells that epsilon does not cover, where that reaches models.
+func (p *Problem) uncovered() (list []string) {
+	c := &p.Config
+	list = []string{}
+	for _, follows := range []struct {
+		key string
+		of  any
+	}{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
+		if registry.NeedsOf(follows.of).Losses {
+			list = append(list, follows.key+" follows the clients' training losses, which have no noise, and the models follow it")
+		}
+	}
+	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {
+		list = append(list, "how long clients take depends on their samples, and decides which updates count")
+	}
+	return list
+}
+
+// Mechanism is the noise of the run by a key, or for simulated clients by the seed.
+func (v *Privacy) Mechanism(key privacy.Secret) *privacy.Mechanism {
+	return &privacy.Mechanism{Options: v.options, Updates: v.updates, Key: key}
+}
+
+// Epsilon is what so many rounds cost.
+func (v *Privacy) Epsilon(rounds int) float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e, ok := v.known[rounds]; ok {
+		return e
+	}
+	e := v.accountant.Epsilon(rounds, v.options.Delta)
+	v.known = map[int]float64{rounds: e}
+	return e
+}
+
+// Summary is what so many rounds came to.
+func (v *Privacy) Summary(rounds int) *folder.Privacy {
+	return &folder.Privacy{
+		Epsilon: v.Epsilon(rounds), Delta: v.options.Delta, Clip: v.options.Clip, Noise: v.options.Noise,
+		Updates: v.updates, Rate: v.draw.Rate, PoissonEpsilon: v.accountant.Poisson(rounds, v.options.Delta),
+		Simulated: v.simulated, NotCovered: v.uncovered,
+	}
+}
+
+// Text says what so many rounds cost.
+func (v *Privacy) Text(rounds int) string {
+	s := v.Summary(rounds)
+	text := fmt.Sprintf("Privacy: epsilon %.4g at delta %g after %d %s, with norm %g, noise %g and %s (%.4g if they were Poisson samples, which they are not).",
+		s.Epsilon, s.Delta, rounds, human.Plural(rounds, "round"), s.Clip, s.Noise, v.sampled(), s.PoissonEpsilon)
+	if s.Simulated {
+		text += " The noise follows from the seed: it is for research."
+	}
+	for _, line := range s.NotCovered {
+		text += " Not covered: " + line + "."
+	}
+	return text
+}
+
+// sampled says in words how clients come into rounds.
+func (v *Privacy) sampled() string {
+	switch {
+	case v.draw.Rate < 1:
+		return fmt.Sprintf("%.3g %% of the clients drawn for a round", 100*v.draw.Rate)
+	case v.draw.Displaces:
+		return "any client in any round"
+	}
+	return "every client in every round"
+}

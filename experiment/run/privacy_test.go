@@ -1,0 +1,218 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/experiment/run/runtest"
+)
+
+var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
+
+// A private run has the same bits through NATS, in memory, with three hosts, and stopped and
+// resumed; its summary says what the dry run foresaw.
+func TestPrivateRunsHaveTheSameBits(t *testing.T) {
+	t.Parallel()
+	sets := append(private[:2:2], "aggregate.algorithm=fedadam", "aggregate.server_rate=0.01")
+	want := mustRun(t, runtest.Small(t, sets...), Options{})
+	for name, o := range map[string]Options{"with three hosts": {Hosts: 3}, "again": {}} {
+		if got := mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), o); *got.ModelSHA256 != *want.ModelSHA256 {
+			t.Errorf("%s the model is another", name)
+		}
+	}
+	if got := mustRun(t, runtest.Small(t, append(sets, "privacy.noise_multiplier=0.51")...), Options{}); *got.ModelSHA256 == *want.ModelSHA256 {
+		t.Error("with other noise the model is the same")
+	}
+	e, err := DryRun(t.Context(), runtest.Small(t, sets...), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := want.Privacy; e.Privacy == nil || s == nil || s.Epsilon != e.Privacy.Epsilon || !(s.Epsilon > s.PoissonEpsilon) || !s.Simulated {
+		t.Errorf("the summary has %+v, the dry run %+v", s, e.Privacy)
+	}
+	c := runtest.Small(t, sets...)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stop := func(round int, _ []float32) {
+		if round == 3 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, c, Options{Model: stop}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	resumed, err := Resume(t.Context(), c.Out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *resumed.Summary.ModelSHA256 != *want.ModelSHA256 || resumed.Summary.Privacy.Epsilon != want.Privacy.Epsilon {
+		t.Error("resumed the model is another, or costs another epsilon")
+	}
+}
+
+// After one round the model differs from that of a run with clipping alone by normal noise
+// of the deviation zS/m.
+func TestNoiseOfARound(t *testing.T) {
+	t.Parallel()
+	model := func(sets ...string) (last []float32) {
+		o := Options{Model: func(_ int, params []float32) { last = params }}
+		mustRun(t, runtest.Small(t, append(sets, "task=femnist", "stop.rounds=1", "evaluate.samples=64")...), o)
+		return last
+	}
+	clipped, noisy := model("aggregate.clip={bound: fixed, norm: 0.05}"), model(private...)
+	want, square, worst := 0.5*0.05/float64(runtest.Small(t).Cohort), 0.0, 0.0
+	for i := range noisy {
+		d := float64(noisy[i]) - float64(clipped[i])
+		square += d * d
+		worst = max(worst, math.Abs(d))
+	}
+	if got := math.Sqrt(square / float64(len(noisy))); math.Abs(got/want-1) > 0.02 || worst > 7*want {
+		t.Errorf("noise of deviation %g, at most %g, want %g", got, worst, want)
+	}
+}
+
+// A limit of epsilon ends a run with the last round that keeps to it.
+func TestEpsilonEndsARun(t *testing.T) {
+	t.Parallel()
+	c := runtest.Small(t, append(private[:2:2], "stop.rounds=null", "privacy.epsilon=70")...)
+	s := mustRun(t, c, Options{})
+	p, err := problem.Prepare(t.Context(), c, false, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if now, next := p.Privacy.Epsilon(s.Rounds), p.Privacy.Epsilon(s.Rounds+1); s.Rounds < 2 || now > 70 || next <= 70 || s.Privacy.Epsilon != now {
+		t.Errorf("it ended after %d rounds, which cost %g; one more would cost %g", s.Rounds, now, next)
+	}
+	if _, err := problem.Prepare(t.Context(), runtest.Small(t, append(private[:2:2], "privacy.epsilon=1")...), false, nil, nil); err == nil || !strings.Contains(err.Error(), "but one round costs") {
+		t.Errorf("a limit below one round's: %v", err)
+	}
+}
+
+// What clients do to a round decides what it costs.
+func TestWhatRoundsCost(t *testing.T) {
+	t.Parallel()
+	cost := func(sets ...string) *folder.Privacy {
+		p, err := problem.Prepare(t.Context(), runtest.Small(t, append(private[:2:2], sets...)...), false, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		return p.Privacy.Summary(10)
+	}
+	sampled, absent, everybody := cost(), cost("availability={model: markov, on_seconds: 30, off_seconds: 10}"), cost("clients=10", "cohort=10")
+	if sampled.Rate >= 1 || absent.Rate != 1 || everybody.Rate != 1 {
+		t.Errorf("rates %g, %g and %g", sampled.Rate, absent.Rate, everybody.Rate)
+	}
+	if !(sampled.Epsilon < absent.Epsilon && everybody.Epsilon < absent.Epsilon) {
+		t.Errorf("epsilon %g of a sample, %g of clients that may be away, %g of all", sampled.Epsilon, absent.Epsilon, everybody.Epsilon)
+	}
+	if got := cost("schedule.k=error").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "schedule.k follows the clients' training losses") {
+		t.Errorf("a schedule that follows losses: %q", got)
+	}
+}
+
+// The page shows what the dry run of its example says.
+func TestPageOfPrivacy(t *testing.T) {
+	page, err := os.ReadFile("../../docs/privacy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := fromText(t, regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(string(page))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := problem.Prepare(t.Context(), c, false, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	words := strings.Join(strings.Fields(p.Privacy.Text(c.Stop.Rounds)), " ")
+	if !strings.Contains(strings.ReplaceAll(strings.Join(strings.Fields(string(page)), " "), " # ", " "), words) {
+		t.Errorf("the page does not show: %s", words)
+	}
+}
+
+func TestWhatPrivacyRefuses(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]string{
+		"aggregate.weights=samples":                           "aggregate.weights: with differential privacy no client counts more than another (set equal)",
+		"aggregate.combine=median":                            "aggregate.combine: how far one client moves",
+		"aggregate.clip=median":                               "aggregate.clip: privacy.clip is the bound on updates",
+		"aggregate.algorithm=scaffold":                        "privacy.clip: is for updates of one vector",
+		"aggregate.algorithm=fednova":                         `privacy.clip: "privacy.clip" takes updates as they are`,
+		"late=use close={rule:deadline,seconds:1}":            "late: a late update would count",
+		"close={rule:buffered,n:2}":                           "close: whether others' updates count",
+		"close={rule:first,n:2} network.server_upload_mbps=9": "close: clients that share",
+		"select=size":                                         "select: size chooses clients by what their samples are",
+		"compress={method:sign,step:0.01}":                    "privacy.clip: does not go with compress: sign",
+		"privacy.delta=0.09":                                  "privacy.delta: 0.09 may be the loss of one",
+		"privacy.noise_multiplier=null":                       "privacy: clip and noise_multiplier belong together",
+	} {
+		c, err := config.Load("", slices.Concat([]string{"task=femnist", "clients=200", "cohort=10"}, private, strings.Fields(sets)))
+		if err == nil {
+			_, err = problem.Prepare(t.Context(), c, false, nil, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", sets, err, want)
+		}
+	}
+}
+
+// With real devices the key of the noise is random and its owner's alone; a run with the
+// same devices has other noise, and a replay the same.
+func TestNoiseOfDevicesIsSecret(t *testing.T) {
+	t.Parallel()
+	keys := map[string]bool{}
+	var dir string
+	for range 2 {
+		o, sets := devicesAlone(t, "[d1, d2]", append(private[:2:2], "stop.rounds=3", "devices.keep_updates=true")...)
+		c := runtest.Small(t, sets()...)
+		stops := []func(){join(t, o.NATS.URL, "d1"), join(t, o.NATS.URL, "d2")}
+		s := mustRun(t, c, o)
+		for _, stop := range stops {
+			stop()
+		}
+		if s.Privacy.Rate != 1 || s.Privacy.Simulated {
+			t.Errorf("%+v", s.Privacy)
+		}
+		dir = c.Out
+		path := filepath.Join(dir, noiseFile)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", noiseFile, info.Mode())
+		}
+		key, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[string(key)] = true
+		sameAgain(t, dir, s)
+	}
+	if len(keys) != 2 {
+		t.Error("two runs have one key")
+	}
+	if err := os.Remove(filepath.Join(dir, noiseFile)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadReplay(dir, []string{"out=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), c, Options{Replay: dir}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
+		t.Errorf("a replay without the key: %v", err)
+	}
+}

@@ -1,0 +1,282 @@
+package paper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"fedpace/experiment/config"
+	"fedpace/internal/keyed"
+	"fedpace/internal/statistics"
+)
+
+// ClaimsFile lists the claims of the paper, beside the folders of curves that decide them.
+const ClaimsFile = "claims.yaml"
+
+// Claim is what the paper says of one schedule, as a statement about one quantity of runs. Either
+// it compares two schedules, seed by seed, or one schedule with a value that the paper prints.
+type Claim struct {
+	Says     string      `yaml:"says"`
+	Where    string      `yaml:"where"` // folder of the curves
+	Task     config.Task `yaml:"task"`  // "": the folder has one
+	Megabits float64     `yaml:"model_megabits"`
+	Quantity string      `yaml:"quantity"` // a key of quantities
+	At       float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
+	Schedule string      `yaml:"schedule"`
+	Than     string      `yaml:"than"`   // the other schedule
+	Value    string      `yaml:"value"`  // in its place: as the paper prints it
+	Expect   string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
+}
+
+// The verdicts. An interval decides, or nothing does.
+const (
+	Yes       = "yes"
+	No        = "no"
+	Undecided = "not decided"
+)
+
+// Verdict is what the runs say of a claim.
+type Verdict struct {
+	Claim
+	statistics.Estimated         // of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
+	Low, High            float64 // of the bootstrap's 95 % interval; NaN: too few seeds for one
+	Said                 string  // Yes, No or Undecided
+}
+
+// quantities are what claims are about, by their names in ClaimsFile.
+var quantities = map[string]struct {
+	title string
+	of    func(*Curve) float64
+	point func(*Point) float64 // nil: there is no such value on the way
+}{
+	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }},
+	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil},
+	"last_accuracy":  {"last accuracy", func(c *Curve) float64 { return c.FinalAccuracy }, nil},
+	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }},
+	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil},
+}
+
+// ReadClaims reads the claims in a folder.
+func ReadClaims(dir string) (list []Claim, err error) {
+	path := filepath.Join(dir, ClaimsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	if err := yaml.UnmarshalWithOptions(text, &list, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("paper: %s: %w", path, err)
+	}
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, list[i].Says, err)
+		}
+	}
+	return list, nil
+}
+
+func (c *Claim) check() error {
+	q, ok := quantities[c.Quantity]
+	switch {
+	case c.Says == "" || c.Where == "" || c.Schedule == "":
+		return errors.New("says, where and schedule are needed")
+	case !ok:
+		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, last_accuracy, best_loss, relative_steps", c.Quantity)
+	case (c.Than == "") == (c.Value == ""):
+		return errors.New("either than or value is needed")
+	case c.At < 0 || c.At > 1 || c.At > 0 && q.point == nil:
+		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.At)
+	case c.Expect == "more" || c.Expect == "less":
+	case c.Expect != "equal" || c.Than != "":
+		return fmt.Errorf("expect: %q, want more or less, or equal to a value", c.Expect)
+	}
+	if c.Value == "" {
+		return nil
+	}
+	_, _, err := c.printed()
+	return err
+}
+
+// printed is the claim's value, and half a unit of its last digit.
+func (c *Claim) printed() (value, half float64, err error) {
+	value, err = strconv.ParseFloat(c.Value, 64)
+	_, digits, _ := strings.Cut(c.Value, ".")
+	return value, 0.5 * math.Pow10(-len(digits)), err
+}
+
+// Verdicts decides the claims of a folder from the curves beside it.
+func Verdicts(dir string) ([]Verdict, error) {
+	claims, err := ReadClaims(dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string][]Curve{}
+	var list []Verdict
+	for _, c := range claims {
+		if known[c.Where] == nil {
+			if known[c.Where], err = Load(filepath.Join(dir, c.Where)); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, c.decide(known[c.Where]))
+	}
+	return list, nil
+}
+
+// decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
+// it, and runs that train nothing are exact: they have no seed.
+func (c *Claim) decide(curves []Curve) Verdict {
+	runs := map[string]map[uint64]float64{c.Schedule: {}, c.Than: {}}
+	exact := false
+	var seeds []uint64
+	for i := range curves {
+		u := &curves[i]
+		if of := runs[u.Schedule]; of != nil && u.Completed && (c.Task == "" || c.Task == u.Task) && (c.Megabits == 0 || c.Megabits == u.Megabits) {
+			of[u.Seed] = c.take(u)
+			seeds = append(seeds, u.Seed)
+			exact = u.Data == ""
+		}
+	}
+	slices.Sort(seeds)
+	var values []float64
+	for _, seed := range slices.Compact(seeds) {
+		mine, ok := runs[c.Schedule][seed]
+		other, both := runs[c.Than][seed]
+		if ok && (both || c.Value != "") {
+			values = append(values, mine-other)
+		}
+	}
+	v := Verdict{Claim: *c, Estimated: statistics.EstimateMean(values), Said: Undecided}
+	if exact && v.N == 1 {
+		v.Half = 0
+	}
+	v.Low, v.High = statistics.Bootstrap(values, keyed.New(uint64(len(values)), keyed.Resample))
+	v.judge()
+	return v
+}
+
+// take is the claim's quantity of a run.
+func (c *Claim) take(u *Curve) float64 {
+	q := quantities[c.Quantity]
+	if c.At == 0 {
+		return q.of(u)
+	}
+	value := math.NaN()
+	for i := range u.Points {
+		if u.Points[i].VirtualSeconds <= c.At*u.VirtualSeconds {
+			value = q.point(&u.Points[i])
+		}
+	}
+	return value
+}
+
+// judge says yes or no only where all of the interval does, and where there are seeds enough
+// for a bootstrap all of that, too.
+func (v *Verdict) judge() {
+	if math.IsNaN(v.Half) {
+		return
+	}
+	low, high := v.Mean-v.Half, v.Mean+v.Half
+	if !math.IsNaN(v.Low) {
+		low, high = min(low, v.Low), max(high, v.High)
+	}
+	value, half := 0.0, 0.0
+	if v.Value != "" {
+		value, half, _ = v.printed() // read when it was checked
+	}
+	above, below := low > value, high < value
+	if v.Expect == "equal" {
+		above, below = low > value-half && high < value+half, low >= value+half || high <= value-half
+	} else if v.Expect == "less" {
+		above, below = below, above
+	}
+	switch {
+	case above:
+		v.Said = Yes
+	case below:
+		v.Said = No
+	}
+}
+
+// cells are the claim's runs in words.
+func (v *Verdict) cells() string {
+	text := v.Where
+	if v.Task != "" {
+		text += " " + string(v.Task)
+	}
+	if v.Megabits != 0 {
+		text += fmt.Sprintf(", %v Mb", v.Megabits)
+	}
+	return text
+}
+
+// question is what the numbers of a row are.
+func (v *Verdict) question() string {
+	text := quantities[v.Quantity].title
+	if v.At > 0 {
+		text += fmt.Sprintf(" after %.3g %% of the time", 100*v.At)
+	}
+	if v.Value != "" {
+		return fmt.Sprintf("%s: %s, paper %s", v.Schedule, text, v.Value)
+	}
+	return fmt.Sprintf("%s: %s − %s", text, v.Schedule, v.Than)
+}
+
+// numbers are the mean and its interval.
+func (v *Verdict) numbers() (mean, interval string) {
+	layout := "%+.4f"
+	if v.Value != "" {
+		layout = "%.4f"
+	}
+	if v.N == 0 {
+		return "-", "-"
+	}
+	mean = fmt.Sprintf(layout, v.Mean)
+	switch {
+	case math.IsNaN(v.Half):
+		return mean, "-"
+	case v.Half == 0:
+		return mean, "exact"
+	}
+	interval = fmt.Sprintf(layout+" to "+layout, v.Mean-v.Half, v.Mean+v.Half)
+	if !math.IsNaN(v.Low) {
+		interval += fmt.Sprintf(" (bootstrap "+layout+" to "+layout+")", v.Low, v.High)
+	}
+	return mean, interval
+}
+
+// WriteVerdicts writes a row for each claim; as rows of a Markdown table if so asked.
+func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
+	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "verdict"}
+	rows := [][]any{}
+	for i := range list {
+		v := &list[i]
+		mean, interval := v.numbers()
+		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.N, mean, interval, v.Said})
+	}
+	if !markdown {
+		t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t", head...)
+		for _, r := range rows {
+			t.row(r...)
+		}
+		return t.end()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))
+	for _, r := range rows {
+		b.WriteString("|")
+		for _, cell := range r {
+			fmt.Fprintf(&b, " %v |", cell)
+		}
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

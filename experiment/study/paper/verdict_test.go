@@ -1,0 +1,147 @@
+package paper
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// seeds are curves of one schedule with the given tail accuracies, by seed from 1.
+func seeds(schedule string, accuracies ...float64) (list []Curve) {
+	for i, a := range accuracies {
+		list = append(list, Curve{Task: "femnist", Data: "x", Schedule: schedule, Seed: uint64(i + 1), Completed: true, TailAccuracy: a, BestAccuracy: a,
+			VirtualSeconds: 100, RelativeSteps: math.NaN(), Points: []Point{{VirtualSeconds: 10, BestAccuracy: a / 2}, {VirtualSeconds: 100, BestAccuracy: a}}})
+	}
+	return list
+}
+
+// decided is the verdict on a claim that k-rounds has more of a quantity than fixed.
+func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
+	t.Helper()
+	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "k-rounds", Than: "fixed", Expect: "more"}
+	if change != nil {
+		change(&c)
+	}
+	if err := c.check(); err != nil {
+		t.Fatal(err)
+	}
+	var all []Curve
+	for _, list := range curves {
+		all = append(all, list...)
+	}
+	return c.decide(all)
+}
+
+// Differences 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), and t of two degrees of
+// freedom is 4.3027 (0.975), so that the interval is 0.02 ± 0.02484: zero is in it. The pairs are
+// those of seeds: a fourth run of one schedule alone counts nothing. With one run there is no interval.
+func TestVerdictsArePaired(t *testing.T) {
+	fixed := seeds("fixed", 0.5, 0.7, 0.6)
+	v := decided(t, nil, seeds("k-rounds", 0.51, 0.72, 0.63, 0.1), fixed)
+	if v.N != 3 || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Said != Undecided {
+		t.Errorf("%+v", v)
+	}
+	better := seeds("k-rounds", 0.519, 0.72, 0.621)
+	if v := decided(t, nil, better, fixed); v.Said != Yes {
+		t.Errorf("0.019, 0.020 and 0.021 more: %+v", v)
+	}
+	if v := decided(t, func(c *Claim) { c.Expect = "less" }, better, fixed); v.Said != No {
+		t.Errorf("0.019, 0.020 and 0.021 more is said to be less: %+v", v)
+	}
+	if v := decided(t, nil, better[:1], fixed); v.N != 1 || v.Said != Undecided {
+		t.Errorf("one pair: %+v", v)
+	}
+	cut := seeds("k-rounds", 0.519, 0.72, 0.621)
+	cut[2].Completed = false
+	if v := decided(t, nil, cut, fixed); v.N != 2 {
+		t.Errorf("a run that was cut counts: %+v", v)
+	}
+	if v := decided(t, func(c *Claim) { c.Quantity, c.At = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
+		t.Errorf("half of the difference after half of the time: %+v", v)
+	}
+	if v := decided(t, nil, seeds("k-rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || !(v.Low > 0 && v.High < 0.2) {
+		t.Errorf("nine pairs have a bootstrap, too: %+v", v)
+	}
+}
+
+// A figure of the paper's holds where all of the interval rounds to it; runs without training are exact.
+func TestVerdictsOnPrintedFigures(t *testing.T) {
+	steps := func(data string, values ...float64) []Curve {
+		list := seeds("k-rounds", values...)
+		for i := range list {
+			list[i].Data, list[i].RelativeSteps = data, values[i]
+		}
+		return list
+	}
+	for _, c := range []struct {
+		value string
+		runs  []Curve
+		want  string
+	}{
+		{"0.21", steps("", 0.2088), Yes},
+		{"0.20", steps("", 0.2088), No},
+		{"0.21", steps("x", 0.2088), Undecided}, // one seed
+		{"0.80", steps("x", 0.801, 0.802, 0.803), Yes},
+		{"0.80", steps("x", 0.801, 0.807, 0.803), Undecided},
+		{"0.99", steps("x", 0.980, 0.981, 0.982), No},
+	} {
+		v := decided(t, func(q *Claim) { q.Quantity, q.Than, q.Value, q.Expect = "relative_steps", "", c.value, "equal" }, c.runs)
+		if v.Said != c.want {
+			t.Errorf("%s beside %v: %+v, want %s", c.value, c.runs[0].RelativeSteps, v, c.want)
+		}
+	}
+}
+
+func TestClaimsThatAreRefused(t *testing.T) {
+	const sound = "- {says: s, where: w, quantity: tail_accuracy, schedule: k-rounds, than: fixed, expect: more}"
+	for want, of := range map[string][2]string{
+		"":                               {"", ""},
+		"quantity":                       {"tail_accuracy", "speed"},
+		"says, where":                    {"where: w, ", ""},
+		"either than or value":           {"than: fixed", "than: fixed, value: 0.2"},
+		"want more or less":              {"more", "equal"},
+		"a share of the virtual time":    {"expect", "at: 0.5, expect"},
+		"unknown field":                  {"expect", "expects"},
+		"invalid syntax":                 {"than: fixed", "value: a fifth"},
+		"claim 1, \"s\": expect: \"is\"": {"more", "is"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, ClaimsFile), []byte(strings.Replace(sound, of[0], of[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadClaims(dir); (err == nil) != (want == "") || err != nil && !(strings.Contains(err.Error(), want) && strings.Contains(err.Error(), ClaimsFile)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The committed claims are decided from the committed curves, and a terminal and a page get the same rows.
+func TestCommittedVerdicts(t *testing.T) {
+	list, err := Verdicts(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]int{}
+	for _, v := range list {
+		said[v.Said]++
+		if v.N < 2 && v.Where != "timing" && v.Said != Undecided {
+			t.Errorf("%s on %s is decided by %d runs", v.Says, v.Where, v.N)
+		}
+	}
+	if said[Yes] == 0 || said[No] == 0 || said[Undecided] == 0 {
+		t.Errorf("the verdicts are %v", said)
+	}
+	var terminal, page bytes.Buffer
+	if err := WriteVerdicts(&terminal, list, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteVerdicts(&page, list, true); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := strings.Count(terminal.String(), "\n"), strings.Count(page.String(), "\n"); a != len(list)+4 || b != len(list)+2 {
+		t.Errorf("%d claims have %d lines on a terminal and %d on a page", len(list), a, b)
+	}
+}

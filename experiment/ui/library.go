@@ -1,0 +1,244 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/report"
+)
+
+// MaxRuns bounds the runs in a folder of a library.
+const MaxRuns = 1000
+
+// Other limits of a library.
+const (
+	maxDepth = 3           // folders below one that is given
+	rescan   = time.Second // the folders are looked through again after this time
+)
+
+// Library is the runs in some folders. It is safe for concurrent use.
+type Library struct {
+	dirs    []string
+	version string // of this program
+
+	mu      sync.Mutex
+	scanned time.Time
+	runs    []*run
+}
+
+// run is a run in the library.
+type run struct {
+	id, dir string
+	config  config.Config
+	bad     error // the folder cannot be read
+
+	mu     sync.Mutex
+	stamp  string // of the files that the curves were read from
+	curves *curves
+}
+
+// Open looks through the folders. A folder with a run is one, another is looked through.
+func Open(version string, dirs ...string) (*Library, error) {
+	l := &Library{dirs: dirs, version: version}
+	list, err := l.list(time.Now())
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("ui: no run is in %q: neither they nor folders in them have a %s", dirs, folder.ConfigFile)
+	}
+	return l, err
+}
+
+// Len is how many runs there are.
+func (l *Library) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.runs)
+}
+
+// list is the runs that are there now.
+func (l *Library) list(now time.Time) ([]*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.scanned) < rescan {
+		return l.runs, nil
+	}
+	known := map[string]*run{}
+	for _, r := range l.runs {
+		known[r.dir] = r
+	}
+	list := []*run{}
+	for _, dir := range l.dirs {
+		found, err := folder.Find(dir, maxDepth, MaxRuns)
+		if err != nil {
+			return nil, fmt.Errorf("ui: %w", err)
+		}
+		for _, at := range found {
+			r := known[at]
+			if r == nil {
+				r = open(at)
+				known[at] = r
+			}
+			list = append(list, r)
+		}
+	}
+	l.runs, l.scanned = unique(list), now
+	return l.runs, nil
+}
+
+// unique leaves out what is there already.
+func unique(list []*run) (out []*run) {
+	seen := map[*run]bool{}
+	for _, r := range list {
+		if !seen[r] {
+			seen[r] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// open reads a run's configuration.
+func open(dir string) *run {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		whole = dir
+	}
+	sum := sha256.Sum256([]byte(whole))
+	r := &run{id: hex.EncodeToString(sum[:6]), dir: dir}
+	r.config, r.bad = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	return r
+}
+
+// find is the run with an id, nil if there is none.
+func (l *Library) find(id string) *run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// row is a run in the list.
+type row struct {
+	ID        string          `json:"id"`
+	Folder    string          `json:"folder"`
+	Name      string          `json:"name"`
+	Group     int             `json:"group"` // runs of a group differ in their seed alone
+	GroupName string          `json:"group_name"`
+	State     string          `json:"state"` // a folder.RunState
+	Why       string          `json:"why,omitempty"`
+	Task      string          `json:"task"`
+	Schedule  string          `json:"schedule"`
+	Seed      string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
+	Tags      []string        `json:"tags,omitempty"`
+	Settings  []string        `json:"settings"`
+	Quality   metric          `json:"quality"` // by which models are compared
+	Stamp     string          `json:"stamp"`   // changes with the files
+	Rounds    int             `json:"rounds"`
+	Virtual   float64         `json:"virtual_seconds"`
+	Summary   *folder.Summary `json:"summary"` // null: the run goes on, or was killed
+}
+
+type metric struct {
+	Name  string `json:"name"`
+	Lower bool   `json:"lower"` // lower values are better
+}
+
+// rows are the runs of the library as the page lists them.
+func (l *Library) rows(now time.Time) ([]row, error) {
+	runs, err := l.list(now)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]row, len(runs))
+	var side errgroup.Group
+	side.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range runs {
+		side.Go(func() error {
+			list[i] = r.row()
+			return nil
+		})
+	}
+	_ = side.Wait() // none fails
+	var whole []report.Run
+	for _, r := range runs {
+		if r.bad == nil {
+			whole = append(whole, report.Run{Dir: r.dir, Config: r.config})
+		}
+	}
+	groups, err := report.Groups(whole)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]int{}
+	for g := range groups {
+		for _, r := range groups[g].Runs {
+			of[r.Dir] = g
+		}
+	}
+	for i, r := range runs {
+		if g, ok := of[r.dir]; ok {
+			list[i].Group, list[i].GroupName = g, groups[g].Name
+		} else {
+			list[i].Group, list[i].GroupName = -1-i, r.dir
+		}
+	}
+	return list, nil
+}
+
+func (r *run) row() row {
+	c := &r.config
+	out := row{ID: r.id, Folder: r.dir, Name: filepath.Base(r.dir), State: string(folder.RunDamaged), Settings: []string{}}
+	if r.bad != nil {
+		out.Why = r.bad.Error()
+		return out
+	}
+	out.Task, out.Schedule, out.Seed, out.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(c.Seed, 10), r.stampNow()
+	out.Tags = c.Tags
+	differences, err := c.Differences()
+	if err == nil {
+		out.Settings = append(out.Settings, differences...)
+	}
+	q, err := folder.QualityOf(r.dir, c)
+	if err == nil {
+		out.Quality = metric{q.Name, q.Lower}
+	}
+	state, summary, err := folder.StateOf(r.dir)
+	if out.State, out.Summary = string(state), summary; err != nil {
+		out.Why = err.Error()
+		return out
+	}
+	if summary != nil {
+		out.Rounds, out.Virtual = summary.Rounds, summary.VirtualSeconds
+		return out
+	}
+	if curves, err := r.read(); err != nil {
+		out.State, out.Why = string(folder.RunDamaged), err.Error()
+	} else if n := len(curves.seconds); n > 0 {
+		out.Rounds, out.Virtual = n, curves.seconds[n-1]
+	}
+	return out
+}
+
+// stampNow says what the files are now: it differs once they have grown.
+func (r *run) stampNow() (s string) {
+	for _, name := range []string{folder.RoundsFile, folder.SummaryFile} {
+		if info, err := os.Stat(filepath.Join(r.dir, name)); err == nil {
+			s += fmt.Sprintf("%d.%d ", info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return s
+}

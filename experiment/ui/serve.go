@@ -1,0 +1,89 @@
+package ui
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"fedpace/metrics/page"
+	"fedpace/metrics/web"
+)
+
+// Pages are the library's pages for a server.
+func (l *Library) Pages() []web.Page { return []web.Page{{Path: "/", Handler: l.Handler()}} }
+
+// Handler answers GET and HEAD on the page's parts and on
+//
+//	/runs.json                    the list
+//	/curves.bin?run=ID            a run's columns (see encode)
+//	/snapshot.json?run=ID         a run as its own page shows it
+//	/round.json?run=ID&round=N    the tasks of a round
+//
+// The server checks hosts and sets the security headers.
+func (l *Library) Handler() http.Handler {
+	mux := http.NewServeMux()
+	page.Routes(mux, page.ManyRuns)
+	mux.HandleFunc("GET /runs.json", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := l.listJSON()
+		answer(w, "application/json", text, err)
+	})
+	mux.HandleFunc("GET /curves.bin", l.of(func(r *run, _ *http.Request) ([]byte, error) {
+		c, err := r.read()
+		if err != nil {
+			return nil, err
+		}
+		return c.encode(math.MaxInt)
+	}))
+	mux.HandleFunc("GET /snapshot.json", l.of(func(r *run, _ *http.Request) ([]byte, error) { return r.snapshot() }))
+	mux.HandleFunc("GET /round.json", l.of(func(r *run, q *http.Request) ([]byte, error) {
+		number, err := strconv.Atoi(q.FormValue("round"))
+		if err != nil {
+			return nil, errors.New("want round=NUMBER")
+		}
+		return r.timeline(number)
+	}))
+	return mux
+}
+
+// of answers for the run that a request names.
+func (l *Library) of(text func(*run, *http.Request) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		r := l.find(q.FormValue("run"))
+		if r == nil {
+			http.Error(w, "there is no such run: runs.json lists them", http.StatusNotFound)
+			return
+		}
+		body, err := text(r, q)
+		answer(w, "application/octet-stream", body, err)
+	}
+}
+
+// answer writes a body, or what went wrong.
+func answer(w http.ResponseWriter, kind string, body []byte, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// library is the list as the page reads it.
+type library struct {
+	Folders []string `json:"folders"`
+	Version string   `json:"version"`
+	Runs    []row    `json:"runs"`
+}
+
+func (l *Library) listJSON() ([]byte, error) {
+	rows, err := l.rows(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(library{l.dirs, l.version, rows})
+}

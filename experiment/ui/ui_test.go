@@ -1,0 +1,228 @@
+package ui_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/ui"
+	"fedpace/internal/browsertest"
+)
+
+func TestMain(m *testing.M) { browsertest.Main(m) }
+
+// runs plays some short runs: two schedules with two seeds each.
+func runs(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, schedule := range []string{"fixed", "rounds"} {
+		for seed := 1; seed <= 2; seed++ {
+			c, err := config.Load("", []string{
+				"task=sent140", "clients=40", "cohort=8", "stop.rounds=40", "evaluate.every=4", "schedule.window=5", "schedule.k=" + schedule,
+				fmt.Sprintf("seed=%d", seed), "fleet=[{name: phone, weight: 3, watts: 3}, {name: pi, weight: 1, seconds_per_step: 0.05, watts: 2}]",
+				"out=" + filepath.Join(dir, fmt.Sprintf("%s-%d", schedule, seed)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := run.Run(context.Background(), c, run.Options{Version: "test"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+// served is a server of the runs in a folder.
+func served(t testing.TB, dir string) (*ui.Library, string) {
+	t.Helper()
+	library, err := ui.Open("test", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(library.Handler())
+	t.Cleanup(server.Close)
+	return library, server.URL + "/"
+}
+
+// The page of a folder of runs lists what their summaries hold, draws what their rounds.csv
+// hold, and opens each; the exported file shows the same.
+func TestTheBoard(t *testing.T) {
+	dir := runs(t)
+	library, address := served(t, dir)
+	b := browsertest.Open(t, 1600, 1200, false)
+	b.Do(chromedp.Navigate(address))
+	check(t, b, dir)
+	b.Picture("ui", true)
+
+	file := filepath.Join(t.TempDir(), "report.html")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := library.Export(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	kept := browsertest.Open(t, 1024, 900, true)
+	kept.Do(chromedp.Navigate(browsertest.FileURL(file)))
+	check(t, kept, dir)
+	kept.Picture("ui-file-dark", false)
+	kept.Quiet(browsertest.FileURL(file))
+
+	b.Do(chromedp.Navigate(address + "#run/" + browsertest.JS[string](b, "document.querySelector('tr[data-run]').dataset.run")))
+	b.Until("document.body.dataset.state === 'completed'")
+	b.Until("document.querySelector('.scrubber input')")
+	b.Do(chromedp.Focus(".scrubber input"))
+	b.Press(kb.Home)
+	b.Until("document.querySelector('#timeline h2').innerText.startsWith('Round 1:')")
+	b.Picture("ui-run", false)
+	b.Quiet(address)
+
+	phone := browsertest.Open(t, 390, 844, false)
+	phone.Do(chromedp.Navigate(address))
+	phone.Until("document.body.dataset.drawn === '4'")
+	phone.Drawn()
+	if width := browsertest.JS[float64](phone, "document.documentElement.scrollWidth"); width > 390 {
+		t.Errorf("on a phone the page is %v pixels wide", width)
+	}
+	phone.Picture("ui-phone", false)
+}
+
+// Names that are markup stay text, in the list and in a file.
+func TestNamesAreText(t *testing.T) {
+	dir := t.TempDir()
+	c, err := config.Load("", []string{"task=sent140", "train=false", "stop.rounds=3", "out=" + filepath.Join(dir, "<b>bold<!--")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	library, address := served(t, dir)
+	var file strings.Builder
+	if err := library.Export(&file); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(file.String(), "<b>bold") {
+		t.Error("the file holds the name as markup")
+	}
+	b := browsertest.Open(t, 1024, 900, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.drawn === '1'")
+	if got := browsertest.JS[string](b, "document.querySelector('tr[data-run] a').innerText"); got != "<b>bold<!--" {
+		t.Errorf("the run is called %q", got)
+	}
+	b.Quiet(address)
+}
+
+// A run that goes on grows on the page; one that was killed says how to go on.
+func TestARunThatGrows(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, err := config.Load("", []string{"task=sent140", "train=false", "stop.rounds=100000000", "pace=400", "out=" + filepath.Join(dir, "long")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := run.Run(ctx, c, run.Options{Version: "test"})
+		done <- err
+	}()
+	for len(read(t, filepath.Join(dir, "long", folder.RoundsFile))) < 2000 {
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	_, address := served(t, dir)
+	b := browsertest.Open(t, 1024, 900, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.querySelector('td.state.running')")
+	rounds := "Number([...document.querySelectorAll('tr[data-run] td[data-value]')].map(e => e.dataset.value).find(v => v > 1))"
+	first := browsertest.JS[float64](b, rounds)
+	b.Until(fmt.Sprintf("%s > %v", rounds, first))
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.Until("document.querySelector('td.state.stopped')")
+	if err := os.Remove(filepath.Join(dir, "long", folder.SummaryFile)); err != nil { // as if it had been killed
+		t.Fatal(err)
+	}
+	browsertest.JS[bool](b, "document.querySelector('tr[data-run] a').click() || true")
+	b.Until("document.getElementById('notice-list').innerText.includes('fedpace resume')")
+	b.Quiet(address)
+}
+
+// read is a file that may not be there yet.
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// check compares the page's list and curves with the files.
+func check(t *testing.T, b *browsertest.Tab, dir string) {
+	t.Helper()
+	b.Until("document.body.dataset.drawn === '4'")
+	b.Until("!document.getElementById('board-waits').hidden")
+	b.Drawn()
+	for _, name := range []string{"fixed-1", "rounds-2"} {
+		s, err := folder.ReadSummary(filepath.Join(dir, name, folder.SummaryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells := browsertest.JS[string](b, fmt.Sprintf("[...document.querySelectorAll('tr[data-run]')].find(r => r.innerText.includes(%q)).innerHTML", name))
+		for _, want := range []float64{*s.BestValidationAccuracy, *s.BestTrainingLoss, s.VirtualSeconds, float64(s.SGDSteps)} {
+			if text := strconv.FormatFloat(want, 'f', -1, 64); !strings.Contains(cells, `data-value="`+text+`"`) {
+				t.Errorf("%s: the list does not hold %s: %s", name, text, cells)
+			}
+		}
+		rounds, err := folder.ReadRounds(filepath.Join(dir, name, folder.RoundsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := rounds[len(rounds)-1]
+		// The cursor at the axis's end reads the last value of each curve.
+		b.Do(chromedp.Focus("#over-validation_accuracy .front"))
+		b.Press(kb.End)
+		read := browsertest.JS[string](b, "document.querySelector('#over-validation_accuracy .front').getAttribute('aria-valuetext')")
+		if want := fmt.Sprintf("%s %s", name, strconv.FormatFloat(round(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
+			t.Errorf("the cursor reads %q, want %q in it", read, want)
+		}
+	}
+	if text := browsertest.JS[string](b, "document.getElementById('board-waits').innerText"); !strings.Contains(text, "pi slowest in ") {
+		t.Errorf("of whom runs wait for it says %q", text)
+	}
+}
+
+// round is a number with so many significant digits.
+func round(v float64, digits int) float64 {
+	if v == 0 {
+		return 0
+	}
+	scale := math.Pow(10, float64(digits)-math.Ceil(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

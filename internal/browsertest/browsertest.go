@@ -1,0 +1,236 @@
+package browsertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"image/png"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Screenshots is where pictures of the page are left to be looked at, e.g.
+//
+//	go test ./metrics/live -run Screenshots -screenshots /tmp/page
+var Screenshots = flag.String("screenshots", "", "folder for screenshots of the page; empty: none are kept")
+
+// chromium is one browser for all tests.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		return nil, fmt.Errorf("no Chromium is here: install Debian's package chromium")
+	}
+	// The pages are the project's own, and not every container allows a sandbox.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU, chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, _ := chromedp.NewContext(allocator)
+	if err := chromedp.Do(browser); err != nil {
+		cancel()
+		return nil, err
+	}
+	stopBrowser = func() { _ = chromedp.Cancel(browser); cancel() }
+	return browser, nil
+})
+
+var stopBrowser = func() {}
+
+// Main runs a package's tests.
+func Main(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	stopBrowser()
+	os.Exit(code)
+}
+
+// Tab is a page in the browser, with all that it asked for and complained of.
+type Tab struct {
+	context.Context
+	t testing.TB
+
+	mu       sync.Mutex
+	asked    []string
+	problems []string
+}
+
+// Open makes a tab of a size; a phone's has touch and no mouse.
+func Open(t testing.TB, width, height int64, dark bool) *Tab {
+	t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		if _, missing := exec.LookPath("chromium"); missing != nil && os.Getenv("CI") != "true" {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as its context
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(stop)
+	b := &Tab{Context: ctx, t: t}
+	err = chromedp.Listen(ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			b.asked = append(b.asked, e.Request.URL)
+		case *runtime.EventExceptionThrown:
+			b.problems = append(b.problems, e.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			b.problems = append(b.problems, fmt.Sprintf("console.%s", e.Type))
+		case *cdplog.EventEntryAdded:
+			b.problems = append(b.problems, e.Entry.Text+" "+e.Entry.URL)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Do(
+		Command(network.Enable, network.EnableParams{}),
+		Command(cdplog.Enable, cdp.Empty{}),
+		Command(runtime.Enable, cdp.Empty{}),
+	)
+	b.Look(width, height, dark)
+	return b
+}
+
+// Look makes the tab another screen, in a light or a dark scheme.
+func (b *Tab) Look(width, height int64, dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.Do(Command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}))
+	b.Prefer("prefers-color-scheme", scheme)
+}
+
+// Prefer sets what the reader prefers.
+func (b *Tab) Prefer(feature, value string) {
+	b.t.Helper()
+	b.Do(Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}))
+}
+
+// Command is an action that gives the browser a command.
+func Command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// JS is the value of an expression on the page.
+func JS[T any](b *Tab, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%v, in %s", err, expression)
+	}
+	return v
+}
+
+// Await is the value that a promise on the page comes to.
+func Await[T any](b *Tab, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%v, in %s", err, expression)
+	}
+	return v
+}
+
+// Until waits for an expression to be true.
+func (b *Tab) Until(expression string) {
+	b.t.Helper()
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(20*time.Second))
+	if _, err := chromedp.Run(b, poll); err != nil {
+		b.t.Fatalf("%s does not become true: %v; the page says %q", expression, err, JS[string](b, "document.body.innerText"))
+	}
+}
+
+// Drawn waits until the browser has drawn what the page has become.
+func (b *Tab) Drawn() {
+	b.t.Helper()
+	const frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+	Await[bool](b, frames)
+}
+
+// Quiet checks that the page asked for nothing but its own, and complained of
+// nothing.
+func (b *Tab) Quiet(origin string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, address := range b.asked {
+		if !strings.HasPrefix(address, origin) && !strings.HasPrefix(address, "data:") {
+			b.t.Errorf("the page asks for %s", address)
+		}
+	}
+	for _, problem := range b.problems {
+		b.t.Errorf("the browser complains: %s", problem)
+	}
+}
+
+// FileURL is a file's address.
+func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+// Picture is a screenshot of the whole page, or of what is in the window. It is
+// kept if that is asked for.
+func (b *Tab) Picture(name string, window bool) image.Image {
+	b.t.Helper()
+	action := chromedp.FullScreenshot(100)
+	if window {
+		action = chromedp.CaptureScreenshot()
+	}
+	file, err := chromedp.Run(b, action)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if *Screenshots != "" {
+		path := filepath.Join(*Screenshots, name+".png")
+		if err := errors.Join(os.MkdirAll(*Screenshots, 0o777), os.WriteFile(path, file, 0o666)); err != nil {
+			b.t.Fatal(err)
+		}
+		b.t.Logf("%s: %d kB", path, len(file)/1000)
+	}
+	picture, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return picture
+}
+
+// Press presses a key on whatever has the focus.
+func (b *Tab) Press(keys string) { b.t.Helper(); b.Do(chromedp.KeyEvent(keys)) }

@@ -1,0 +1,239 @@
+//go:build unix
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fedpace/internal/hostile"
+	"fedpace/internal/testport"
+)
+
+// attackVariable makes the test's binary an attacker, so that what the attack takes of
+// the machine is not the run's.
+const attackVariable = "FEDPACE_TEST_ATTACK"
+
+// attackOptions are those of an attacker's process.
+type attackOptions struct {
+	Name   string
+	Target hostile.Target
+}
+
+// attack attacks until it is done or the process is killed, and leaves the machine to
+// others.
+func attack(text string) error {
+	var o attackOptions
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+		return err
+	}
+	_ = os.WriteFile("/proc/self/autogroup", []byte("19"), 0o600) // where the session, not the process, has a priority
+	a, err := hostile.Named(o.Name)
+	if err != nil {
+		return err
+	}
+	return a.Run(context.Background(), &o.Target)
+}
+
+// siege is a run whose server listens, with three devices that attack it.
+type siege struct {
+	*keys
+	address string
+	target  hostile.Target
+}
+
+func newSiege(t *testing.T) *siege {
+	s := &siege{keys: newKeys(t), address: testport.Held(t)}
+	s.target = hostile.Target{Address: s.address, From: "127.0.0.1", Run: "siege"}
+	for i := range 3 {
+		id := fmt.Sprint("evil", i)
+		s.enroll(id)
+		creds, err := os.ReadFile(s.creds(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.target.Devices, s.target.Creds = append(s.target.Devices, id), append(s.target.Creds, creds)
+	}
+	return s
+}
+
+// run starts the run. Its model has more than a chunk.
+func (s *siege) run(rounds int, more ...string) (p *pacer, out string) {
+	out = filepath.Join(s.t.TempDir(), "run")
+	args := []string{
+		"run", "--out", out, "--keys", s.dir, "--set", "name=siege", "--set", "nats.listen=" + s.address, "--set", "http=127.0.0.1:0",
+		"--set", "devices.names=[" + strings.Join(s.target.Devices, ",") + "]", "--set", "devices.liveness_seconds=0.1",
+		"--set", "task=custom", "--set", "compute.seconds_per_step=0.1", "--set", "network.download_mbps=20", "--set", "network.upload_mbps=5",
+		"--set", "data=" + data, "--set", "model={mlp: [2, 512, 256, 2]}", "--set", "batch=4", "--set", "schedule.eta0=0.001",
+		"--set", "clients=30", "--set", "cohort=8", "--set", "schedule.k0=5", "--set", "schedule.k=fixed", "--set", "evaluate.every=1000",
+		"--set", fmt.Sprint("stop.rounds=", rounds),
+	}
+	return newPacer(s.t, fedpace(s.t, append(args, more...)...)), out
+}
+
+// attack starts an attacker in a process of its own.
+func (s *siege) attack(name string, count int, devices ...int) *process {
+	s.t.Helper()
+	target := s.target
+	target.Count = count
+	if len(devices) > 0 {
+		target.Devices, target.Creds = nil, nil
+		for _, i := range devices {
+			target.Devices, target.Creds = append(target.Devices, s.target.Devices[i]), append(target.Creds, s.target.Creds[i])
+		}
+	}
+	text, err := json.Marshal(attackOptions{name, target})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), attackVariable+"="+string(text))
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	return start(s.t, name, cmd)
+}
+
+// peak is the most memory that a process has had, in bytes; 0 where no system says so.
+func (p *process) peak() int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	kilobytes := 0
+	if _, rest, ok := strings.Cut(string(text), "VmHWM:"); ok {
+		if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return kilobytes << 10
+}
+
+// processor is the time of cores that a process has had, in seconds, for as long as it runs; 0
+// where no system says so.
+func (p *process) processor() float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // behind the name
+	fields := strings.Fields(rest)
+	ticks := 0.0
+	for _, i := range []int{11, 12} { // utime and stime, proc_pid_stat(5), in hundredths of a second
+		n, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return ticks / 100
+}
+
+// descriptors is how many a process has open; 0 where no system says so.
+func (p *process) descriptors() int {
+	list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	return len(list)
+}
+
+// mostMemory is what a run under attack may have, in bytes.
+const mostMemory = 300 << 20
+
+// Devices that connect without end, do not read and flood change nothing of a run. Its
+// memory and its descriptors are bounded.
+func TestASiege(t *testing.T) {
+	t.Parallel()
+	s := newSiege(t)
+	undisturbed, out := s.run(20)
+	undisturbed.finish(patience)
+	want := resultOf(t, out)
+	if !want.Completed || want.Model == "" {
+		t.Fatalf("the undisturbed run came to %+v", want)
+	}
+	run, out := s.run(20, "--set", "pace=8")
+	attackers := []*process{s.attack("unread", 100, 0), s.attack("flood", 3, 1, 2), s.attack("silent", 600), s.attack("connects", 2000)}
+	descriptors, peak := 0, 0
+	for run.running() {
+		descriptors, peak = max(descriptors, run.descriptors()), max(peak, run.peak())
+		outage(20 * time.Millisecond)
+	}
+	run.finish(patience)
+	for _, a := range attackers {
+		a.kill()
+	}
+	t.Logf("at most %d MB and %d descriptors", peak>>20, descriptors)
+	if peak > mostMemory {
+		t.Errorf("the run took %d MB of memory", peak>>20)
+	}
+	if descriptors > 800 { // 512 connections without credentials, 4 of each device, and the run's own
+		t.Errorf("the run had %d descriptors open", descriptors)
+	}
+	resultOf(t, out).equals(t, want, "under attack")
+}
+
+// TestASiegeAtLength prints how much a run's pace and memory suffer from 1,000
+// connections that never read, 100,000 connects and a flood from three devices at once.
+// Its pace is measured before, during and after the attack in each of several runs. The
+// attackers run on the same machine, where real ones would not: what share of it they leave is
+// printed, too, and the ratio of the pace to that. It takes minutes:
+//
+//	FEDPACE_LONG=1 go test -v -run SiegeAtLength ./internal/chaos
+func TestASiegeAtLength(t *testing.T) {
+	if !long() {
+		t.Skip("set FEDPACE_LONG=1: it takes minutes")
+	}
+	var ratios, ofLeft []float64
+	for range 3 {
+		s := newSiege(t)
+		run, _ := s.run(100_000_000)
+		run.rounds(20)
+		before := run.pace(phase)
+		connects := s.attack("connects", 100_000)
+		attackers := []*process{connects, s.attack("unread", 1000), s.attack("flood", 3)}
+		started, first, looks, taken := time.Now(), run.round(), 0, 0.0
+		for connects.running() || looks == 0 {
+			outage(phase)
+			looks++
+			sum := 0.0
+			for _, a := range attackers {
+				sum += a.processor()
+			}
+			taken = max(taken, sum) // one that has ended tells nothing
+		}
+		elapsed := time.Since(started).Seconds()
+		during := float64(run.round()-first) / elapsed
+		left := 1 - taken/elapsed/float64(runtime.NumCPU())
+		for _, a := range attackers {
+			a.kill()
+		}
+		outage(time.Second)
+		after, peak := run.pace(phase), run.peak()
+		run.kill()
+		ratio := 2 * during / (before + after)
+		ratios, ofLeft = append(ratios, ratio), append(ofLeft, ratio/left)
+		t.Logf("rounds a second: %.1f before, %.1f during %d s of attack, %.1f after; ratio %.2f, of the %.2f of the machine that the attackers left %.2f; peak memory %d MB",
+			before, during, int(elapsed), after, ratio, left, ratio/left, peak>>20)
+		if peak > mostMemory {
+			t.Errorf("the run took %d MB of memory", peak>>20)
+		}
+	}
+	slices.Sort(ratios)
+	slices.Sort(ofLeft)
+	t.Logf("the median ratio of paces is %.2f, of what the attackers left %.2f", ratios[len(ratios)/2], ofLeft[len(ofLeft)/2])
+}

@@ -1,0 +1,2 @@
+// Package cputime is the time that cores have worked for this process.
+package cputime

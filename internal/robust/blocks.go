@@ -1,0 +1,106 @@
+package robust
+
+import "math"
+
+const (
+	mostBlocks  = 5
+	leastBlocks = 3
+	leastBlock  = 2 // values of a block
+)
+
+// spread is by how much Student's t, with as many degrees of freedom as the index, is beyond
+// the normal law at the ends of a 90 % interval.
+var spread = [mostBlocks]float64{2: 2.919986 / 1.644854, 3: 2.353363 / 1.644854, 4: 2.131847 / 1.644854}
+
+// Blocks are values of which those that are near in time have something in common.
+type Blocks struct {
+	// Next is how far from the median of all the typical value of a later stretch may be: the
+	// standard deviation of a normal law that has the same 90 % interval.
+	Next float64
+	// Rest are the values without the effects of their blocks, with the same mean: each is
+	// divided by how far its block is off, which is b²/s² of how far the block's median is.
+	Rest []float64
+}
+
+// BlocksOf tells apart how values above zero, in the order of time, scatter, by the one-way
+// random-effects model
+//
+//	value = typical value + effect of its block + error
+//
+// Up to five blocks are equal parts of the time. With s² the variance of the k block medians,
+// and w² the mean variance of such a median by the errors alone, the variance of the effects
+// is b² = s² - w², or 0 (the analysis of variance's estimate: Searle, Casella and McCulloch
+// 1992, Variance Components, section 3.5; of medians in the place of means, so that a few
+// values that are far off decide nothing). The typical value of another block deviates from
+// that of all by
+//
+//	t² b² (1 + 1/k) + w²/k
+//
+// t being Student's over the normal law's quantile, as b rests on few blocks. Effects that are as
+// small as a block's w are overlooked in half of the cases: an interval of 90 % then holds in some
+// 82 %. Of fewer than six values nothing is known of blocks.
+func BlocksOf(values []float64) Blocks {
+	n := len(values)
+	k := min(mostBlocks, n/leastBlock)
+	if k < leastBlocks {
+		if n < 2 {
+			return Blocks{Rest: values}
+		}
+		return Blocks{Next: math.Sqrt(ofMedian(n)/float64(n)) * Deviation(values), Rest: values}
+	}
+	medians, rest := make([]float64, k), make([]float64, 0, n)
+	share := 0.0 // of the errors' variance that block medians have, in the mean
+	for i := range k {
+		block := values[i*n/k : (i+1)*n/k]
+		medians[i] = Median(block)
+		share += ofMedian(len(block)) / float64(len(block)) / float64(k)
+		for _, x := range block {
+			rest = append(rest, x-medians[i])
+		}
+	}
+	// What is left has lost a degree of freedom for each block.
+	errors := Deviation(rest) * math.Sqrt(float64(n)/float64(n-k))
+	w := share * errors * errors
+	mean, s := 0.0, 0.0
+	for _, m := range medians {
+		mean += m / float64(k)
+	}
+	for _, m := range medians {
+		s += (m - mean) * (m - mean) / float64(k-1)
+	}
+	b := max(0, s-w)
+	t := spread[k-1]
+	found := Blocks{Next: math.Sqrt(t*t*b*(1+1/float64(k)) + w/float64(k)), Rest: values}
+	if b == 0 {
+		return found
+	}
+	found.Rest = without(values, medians, mean, b/s)
+	return found
+}
+
+// without divides values by how far their blocks are off, which is a share of how far the
+// blocks' medians are from their mean, and keeps the mean of all.
+func without(values, medians []float64, mean, share float64) []float64 {
+	n, k := len(values), len(medians)
+	rest := make([]float64, 0, n)
+	before, after := 0.0, 0.0
+	for i, m := range medians {
+		for _, x := range values[i*n/k : (i+1)*n/k] {
+			rest = append(rest, x*mean/(mean+share*(m-mean)))
+			before, after = before+x, after+rest[len(rest)-1]
+		}
+	}
+	for i := range rest {
+		rest[i] *= before / after
+	}
+	return rest
+}
+
+// ofMedian is the variance of the median of n normal values times n over theirs: pi/2 of many,
+// and 1 of two, whose median is their mean.
+func ofMedian(n int) float64 {
+	if n <= 2 {
+		return 1
+	}
+	return math.Pi / 2
+}

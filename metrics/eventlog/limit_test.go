@@ -1,0 +1,98 @@
+package eventlog
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+// kept is a folder of one file in memory.
+type kept struct {
+	metrics.Folder
+	bytes.Buffer
+}
+
+func (k *kept) Append(string) (metrics.File, error) { return k, nil }
+
+func (k *kept) Size() int64 { return int64(k.Len()) }
+
+// devicesRound is a round of two real devices.
+func devicesRound(number int) *metrics.Round {
+	start := round.Time(number) * 12_345_678_901
+	r := &metrics.Round{Report: round.Report{
+		Round: number, Start: start, End: start + 12_000_000_001, LocalSteps: 20, LearningRate: 0.3, Cohort: 2,
+		TrainingLoss: 1. / 3, WindowLoss: 1. / 7, ValidationLoss: math.NaN(), SGDSteps: int64(20 * number),
+	}, Ended: 2}
+	for i := range 2 {
+		r.Tasks = append(r.Tasks, metrics.Task{Real: true, TaskReport: round.TaskReport{
+			Task: round.FirstDeviceTask + uint64(2*number+i), Client: i, LocalSteps: 20, Start: start, End: r.End,
+			Plan: round.Plan{Download: 1_000_000_001, Compute: 10_000_000_001, Upload: 1_000_000_001},
+		}})
+	}
+	return r
+}
+
+// A log that has its size keeps only rounds that are detailed from there on, in a run that
+// is stopped and goes on as in one that is not, and Foresee says how large it becomes.
+func TestALogThatHasItsSize(t *testing.T) {
+	const rounds = 4000
+	run := &metrics.Run{Name: "weeks", Task: "femnist", Train: true, Devices: []string{"a", "b"}, Cohort: 2}
+	for _, megabytes := range []float64{0.05, 0.3, 256} {
+		sink := Sink{Megabytes: megabytes}
+		play := func(stopAt int) *kept {
+			file := new(kept)
+			var o metrics.Output
+			for number := 1; number <= rounds; number++ {
+				if number == 1 || number == stopAt {
+					if o != nil {
+						if err := o.(metrics.Flusher).Flush(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					var err error
+					if o, err = sink.Open(run); err != nil {
+						t.Fatal(err)
+					}
+					if err := o.(metrics.Starter).Start(&metrics.Start{Folder: file}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := o.Round(devicesRound(number)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := o.(metrics.Flusher).Flush(); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		}
+		whole := play(0)
+		for _, at := range []int{100, 2500} {
+			if stopped := play(at); !bytes.Equal(stopped.Bytes(), whole.Bytes()) {
+				t.Errorf("%g MB, stopped before round %d: %d bytes, of a whole run %d", megabytes, at, stopped.Len(), whole.Len())
+			}
+		}
+		_, list, err := read(whole.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap := 0
+		for i := range list {
+			if n := list[i].Round; n != i+1 && gap == 0 {
+				gap = n
+			}
+			if gap > 0 && !Detailed(list[i].Round) {
+				t.Fatalf("%g MB: round %d is there", megabytes, list[i].Round)
+			}
+		}
+		if full := float64(whole.Len()) >= megabytes*1e6; full != (gap > 0) {
+			t.Errorf("%g MB: %d bytes, the first gap before round %d", megabytes, whole.Len(), gap)
+		}
+		if got, said := float64(whole.Len()), sink.Foresee(run, devicesRound(rounds/2), rounds); math.Abs(got-said) > 0.1*got {
+			t.Errorf("%g MB: %.0f bytes, foreseen were %.0f", megabytes, got, said)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package live
+
+import (
+	"encoding/json"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+// waits are the phases of each round's last accepted update, by the class of its client:
+// what all others waited for. Of the tasks that outputs see, the slowest are always some.
+type waits struct {
+	Rounds  int        `json:"rounds"` // that have such an update
+	Share   number     `json:"straggler_share"`
+	Classes []waitedOn `json:"classes"` // in the order in which they were met
+}
+
+// waitedOn is what was waited for in clients of a class.
+type waitedOn struct {
+	Class    string  `json:"class"`
+	Rounds   int     `json:"rounds"`
+	Download float64 `json:"download"` // virtual seconds, as the others
+	Compute  float64 `json:"compute"`
+	Upload   float64 `json:"upload"`
+	Waiting  float64 `json:"waiting"`
+}
+
+// add takes the tasks of a round. Rounds that overlap wait for nobody.
+func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
+	var last *metrics.Task
+	for i := range tasks {
+		if t := &tasks[i]; t.Outcome == round.Accepted && !t.Probe && (last == nil || t.End > last.End) {
+			last = t
+		}
+	}
+	if last == nil || run.Power.Overlap {
+		return
+	}
+	w.Rounds++
+	parts := metrics.PartsOf(&last.TaskReport)
+	c := w.of(className(run, last))
+	c.Rounds++
+	for p, to := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
+		*to += parts[p].Seconds()
+	}
+}
+
+func (w *waits) of(class string) *waitedOn {
+	for i := range w.Classes {
+		if w.Classes[i].Class == class {
+			return &w.Classes[i]
+		}
+	}
+	w.Classes = append(w.Classes, waitedOn{Class: class})
+	return &w.Classes[len(w.Classes)-1]
+}
+
+// className says whose task it is: of a class of simulated clients, or a real device's.
+func className(run *metrics.Run, t *metrics.Task) string {
+	switch {
+	case t.Real:
+		return "real devices"
+	case len(run.Classes) > 1 && t.Class < len(run.Classes):
+		return run.Classes[t.Class]
+	}
+	return "clients"
+}
+
+// Mark is something that happened after a round, which charts show.
+type Mark struct {
+	Kind    string  `json:"kind"`
+	Round   int     `json:"round"`
+	Seconds float64 `json:"virtual_seconds"`
+	Count   int     `json:"count,omitempty"`
+}
+
+// The kinds of marks, and how many of each are shown. A schedule that lowers K_r in more
+// rounds than that has no marks: its curve shows it.
+const (
+	Checkpoint = "checkpoint"
+	Decay      = "decay"  // K_r changed
+	Lost       = "device" // devices were lost; Count says how many
+
+	maxMarks  = 200
+	maxDecays = 10
+)
+
+// Marks are those of a run so far.
+type Marks struct {
+	list   []Mark
+	counts map[string]int
+	steps  int // K_r of the last round
+}
+
+// Add takes a round that is complete.
+func (m *Marks) Add(r *round.Report) {
+	if m.steps != 0 && r.LocalSteps != m.steps {
+		m.put(Mark{Kind: Decay, Round: r.Round, Seconds: r.Start.Seconds()})
+	}
+	m.steps = r.LocalSteps
+	if n := r.Outcomes[round.Lost]; n > 0 {
+		m.put(Mark{Kind: Lost, Round: r.Round, Seconds: r.End.Seconds(), Count: n})
+	}
+}
+
+// Checkpoint takes a checkpoint after a round.
+func (m *Marks) Checkpoint(number int, at round.Time) {
+	m.put(Mark{Kind: Checkpoint, Round: number, Seconds: at.Seconds()})
+}
+
+// Complete takes that the run is complete: what was flushed to the disk at its end is no checkpoint.
+func (m *Marks) Complete(number int) {
+	m.list = slices.DeleteFunc(m.list, func(x Mark) bool { return x.Kind == Checkpoint && x.Round == number })
+}
+
+func (m *Marks) put(mark Mark) {
+	if m.counts == nil {
+		m.counts = map[string]int{}
+	}
+	if m.counts[mark.Kind]++; m.counts[mark.Kind] <= maxMarks {
+		m.list = append(m.list, mark)
+	}
+}
+
+// MarshalJSON writes the list.
+func (m Marks) MarshalJSON() ([]byte, error) {
+	shown := []Mark{}
+	for _, mark := range m.list {
+		if mark.Kind != Decay || m.counts[Decay] <= maxDecays {
+			shown = append(shown, mark)
+		}
+	}
+	return json.Marshal(shown)
+}
+
+// RoundJSON is the timeline of a round, as a snapshot has that of the last.
+func RoundJSON(run *metrics.Run, r *metrics.Round) ([]byte, error) {
+	s := state{last: r.Report}
+	s.keep(r.Tasks)
+	return json.Marshal(s.lastRound(run))
+}

@@ -1,0 +1,111 @@
+// --- elements
+
+const SVG = 'http://www.w3.org/2000/svg';
+const $ = id => document.getElementById(id);
+
+// make is an element with attributes and children; a string is a text node.
+function make(name, attributes, ...children) {
+  const e = name.startsWith('svg:') ? document.createElementNS(SVG, name.slice(4)) : document.createElement(name);
+  for (const key in attributes) {
+    if (attributes[key] !== null && attributes[key] !== undefined) e.setAttribute(key, attributes[key]);
+  }
+  e.append(...children.filter(c => c !== null && c !== undefined));
+  return e;
+}
+
+// setText changes a text only where it differs: a screen reader hears changes.
+function setText(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+// --- numbers for people
+
+const known = v => v !== null && v !== undefined;
+const grouped = new Intl.NumberFormat('en-GB');
+const whole = v => known(v) ? grouped.format(v) : '–';
+const fixed = (v, digits) => known(v) ? v.toFixed(digits) : '–';
+
+// short has at most so many significant digits and no trailing zeros.
+function short(v, digits = 4) {
+  if (!known(v)) return '–';
+  if (v === 0) return '0';
+  const size = Math.abs(v);
+  if (size >= 1e6 || size < 1e-4) return v.toExponential(Math.max(0, digits - 2)).replace(/\.?0+e/, 'e').replace('e+', 'e');
+  return size >= 1000 ? grouped.format(Math.round(v)) : String(Number(v.toPrecision(digits)));
+}
+
+// duration is a time in its two largest units.
+function duration(s) {
+  if (!known(s)) return '–';
+  if (s < 60) return short(s, 3) + ' s';
+  const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const first = parts.findIndex(p => s >= p[0]);
+  let rest = Math.round(s / parts[first + 1 < 4 ? first + 1 : 3][0]) * parts[first + 1 < 4 ? first + 1 : 3][0];
+  let out = '';
+  for (const [size, name] of parts.slice(first === 0 || rest < parts[first - 1][0] ? first : first - 1, first + 2)) {
+    const n = Math.floor(rest / size);
+    rest -= n * size;
+    if (n > 0) out += (out ? ' ' : '') + whole(n) + ' ' + name;
+  }
+  return out;
+}
+
+function bytes(v) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'];
+  let i = 0;
+  for (; v >= 1000 && i < units.length - 1; i++) v /= 1000;
+  return short(v, 3) + ' ' + units[i];
+}
+
+const crop = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
+const percent = f => short(100 * f, 3) + ' %';
+const count = (n, one, many) => whole(n) + ' ' + (n === 1 ? one : many);
+
+// timeUnit is the unit of an axis on which so many seconds are the longest.
+function timeUnit(seconds) {
+  for (const [size, name] of [[86400, 'days'], [3600, 'hours'], [60, 'minutes']]) {
+    if (seconds >= 3 * size) return { size, name };
+  }
+  if (seconds > 0 && seconds < 0.05) return { size: 1e-3, name: 'milliseconds' };
+  return { size: 1, name: 'seconds' };
+}
+
+// ticks are round numbers from low to high.
+function ticks(low, high, most, integers) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / Math.max(1, most);
+  const power = Math.pow(10, Math.floor(Math.log10(rough)));
+  const steps = [1, 2, 2.5, 5, 10].map(m => m * power).filter(s => !integers || Number.isInteger(s));
+  const step = steps.find(s => s >= rough * (1 - 1e-9)) || 1;
+  const out = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(i * step);
+  return out;
+}
+
+// logTicks are 1, 2 and 5 of each power of ten, or the powers alone.
+function logTicks(low, high, most) {
+  for (const factors of [[1, 2, 5], [1]]) {
+    const out = [];
+    for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++) {
+      for (const f of factors) {
+        const v = f * Math.pow(10, p);
+        if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) out.push(v);
+      }
+    }
+    if (out.length <= most || factors.length === 1) {
+      const each = Math.ceil(out.length / Math.max(1, most));
+      return out.filter((_, i) => i % each === 0);
+    }
+  }
+}
+
+// tickText writes a tick with as many decimals as its neighbours need.
+function tickText(list) {
+  const step = list.length > 1 ? Math.min(...list.slice(1).map((v, i) => v - list[i])) : Math.abs(list[0]) || 1;
+  const top = Math.max(...list.map(Math.abs));
+  if (top >= 1e6 || (top > 0 && top < 1e-3)) return v => v === 0 ? '0' : short(v, 3);
+  let digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
+  while (digits < 6 && list.some(v => Math.abs(Number(v.toFixed(digits)) - v) > step * 1e-3)) digits++;
+  return v => top >= 10000 ? grouped.format(Number(v.toFixed(digits))) : v.toFixed(digits);
+}
+

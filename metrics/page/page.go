@@ -1,0 +1,116 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html page.css *.js
+var files embed.FS
+
+var (
+	markup = string(read("page.html"))
+	style  = read("page.css")
+	script = join("base.js", "chart.js", "run.js", "watch.js", "overlay.js", "board.js", "main.js")
+)
+
+func read(name string) []byte {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // the name is not embedded: no binary of that kind passes a test
+	}
+	return text
+}
+
+// join is several scripts in one scope.
+func join(names ...string) []byte {
+	text := []byte("(function () {\n'use strict';\n")
+	for _, name := range names {
+		text = append(text, read(name)...)
+	}
+	return append(text, "})();\n"...)
+}
+
+// fill puts what belongs into the page's head in its place.
+func fill(head string) []byte { return []byte(strings.Replace(markup, "<!-- head -->", head, 1)) }
+
+// What a server of the page has.
+const (
+	OneRun   = "run"  // events, of one run
+	ManyRuns = "runs" // runs.json and what it names
+)
+
+// Routes answers GET and HEAD on /, /page.css and /page.js for a server that has what shows says.
+func Routes(mux *http.ServeMux, shows string) {
+	static := func(kind string, text []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = w.Write(text) // the client may be gone
+		}
+	}
+	head := fmt.Sprintf("<meta name=\"fedpace\" content=%q>\n<link rel=\"stylesheet\" href=\"page.css\">\n<script src=\"page.js\" defer></script>", shows)
+	mux.Handle("GET /{$}", static("text/html; charset=utf-8", fill(head)))
+	mux.Handle("GET /page.css", static("text/css; charset=utf-8", style))
+	mux.Handle("GET /page.js", static("text/javascript; charset=utf-8", script))
+}
+
+// Document is what a page that stands alone shows: its text must not hold a "<".
+type Document struct {
+	ID   string // of the element that holds it
+	Text []byte
+}
+
+// Write writes the page with documents in it, as one file that needs nothing else.
+func Write(w io.Writer, documents ...Document) error {
+	before, behind, _ := strings.Cut(string(fill("<!-- here -->")), "<!-- here -->")
+	_, err := fmt.Fprintf(w, `%s<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; `+
+		`img-src data:; base-uri 'none'; form-action 'none'">
+<style>%s</style>
+`, before, digest(script), digest(style), style)
+	for _, d := range documents {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "<script type=\"application/json\" id=%q>%s</script>\n", d.ID, d.Text)
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "<script>%s</script>%s", script, behind)
+	}
+	return err
+}
+
+// WritePlain writes a page without scripts, in the same look: a title, a sentence about it, and
+// what stands below, which is HTML.
+func WritePlain(w io.Writer, title, about string, main []byte) error {
+	_, err := fmt.Fprintf(w, `<!doctype html>
+<html lang="en-GB">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>%[1]s</title>
+<style>%[3]s</style>
+</head>
+<body>
+<header class="top"><div class="title"><p class="brand">fedpace</p><h1>%[1]s</h1><p class="quiet">%[2]s</p></div></header>
+<main>
+%[4]s</main>
+</body>
+</html>
+`, html.EscapeString(title), html.EscapeString(about), style, main)
+	return err
+}
+
+// digest is how a policy names an inline text.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

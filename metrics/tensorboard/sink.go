@@ -1,0 +1,57 @@
+package tensorboard
+
+import (
+	"strconv"
+
+	"fedpace/metrics"
+)
+
+// File is the event file in the run's folder. TensorBoard knows such a file by "tfevents" in its
+// name.
+const File = "events.out.tfevents.fedpace"
+
+func init() {
+	metrics.Sinks.Register("tensorboard", "scalars by round for TensorBoard, in "+File, Sink{})
+}
+
+// Sink is the output's entry; it has no options.
+type Sink struct{}
+
+func (Sink) Files() []string { return []string{File} }
+
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
+
+type output struct {
+	run  *metrics.Run
+	file metrics.File
+}
+
+// Start implements [metrics.Starter].
+func (o *output) Start(s *metrics.Start) (err error) {
+	if o.file, err = s.Append(File); err != nil || o.file.Size() > 0 {
+		return err
+	}
+	b := appendRecord(nil, appendString(event(0, 0), eventFileVersion, fileVersion))
+	b = appendRecord(b, appendBytes(event(0, 0), eventSummary, hparamsSummary(hparams(o.run))))
+	_, err = o.file.Write(b)
+	return err
+}
+
+// hparams are what runs are usually compared by. A seed is text: a double does not hold all.
+func hparams(run *metrics.Run) []hparam {
+	return []hparam{
+		text("task", run.Task), text("schedule", run.Schedule), text("close", run.Close),
+		text("seed", strconv.FormatUint(run.Seed, 10)),
+		number("clients", run.Clients), number("cohort", run.Cohort),
+	}
+}
+
+// Round writes the round's event: one write, so that a reader never waits for a buffer.
+func (o *output) Round(r *metrics.Round) error {
+	var summary []byte
+	for name, v := range o.run.Scalars(&r.Report) {
+		summary = appendScalar(summary, name, v)
+	}
+	_, err := o.file.Write(appendRecord(nil, appendBytes(event(r.End.Seconds(), r.Round), eventSummary, summary)))
+	return err
+}

@@ -1,0 +1,12 @@
+"""fedpace in Python: trainers for its runs, and what its runs leave.
+
+    fedpace.serve(model, loss, metrics)     a PyTorch model takes a run's local steps (docs/trainers.md)
+    fedpace.runs("runs/")                   the runs below a folder, as tables (docs/results.md)
+
+It needs numpy and nothing else. pandas, PyYAML, PyTorch and readers of Parquet are used where
+they are installed.
+"""
+from .results import Run, runs
+from .trainer import Data, Diverged, Grouped, Job, Metric, Samples, Setting, Task, Tensor, Trainer, run, serve
+
+__all__ = ["Data", "Diverged", "Grouped", "Job", "Metric", "Run", "Samples", "Setting", "Task", "Tensor", "Trainer", "run", "runs", "serve"]

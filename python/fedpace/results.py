@@ -1,0 +1,186 @@
+"""What runs leave in their folders (docs/results.md), as tables.
+
+    import fedpace
+
+    for run in fedpace.runs("runs/"):
+        print(run.name, run.summary["virtual_seconds"], run.rounds["training_loss"][-1:])
+
+A table is a pandas.DataFrame where pandas is installed, and a structured numpy array where it is
+not. Both give a column by its name: ``run.rounds["virtual_seconds"]``. A value that was not
+measured is NaN. Times are virtual seconds.
+"""
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Union
+
+import numpy as np
+
+__all__ = ["Run", "runs"]
+
+ROUNDS = "rounds.csv"  # every run has it from its first moment
+
+
+def runs(folder: Union[str, "os.PathLike[str]"]) -> List["Run"]:
+    """The runs in a folder and below it, ordered by path; a run's own folder gives that run.
+
+    Raises FileNotFoundError if there is none.
+    """
+    found = sorted(path.parent for path in Path(folder).rglob(ROUNDS))
+    if not found:
+        raise FileNotFoundError(f"{folder}: no run is in it or below it (a run's folder has {ROUNDS})")
+    return [Run(path) for path in found]
+
+
+class Run:
+    """One run's folder. What is read stays in memory; make another Run to read a run that goes on anew."""
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"]):
+        self.path = Path(path)
+        if not (self.path / ROUNDS).is_file():
+            raise FileNotFoundError(f"{self.path}: not the folder of a run (it has no {ROUNDS})")
+
+    def __repr__(self) -> str:
+        return f"fedpace.Run({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return self.path.resolve().name
+
+    @cached_property
+    def summary(self) -> Dict[str, Any]:
+        """``summary.json``: task, schedule, seed, final values; empty while the run goes on."""
+        try:
+            return json.loads((self.path / "summary.json").read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+
+    @cached_property
+    def config(self) -> Dict[str, Any]:
+        """``config.yaml``: every key of the configuration. It needs PyYAML."""
+        path = self.path / "config.yaml"
+        try:
+            import yaml
+        except ImportError:
+            raise ImportError(f"{path}: reading YAML needs PyYAML (pip install pyyaml)") from None
+        return yaml.safe_load(path.read_text("utf-8"))
+
+    @cached_property
+    def rounds(self) -> Any:
+        """A row for each round: ``round``, ``virtual_seconds``, ``local_steps``, ``training_loss``, ..."""
+        return self.table(ROUNDS)
+
+    @cached_property
+    def clients(self) -> Any:
+        """A row for each client that had a task: its tasks by outcome, steps and seconds, useful and wasted."""
+        return self.table("clients.parquet")
+
+    @cached_property
+    def tasks(self) -> Any:
+        """A row for each task, of a run whose ``outputs`` has ``tasks``: client, model, times, outcome, loss."""
+        return self.table("tasks.parquet")
+
+    def table(self, name: str) -> Any:
+        """Any table of the folder by its file's name, such as ``fairness.csv`` or ``rounds.parquet``.
+
+        Parquet needs pyarrow, polars or duckdb. Raises FileNotFoundError if the run has no such file.
+        """
+        path = self.path / name
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: the run has no such table (docs/results.md says which output writes it)")
+        return _frame(_csv(path) if path.suffix == ".csv" else _parquet(path))
+
+    def model(self, best: bool = False) -> Dict[str, np.ndarray]:
+        """The final model, or the one of the best evaluation: each tensor by its name in PyTorch's state_dict.
+
+        Arrays have the tensor's shape and float32 values, and may be written to.
+        """
+        return _safetensors(self.path / ("best.safetensors" if best else "model.safetensors"))
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+def _csv(path: Path) -> Dict[str, np.ndarray]:
+    """Columns by name. A run that goes on may be in the middle of its last line, which is left out."""
+    text = path.read_text("utf-8")
+    header, *rows = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+    columns = zip(*rows) if rows else [()] * len(header)
+    return {name: _column(list(cells)) for name, cells in zip(header, columns)}
+
+
+def _column(cells: Sequence[str]) -> np.ndarray:
+    """Whole numbers as int64, other numbers as float64 with NaN for empty cells, anything else as text."""
+    for kind in (lambda: np.array([int(c) for c in cells], np.int64), lambda: np.array([float(c) if c else np.nan for c in cells], np.float64)):
+        try:
+            return kind()
+        except ValueError:
+            pass
+    return np.array(cells, object)
+
+
+def _arrow(module: Any, path: str) -> Mapping[str, Any]:
+    table = module.read_table(path)
+    return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+
+
+def _polars(module: Any, path: str) -> Mapping[str, Any]:
+    return {column.name: column.to_numpy() for column in module.read_parquet(path).get_columns()}
+
+
+def _duckdb(module: Any, path: str) -> Mapping[str, Any]:
+    return module.from_parquet(path).fetchnumpy()
+
+
+READERS: Dict[str, Callable[[Any, str], Mapping[str, Any]]] = {"pyarrow.parquet": _arrow, "polars": _polars, "duckdb": _duckdb}
+
+
+def _parquet(path: Path) -> Dict[str, np.ndarray]:
+    for name, read in READERS.items():
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        return {column: _filled(values) for column, values in read(module, str(path)).items()}
+    raise ImportError(f"{path}: reading Parquet needs pyarrow, polars or duckdb (pip install pyarrow)")
+
+
+def _filled(values: Any) -> np.ndarray:
+    """The column with NaN where numbers are masked or None."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.astype(object if values.dtype.kind not in "iuf" else np.float64).filled(None if values.dtype.kind not in "iuf" else np.nan)
+    return np.asarray(values)
+
+
+def _frame(columns: Mapping[str, np.ndarray]) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        rows = len(next(iter(columns.values()), ()))
+        array = np.empty(rows, [(name, values.dtype) for name, values in columns.items()])
+        for name, values in columns.items():
+            array[name] = values
+        return array
+    return pandas.DataFrame(dict(columns))
+
+
+def _safetensors(path: Path) -> Dict[str, np.ndarray]:
+    """The tensors of a file: 8 bytes of the header's length, the header in JSON, and the values."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        values = np.frombuffer(f.read(), np.uint8)
+    tensors = {}
+    for name, about in header.items():
+        if name == "__metadata__":
+            continue
+        if about["dtype"] != "F32":
+            raise ValueError(f"{path}: {name} is of type {about['dtype']}, and fedpace writes F32")
+        begin, end = about["data_offsets"]
+        tensors[name] = values[begin:end].view("<f4").reshape(about["shape"]).copy()
+    return tensors

@@ -1,0 +1,139 @@
+"""Tests of what fedpace.results reads: without pandas, with it where it is installed, and with stand-ins for readers of Parquet."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE]
+
+import fedpace
+from fedpace import results
+
+CSV = """round,virtual_seconds,accepted,validation_loss
+1,2.5,60,
+2,4.25,58,3.5
+"""
+
+
+def has(module):
+    """Makes a module importable that is not, or the other way round (None)."""
+    return unittest.mock.patch.dict(sys.modules, module)
+
+
+def safetensors(path, tensors):
+    """Writes a file as its format is described, with metadata first."""
+    header, values = {"__metadata__": {"which": "final"}}, b""
+    for name, v in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(v.shape), "data_offsets": [len(values), len(values) + v.nbytes]}
+        values += v.astype("<f4").tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + values)
+
+
+class Results(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for name in ("b", "a/k-rounds"):
+            (self.root / name).mkdir(parents=True)
+            (self.root / name / "rounds.csv").write_text(CSV)
+        self.run = fedpace.Run(self.root / "b")
+
+    def test_runs(self):
+        found = fedpace.runs(str(self.root))
+        self.assertEqual([run.name for run in found], ["k-rounds", "b"])
+        self.assertEqual([run.path for run in fedpace.runs(self.root / "b")], [self.root / "b"])
+        (self.root / "none").mkdir()
+        with self.assertRaisesRegex(FileNotFoundError, "none: no run is in it or below it"):
+            fedpace.runs(self.root / "none")
+        with self.assertRaisesRegex(FileNotFoundError, "none: not the folder of a run"):
+            fedpace.Run(self.root / "none")
+
+    def test_summary(self):
+        self.assertEqual(self.run.summary, {})  # it goes on
+        (self.root / "a/k-rounds/summary.json").write_text('{"seed": 18446744073709551615}')
+        self.assertEqual(fedpace.Run(self.root / "a/k-rounds").summary, {"seed": 2**64 - 1})
+
+    def test_rounds_in_numpy(self):
+        with has({"pandas": None}):
+            rounds = self.run.rounds
+        self.assertEqual([rounds.dtype[name] for name in rounds.dtype.names], [np.int64, np.float64, np.int64, np.float64])
+        self.assertEqual(rounds["accepted"].tolist(), [60, 58])
+        np.testing.assert_array_equal(rounds["validation_loss"], [np.nan, 3.5])
+
+    def test_a_last_line_under_way(self):
+        for text, rows in ((CSV + "3,5.0,6", 2), (CSV + "3,5.0,60,\n", 3), (CSV[: CSV.index("\n") + 1], 0), ("round,virt", 0)):
+            (self.root / "b/rounds.csv").write_text(text)
+            with has({"pandas": None}):
+                self.assertEqual(len(fedpace.Run(self.root / "b").rounds), rows)
+
+    def test_rounds_in_pandas(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        rounds = self.run.rounds
+        self.assertIsInstance(rounds, pandas.DataFrame)
+        self.assertEqual(list(rounds.columns), CSV.split("\n")[0].split(","))
+        self.assertEqual(rounds["validation_loss"].dropna().tolist(), [3.5])
+
+    def test_parquet_without_a_reader(self):
+        (self.root / "b/clients.parquet").touch()
+        with has({"pyarrow.parquet": None, "polars": None, "duckdb": None}), self.assertRaisesRegex(ImportError, "needs pyarrow, polars or duckdb"):
+            self.run.clients
+
+    def test_parquet_with_a_reader(self):
+        """The last reader is asked where the first two are not there, and what it masks is NaN."""
+        (self.root / "b/clients.parquet").touch()
+        reader = types.ModuleType("duckdb")
+        columns = {"client": np.array([0, 1]), "loss": np.ma.array([0.5, 0.0], mask=[False, True])}
+        reader.from_parquet = lambda path: types.SimpleNamespace(fetchnumpy=lambda: columns)
+        with has({"pandas": None, "pyarrow.parquet": None, "polars": None, "duckdb": reader}):
+            clients = self.run.clients
+        np.testing.assert_array_equal(clients["loss"], [0.5, np.nan])
+        self.assertEqual(clients["client"].tolist(), [0, 1])
+
+    def test_a_table_that_is_not_there(self):
+        with self.assertRaisesRegex(FileNotFoundError, "tasks.parquet: the run has no such table"):
+            self.run.tasks
+
+    def test_model(self):
+        tensors = {"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.float32([-1, 1])}
+        safetensors(self.root / "b/model.safetensors", tensors)
+        safetensors(self.root / "b/best.safetensors", {"x": np.zeros((1, 0), np.float32)})
+        model = self.run.model()
+        self.assertEqual(list(model), list(tensors))
+        for name, v in tensors.items():
+            np.testing.assert_array_equal(model[name], v)
+        model["0.bias"] += 1  # it is the caller's
+        self.assertEqual(self.run.model(best=True)["x"].shape, (1, 0))
+
+    def test_config(self):
+        (self.root / "b/config.yaml").write_text("seed: 1\nfleet: [{name: phone}]\n")
+        with has({"yaml": None}), self.assertRaisesRegex(ImportError, "config.yaml: reading YAML needs PyYAML"):
+            self.run.config
+        try:
+            import yaml
+        except ImportError:
+            self.skipTest("PyYAML is not installed")
+        self.assertEqual(self.run.config, {"seed": 1, "fleet": [{"name": "phone"}]})
+
+    def test_what_is_imported(self):
+        """Reading runs loads no library but numpy."""
+        code = "import sys, fedpace; print([m for m in ('pandas', 'yaml', 'torch', 'pyarrow', 'polars', 'duckdb') if m in sys.modules])"
+        out = subprocess.run([sys.executable, "-B", "-c", code], cwd=HERE, stdout=subprocess.PIPE, check=True, text=True).stdout
+        self.assertEqual(out, "[]\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -78,6 +78,7 @@ func TestTasksGoToHostsThatAnswer(t *testing.T) {
 		if err := p.named(t, "well", 1).ServeTasks(t.Context(), answerAtOnce); err != nil {
 			t.Fatal(err)
 		}
+		said.until(t, "Host well is there") // before the other may say so first
 		err := p.named(t, "stopped", 1).ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
 			note(stands)
 			<-goOn
@@ -87,7 +88,6 @@ func TestTasksGoToHostsThatAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said.until(t, "Host well is there")
 		said.until(t, "Host stopped is there")
 		for range 100 {
 			plansOf(t, c, 50)

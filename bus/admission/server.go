@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"fedpace/bus/quota"
 	"fedpace/internal/connlimit"
 )
@@ -131,8 +133,11 @@ func (s *Server) Stats() Stats {
 // acceptPause is how long a server waits that has no descriptor left.
 const acceptPause = 10 * time.Millisecond
 
+// accept takes connections until the server closes. Closing one costs the process more than
+// opening it costs an attacker, so closing too has a rate: beyond it, new connections wait
+// until the system itself turns them away, and honest ones are tried again.
 func (s *Server) accept() {
-	rates := newAddresses()
+	rates, refusals := newAddresses(), rate.NewLimiter(refusedRate, refusedBurst)
 	for {
 		nc, err := s.listener.Accept()
 		switch {
@@ -149,6 +154,7 @@ func (s *Server) accept() {
 			}
 			_ = nc.Close()
 			s.closed[TooOften].Add(1)
+			_ = refusals.Wait(s.life) // the loop ends with the listener
 		default:
 			c := s.open.Add(nc)
 			s.serving.Go(func() { s.serve(c) })

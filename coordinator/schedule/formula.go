@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -85,12 +87,24 @@ func compile(text string) (*formula, error) {
 	switch {
 	case g.problem != "":
 		return nil, bad(g.at, "%s", g.problem)
+	case errors.As(err, &wrong) && strings.HasPrefix(wrong.Message, "unknown name"):
+		return nil, bad(wrong.Column, "%s (a formula may name %s)", wrong.Message, names())
 	case errors.As(err, &wrong):
 		return nil, bad(wrong.Column, "%s", wrong.Message)
 	case err != nil:
 		return nil, registry.Errorf("formula", "%s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	return &formula{program, g.reads}, nil
+}
+
+// names are the variables and functions of a formula.
+func names() string {
+	all := slices.Clone(library)
+	for f := range reflect.TypeFor[environment]().Fields() {
+		all = append(all, f.Tag.Get("expr"))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // grammar holds a formula to the part of the language that it may have, and writes

@@ -63,7 +63,7 @@ func TestFormulasThatAreRefused(t *testing.T) {
 		"k0 /":                          "character 4: ",
 		"sqrt(now())":                   "character 6: unknown name now",
 		"$env.r + r":                    "character ",
-		"k0 + loss":                     "character 6: unknown name loss",
+		"k0 + loss":                     "character 6: unknown name loss (a formula may name F, F0, abs, accuracy, cbrt, ceil, converged, cos, eta, eta0, exp, floor, k, k0, log, max, min, pi, pow, r, round, sqrt, straggler_share, t)",
 		"k0 * now()":                    "character 6: unknown name now",
 		"k0 * random()":                 "character 6: unknown name random",
 		"k0 + (r":                       "character 7: ",

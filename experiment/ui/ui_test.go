@@ -68,6 +68,10 @@ func TestTheBoard(t *testing.T) {
 	b.Do(chromedp.Navigate(address))
 	check(t, b, dir)
 	b.Picture("ui", true)
+	for _, scheme := range []string{"dark", "light"} { // the page follows while it is open
+		b.Prefer("prefers-color-scheme", scheme)
+		b.Until("document.querySelector('#legend line').getAttribute('stroke') === getComputedStyle(document.documentElement).getPropertyValue('--line-0').trim()")
+	}
 
 	file := filepath.Join(t.TempDir(), "report.html")
 	f, err := os.Create(file)

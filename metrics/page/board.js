@@ -113,6 +113,7 @@ class Board {
     this.grouped = false;
     this.at = 'time';
     this.build();
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = null; this.show(); });
   }
 
   // --- what charts ask

@@ -434,9 +434,9 @@ class Overlay {
   }
 }
 
-// paint is the colours of the scheme that the reader prefers.
+// paint is the colours of the scheme that the reader prefers; a Board forgets them when that
+// changes.
 let painted = null;
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = null; });
 function paint() {
   if (!painted) {
     const s = getComputedStyle(document.documentElement), of = name => s.getPropertyValue('--' + name).trim();

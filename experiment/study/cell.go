@@ -32,6 +32,8 @@ type Cell struct {
 	Summary      folder.Summary
 	Target       float64 // best loss of the reference schedule at the same point, with the same seed; NaN: none
 	TimeToTarget float64 // virtual seconds until the loss was at most that; NaN: never
+	Tail         float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
+	TailGain     float64 // by how much that is above the reference schedule's, as for Target; NaN: none, or of the reference itself
 	Reused       bool    // it was complete before
 	Diverged     string  // why it did not complete; empty: it did
 	Begun        bool    // its folder holds a part of it, from which it is resumed

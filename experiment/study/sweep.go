@@ -201,9 +201,10 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 	return cells, playAndTime(ctx, filepath.Dir(cells[0].Config.Out), cells, schedule.Fixed, o)
 }
 
-// playAndTime plays cells and finds when each reached the best loss of the reference
-// schedule with the same seed and the same values of grids over other keys: the virtual
-// time at which the mean loss of the last rounds (Eq. 15) first was at most that.
+// playAndTime plays cells and compares each with the reference schedule of the same seed and
+// the same values of grids over other keys: when it reached the best loss of that one, which
+// is the virtual time at which the mean loss of the last rounds (Eq. 15) first was at most
+// that, and how much better it ended.
 func playAndTime(ctx context.Context, out string, cells []Cell, reference string, o Options) error {
 	if err := Play(ctx, out, cells, o); errors.Is(err, context.Canceled) {
 		return err
@@ -211,27 +212,50 @@ func playAndTime(ctx context.Context, out string, cells []Cell, reference string
 		return fmt.Errorf("compare: %w", err)
 	}
 	key := func(c *Cell) string { return fmt.Sprint(c.Point, c.Config.Seed) }
-	best := map[string]*float64{}
+	references := map[string]*Cell{}
 	for i := range cells {
 		if c := &cells[i]; c.Diverged == "" && c.Schedule == reference {
-			best[key(c)] = c.Summary.BestTrainingLoss
+			references[key(c)] = c
 		}
 	}
 	for i := range cells {
 		c := &cells[i]
-		c.Target, c.TimeToTarget = metrics.Value(best[key(c)]), math.NaN()
-		if math.IsNaN(c.Target) || c.Diverged != "" {
-			continue
+		c.Target = math.NaN()
+		if r := references[key(c)]; r != nil {
+			c.Target = metrics.Value(r.Summary.BestTrainingLoss)
 		}
-		for r, err := range folder.Follow(c.Config.Out, &c.Config) {
-			if err != nil {
-				return err
-			}
-			if r.WindowLoss <= c.Target {
-				c.TimeToTarget = r.End.Seconds()
-				break
-			}
+		if err := c.follow(); err != nil {
+			return err
 		}
 	}
+	for i := range cells {
+		c := &cells[i]
+		c.TailGain = math.NaN()
+		if r := references[key(c)]; r != nil && r != c {
+			c.TailGain = c.Tail - r.Tail
+		}
+	}
+	return nil
+}
+
+// follow reads a run's rounds.
+func (c *Cell) follow() error {
+	c.TimeToTarget, c.Tail = math.NaN(), math.NaN()
+	if c.Diverged != "" {
+		return nil
+	}
+	var tail Tail
+	for r, err := range folder.Follow(c.Config.Out, &c.Config) {
+		if err != nil {
+			return err
+		}
+		if r.WindowLoss <= c.Target && math.IsNaN(c.TimeToTarget) {
+			c.TimeToTarget = r.End.Seconds()
+		}
+		if !math.IsNaN(r.Quality) {
+			tail.Add(r.End.Seconds(), r.Quality)
+		}
+	}
+	c.Tail = tail.Mean(c.Summary.VirtualSeconds)
 	return nil
 }

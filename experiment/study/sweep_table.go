@@ -51,6 +51,9 @@ func quantities(names []string) []quantity {
 			quantity{"validation_" + name, measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
 			quantity{"best_validation_" + name, "best " + measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
+	list = append(list,
+		quantity{"tail_validation_" + names[0], "tail " + measure.Title(names[0]), func(c *Cell) float64 { return c.Tail }},
+		quantity{"tail_gain_over_fixed", "above fixed's", func(c *Cell) float64 { return c.TailGain }})
 	return append(list, []quantity{
 		{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
 		{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},

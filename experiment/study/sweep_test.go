@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -227,5 +229,39 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 	}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("it ended with %v", err)
+	}
+}
+
+// The tail of a run is the mean of its evaluations in the last tenth of its time, and its gain
+// what is above that of K-eta-fixed with the same seed.
+func TestTheTailOfASweepsRuns(t *testing.T) {
+	s := smallSweep(t)
+	s.Sets = append(s.Sets, "evaluate.every=1", "stop.rounds=25")
+	cells, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tails := map[string]float64{}
+	for _, c := range cells {
+		sum, n := 0.0, 0.0
+		for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.End.Seconds() >= 0.9*c.Summary.VirtualSeconds {
+				sum, n = sum+r.Metrics[0], n+1
+			}
+		}
+		if n < 2 || math.Abs(c.Tail-sum/n) > 1e-12 {
+			t.Errorf("%s: tail %v, want %v, the mean of %v", c.Name, c.Tail, sum/n, n)
+		}
+		tails[strings.Join(c.Values, " ")+c.Schedule+fmt.Sprint(c.Config.Seed)] = c.Tail
+	}
+	for _, c := range cells {
+		at := strings.Join(c.Values, " ")
+		want := tails[at+c.Schedule+fmt.Sprint(c.Config.Seed)] - tails[at+"fixed"+fmt.Sprint(c.Config.Seed)]
+		if none := c.Schedule == "fixed"; none != math.IsNaN(c.TailGain) || !none && c.TailGain != want {
+			t.Errorf("%s: gain %v, want %v", c.Name, c.TailGain, want)
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
-	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
 
@@ -212,7 +211,7 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 	_, stepK := s.K.(schedule.StepK)
 	_, stepEta := s.Eta.(schedule.StepEta)
 	var last Point
-	var looks []look
+	var tail study.Tail
 	var previous folder.Progress
 	for r, err := range folder.Follow(dir, of) {
 		if err != nil {
@@ -227,7 +226,7 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 			continue
 		}
 		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
-		looks = append(looks, look{r.End.Seconds(), r.Quality})
+		tail.Add(r.End.Seconds(), r.Quality)
 		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
@@ -243,21 +242,6 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 	if n := len(c.Points); n > 0 && c.Points[n-1].Round < last.Round {
 		c.Points = append(c.Points, last)
 	}
-	c.TailAccuracy = tail(looks, c.VirtualSeconds)
+	c.TailAccuracy = tail.Mean(c.VirtualSeconds)
 	return nil
-}
-
-// look is an evaluation: its virtual second, and the model's validation accuracy.
-type look struct{ at, accuracy float64 }
-
-// tail is the mean accuracy of the looks in the last tenth of a run's virtual time. A best
-// value is favoured by chance, the more the more often a model is looked at; a mean is not.
-func tail(looks []look, end float64) float64 {
-	var values []float64
-	for _, l := range looks {
-		if l.at >= 0.9*end {
-			values = append(values, l.accuracy)
-		}
-	}
-	return statistics.EstimateMean(values).Mean
 }

@@ -31,8 +31,8 @@ func statusOf(p run.Progress) cli.Status {
 	if p.LocalSteps > 0 { // none before the first round
 		s.Add(4, "K %d", p.LocalSteps)
 	}
-	if !math.IsNaN(p.TrainingLoss) {
-		s.Add(2, "loss %.3f", p.TrainingLoss)
+	if !math.IsNaN(p.WindowLoss) { // the mean of the window, as in the summary
+		s.Add(2, "loss %.3f", p.WindowLoss)
 	}
 	if v := p.Quality.Of(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
 		s.Add(2, "%s %.3f", measure.Title(p.Quality.Name), v)

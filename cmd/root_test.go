@@ -301,7 +301,7 @@ func someProgress(number int) run.Progress {
 	return run.Progress{
 		Quality:  measure.Quality{Metric: measure.Metric{Name: measure.Accuracy}},
 		Schedule: "k-rounds", Rounds: 40, Elapsed: 2 * time.Second, Remaining: 6 * time.Second, Report: round.Report{
-			Round: number, End: 36.25e9, LocalSteps: 35, TrainingLoss: 2.3125, ValidationLoss: 2, Metrics: []float64{0.25},
+			Round: number, End: 36.25e9, LocalSteps: 35, WindowLoss: 2.3125, ValidationLoss: 2, Metrics: []float64{0.25},
 		},
 	}
 }
@@ -310,7 +310,7 @@ func TestTheStatusOfARun(t *testing.T) {
 	for want, p := range map[string]run.Progress{
 		"k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
 		"dsgd  round 1  0.0 s of 20.00 min  K 1": {
-			Schedule: "dsgd", VirtualTotal: 1200, Report: round.Report{Round: 1, LocalSteps: 1, TrainingLoss: math.NaN()},
+			Schedule: "dsgd", VirtualTotal: 1200, Report: round.Report{Round: 1, LocalSteps: 1, WindowLoss: math.NaN()},
 		},
 	} {
 		s := statusOf(p)

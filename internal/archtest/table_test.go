@@ -125,8 +125,8 @@ experiment/problem: internal/human internal/registry actors actors/attack actors
 	google.golang.org/protobuf/proto
 experiment/predict: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
 	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
-experiment/outlook: coordinator/measure coordinator/round coordinator/schedule
-experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/keyed internal/names internal/registry
+experiment/outlook: coordinator/closing coordinator/measure coordinator/round coordinator/schedule internal/keyed
+experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/names internal/registry
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/run"
+	"fedpace/experiment/checkpoint"
 	"fedpace/internal/human"
 )
 
@@ -29,7 +29,7 @@ also exits with 1 for a folder without digests, such as one of an earlier versio
 		Args:              runFolder,
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := run.Verify(args[0])
+			v, err := checkpoint.Verify(args[0])
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ also exits with 1 for a folder without digests, such as one of an earlier versio
 }
 
 // writeVerification lists the files, for a person.
-func writeVerification(w io.Writer, v *run.Verification) error {
+func writeVerification(w io.Writer, v *checkpoint.Verification) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "file\tstate\tbytes\t")
 	for _, f := range v.Files {

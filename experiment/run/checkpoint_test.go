@@ -4,183 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
-	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/round"
-	"fedpace/coordinator/schedule"
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	_ "fedpace/internal/testseed"
-	"fedpace/metrics"
-	"fedpace/simclock"
 )
 
 // checkpointMagic is how every checkpoint begins.
 const checkpointMagic = "fedpace checkpoint\n\x00"
-
-// someCheckpoint is one of a run that trains, drawn.
-func someCheckpoint(t *rapid.T) *checkpoint {
-	small := rapid.IntRange(0, 5)
-	real := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()))
-	params := rapid.IntRange(1, 40).Draw(t, "parameters")
-	values := func() []float32 { return rapid.SliceOfN(rapid.Float32(), params, params).Draw(t, "values") }
-	vector := func() []float64 { return rapid.SliceOfN(rapid.Float64(), params, params).Draw(t, "vector") }
-	c := &checkpoint{
-		head: checkpointHead{Config: rapid.String().Draw(t, "config"), Data: "data", Kernel: "go", Version: "v"},
-		body: checkpointBody{
-			Limit:   rapid.Int64Min(0).Draw(t, "limit"),
-			Outputs: []folder.FileDigest{{Name: folder.RoundsFile, Size: rapid.Int64Min(0).Draw(t, "size")}},
-			Recorder: savedRecorder{
-				Elapsed: 3, Summary: savedSummary{
-					Reached: real.Draw(t, "reached"), BestLoss: real.Draw(t, "best loss"), Last: round.Report{Round: 4, TrainingLoss: real.Draw(t, "loss")},
-				},
-				Outputs: metrics.State{
-					Usage: metrics.Usage{Time: metrics.Split[int64]{Useful: 1, Wasted: 2}, Joules: metrics.Split[float64]{Useful: 1.5, Wasted: real.Draw(t, "joules")}},
-					Times: []round.Time{3, 4}, Outputs: []metrics.OutputState{{Name: "models", State: []byte{1, 2}}},
-				},
-			},
-		},
-		state: coordinator.State{
-			Machine: round.State{
-				Phase: round.Training, Round: round.RoundState{Report: round.Report{Round: 4, LearningRate: real.Draw(t, "rate")}},
-				Window:    schedule.Window{Rounds: 3, Recent: []schedule.RoundLoss{{Round: 1, Loss: 2}}},
-				StepsDone: rapid.SliceOfN(rapid.Int64Range(0, 2), 1, 100).Draw(t, "steps"),
-			},
-			Clock: simclock.State{Now: 5, Fingerprint: rapid.Uint64().Draw(t, "clock"), Events: []simclock.Event{{At: 6, Seq: 7}}}, Best: real.Draw(t, "best"),
-		},
-	}
-	for range small.Draw(t, "tasks") {
-		c.state.Machine.Simulated.List = append(c.state.Machine.Simulated.List, round.TaskState{Task: 3, Client: 4, LearningRate: 0.5})
-	}
-	for i := range small.Draw(t, "models") + 1 {
-		c.state.Models = append(c.state.Models, coordinator.Version{Number: uint64(10 + i), Params: values()})
-	}
-	for range small.Draw(t, "server") {
-		c.state.Server = append(c.state.Server, vector())
-	}
-	if rapid.Bool().Draw(t, "variates") {
-		v := &aggregate.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
-		if !v.Residuals {
-			v.Server = vector()
-		}
-		for i := range small.Draw(t, "clients") {
-			v.Clients = append(v.Clients, 3*i)
-			v.Values = append(v.Values, aggregate.Variate{Digest: [32]byte{byte(i)}, Values: values()})
-		}
-		c.state.Variates = v
-	}
-	return c
-}
-
-// sameBits compares checkpoints, vectors by their bits, other numbers with NaN
-// equal to itself: gob loses the sign of a zero, which no loss has.
-var sameBits = []cmp.Option{
-	cmp.AllowUnexported(checkpoint{}), cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(round.Tasks{}, round.TaskState{}, schedule.Window{}, schedule.Plateau{}),
-	cmp.Comparer(func(a, b float64) bool { return a == b || a != a && b != b }),
-	cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }),
-}
-
-// sameVectors compares float64 vectors by their bits.
-func sameVectors(a, b coordinator.State) bool {
-	all := func(s coordinator.State) (bits []uint64) {
-		list := s.Server
-		if s.Variates != nil {
-			list = append(list[:len(list):len(list)], s.Variates.Server)
-		}
-		for _, v := range list {
-			for _, x := range v {
-				bits = append(bits, math.Float64bits(x))
-			}
-		}
-		return bits
-	}
-	return slices.Equal(all(a), all(b))
-}
-
-// rewrite writes the payload with the outputs that it names.
-func (c *checkpoint) rewrite(w io.Writer, _ []folder.FileDigest) error { return c.writeTo(w) }
-
-// readBack writes a checkpoint into a folder and reads it.
-func readBack(dir string, c *checkpoint) (*checkpoint, error) {
-	r, err := folder.CreateResults(dir, config.Demonstration(), true)
-	if err != nil {
-		return nil, err
-	}
-	back := &checkpoint{}
-	err = errors.Join(r.Checkpoint(false, c.rewrite), r.Close())
-	return back, errors.Join(err, folder.ReadCheckpoint(dir, folder.CheckpointFile, back.read))
-}
-
-func TestCheckpointsReadBack(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	rapid.Check(t, func(t *rapid.T) {
-		c := someCheckpoint(t)
-		got, err := readBack(dir, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.state, got.state, sameBits...); diff != "" || !sameVectors(c.state, got.state) {
-			t.Fatalf("the state: %s", diff)
-		}
-		c.body.State, got.body.State = coordinator.State{}, coordinator.State{}
-		if diff := cmp.Diff(c.body, got.body, sameBits...); diff != "" || c.head != got.head {
-			t.Fatalf("the rest: %s", diff)
-		}
-	})
-}
-
-// A payload is bytes that anybody may have made: it is read or refused, and
-// takes no more memory than in proportion to what it holds.
-func FuzzCheckpoint(f *testing.F) {
-	for i := range 4 {
-		var b bytes.Buffer
-		if err := rapid.Custom(someCheckpoint).Example(i).writeTo(&b); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b.Bytes())
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		c := &checkpoint{}
-		err := c.read(folder.NewPayload(bytes.NewReader(b), int64(len(b))))
-		runtime.ReadMemStats(&after)
-		// gob takes lists in parts.
-		if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20+1000*uint64(len(b)) {
-			t.Errorf("%d bytes take %d of memory", len(b), taken)
-		}
-		if err != nil {
-			return
-		}
-		var again bytes.Buffer
-		if err := c.writeTo(&again); err != nil {
-			t.Fatal(err)
-		}
-		d := &checkpoint{}
-		if err := d.read(folder.NewPayload(&again, int64(again.Len()))); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
-		}
-		if diff := cmp.Diff(c.state, d.state, sameBits...); diff != "" {
-			t.Fatalf("what was read is written otherwise: %s", diff)
-		}
-	})
-}
 
 // What the recorder remembers is in a checkpoint, or is one of the things that a
 // resumed run makes anew.
@@ -191,7 +31,7 @@ func TestTheRecorderIsSavedWhole(t *testing.T) {
 	of := reflect.TypeFor[recorder]()
 	for i := range of.NumField() {
 		if name := of.Field(i).Name; !anew[name] && !saved[name] {
-			t.Errorf("%s is not in a checkpoint: save it with savedRecorder, or say here that a resumed run makes it anew", name)
+			t.Errorf("%s is not in a checkpoint: save it with checkpoint.Recorder, or say here that a resumed run makes it anew", name)
 		}
 	}
 }
@@ -384,40 +224,6 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 	}
 }
 
-// A checkpoint is this run's when its bits are; where the run is changes none.
-func TestForeignCheckpoints(t *testing.T) {
-	t.Parallel()
-	with := func(sets ...string) string {
-		c, err := config.Load("", sets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(c.YAML())
-	}
-	run := checkpointHead{Config: with(), Data: "d1", Kernel: "avx"}
-	for _, x := range []struct {
-		name string
-		head checkpointHead
-		want string // "": it fits
-	}{
-		{"its own", run, ""},
-		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx", "", "v"}, ""},
-		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx", "", "v"}, ""},
-		{"with other timelines", checkpointHead{with("events.sample=25"), "d1", "avx", "", "v"}, "events.sample is 25"},
-		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx", "", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
-		{"of other data", checkpointHead{run.Config, "d2", "avx", "", "v"}, "other data (digest d2, the run's is d1)"},
-		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "", "v"}, "the kernel class neon, and the run would go on in avx: the bits would change"},
-		{"of the kernel by an earlier name", checkpointHead{run.Config, "d1", "avx512", "", "v"}, ""},
-		{"of the kernel that the machine chose", checkpointHead{with("kernel=avx"), "d1", "avx", "", "v"}, ""},
-		{"with keys of a later version", checkpointHead{run.Config + "later: 1\n", "d1", "avx", "", "v"}, "its configuration cannot be read"},
-	} {
-		err := x.head.fits(run)
-		if (err == nil) != (x.want == "") || err != nil && (!errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), x.want)) {
-			t.Errorf("a checkpoint %s: %v, want %q", x.name, err, x.want)
-		}
-	}
-}
-
 // A damaged checkpoint never takes the place of the good one before it.
 func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	t.Parallel()
@@ -434,7 +240,7 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	if kept, err := os.ReadFile(previous); err != nil || !bytes.Equal(kept, good) {
 		t.Errorf("the checkpoint before the damaged one is not kept: %v", err)
 	}
-	if err := folder.ReadCheckpoint(dir, folder.CheckpointFile, new(checkpoint).read); err != nil {
+	if err := folder.ReadCheckpoint(dir, folder.CheckpointFile, new(checkpoint.Checkpoint).Read); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
 )
 
@@ -30,7 +31,7 @@ func TestAConfigurationThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		state := map[bool]folder.State{true: folder.Missing, false: folder.Damaged}[text == ""]
-		if v, err := Verify(dir); err != nil || v.Files[0].Name != folder.ConfigFile || v.Files[0].State != state || !strings.Contains(v.WayOut, wayOut) {
+		if v, err := checkpoint.Verify(dir); err != nil || v.Files[0].Name != folder.ConfigFile || v.Files[0].State != state || !strings.Contains(v.WayOut, wayOut) {
 			t.Errorf("%q: verify finds %+v, %v", text, v, err)
 		}
 		if text != "" {
@@ -52,7 +53,7 @@ func TestAConfigurationThatIsGone(t *testing.T) {
 		if lines := strings.Join(said, "\n"); !strings.Contains(lines, "config.yaml was gone: it is written again as checkpoint.bin holds it") {
 			t.Errorf("%q: it says %q", text, lines)
 		}
-		if v, err := Verify(dir); err != nil || v.Damaged > 0 || !v.Complete {
+		if v, err := checkpoint.Verify(dir); err != nil || v.Damaged > 0 || !v.Complete {
 			t.Errorf("%q: repaired it is %+v, %v", text, v, err)
 		}
 	}
@@ -60,7 +61,7 @@ func TestAConfigurationThatIsGone(t *testing.T) {
 	if err := os.Remove(filepath.Join(whole, folder.ConfigFile)); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := Verify(whole); err != nil || v.Damaged != 1 || v.Files[0].State != folder.Missing || v.WayOut == "" {
+	if v, err := checkpoint.Verify(whole); err != nil || v.Damaged != 1 || v.Files[0].State != folder.Missing || v.WayOut == "" {
 		t.Errorf("complete: verify finds %+v, %v", v, err)
 	}
 }

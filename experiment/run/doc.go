@@ -1,12 +1,11 @@
 // Package run turns a configuration into a run and a run into results. Package problem
-// prepares what the run needs.
+// prepares what the run needs, and package checkpoint knows what it goes on from.
 //
 // It promises that a configuration which [config.Config.Validate] accepts can be
 // run, and that a folder of results is whole: it is made only for a run that starts, never
 // shared by two runs, and its summary appears at once or not at all. A run that
 // was stopped or died goes on from its last checkpoint, with [Resume], to the
-// bits of a run that was never stopped. [Verify] finds what has happened to the
-// files of a run since it wrote them.
+// bits of a run that was never stopped.
 //
 // The package knows coordinator and actors, which it wires together, and
 // nothing of the command line that calls it.

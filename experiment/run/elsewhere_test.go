@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/run/runtest"
 	"fedpace/metrics/tensorboard"
 )
@@ -31,7 +32,7 @@ func TestTensorBoardAndMLflowAfterAStop(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(c.Out, tensorboard.File)); err != nil || !bytes.Equal(got, events) {
 		t.Errorf("%s has %d other bytes than the %d of the run that never stopped, %v", tensorboard.File, len(got), len(events), err)
 	}
-	if v, err := Verify(c.Out); err != nil || v.Damaged > 0 {
+	if v, err := checkpoint.Verify(c.Out); err != nil || v.Damaged > 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	series, err := filepath.Glob(filepath.Join(store, "*", "*", "metrics", "loss", "training"))

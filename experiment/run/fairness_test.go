@@ -13,10 +13,8 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run/runtest"
-	"fedpace/metrics"
 	"fedpace/metrics/fairness"
 	"fedpace/metrics/tables"
 )
@@ -202,19 +200,5 @@ func TestEvaluationsByClientAreShown(t *testing.T) {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s is %v (%v), want %v; there are %v", series, v, ok, want, got)
 		}
-	}
-}
-
-// What a checkpoint keeps of the last evaluation is a value or none, also where it is 0.
-func TestTheLastEvaluationIsKept(t *testing.T) {
-	c := &checkpoint{}
-	c.body.Recorder.Summary.Clients = &metrics.ClientEvaluation{Round: 3, All: metrics.Fairness{Clients: 2, Metrics: []metrics.MetricFairness{{Jain: 1}}, Loss: 2}}
-	back, err := readBack(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := folder.EvaluationByClient([]measure.Metric{{Name: measure.Accuracy}}, back.body.Recorder.Summary.Clients)
-	if e == nil || e.Round != 3 || e.Accuracy == nil || *e.Accuracy != 0 || *e.Jain != 1 {
-		t.Errorf("it is read back as %+v", e)
 	}
 }

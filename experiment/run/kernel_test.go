@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
@@ -114,25 +115,25 @@ func TestCheckpointsOfEarlierKernels(t *testing.T) {
 	}
 	c := training(t, "pace=40", "checkpoint.seconds=1000")
 	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	was := &checkpoint{}
-	if err := folder.ReadCheckpoint(c.Out, folder.CheckpointFile, was.read); err != nil {
+	was := &checkpoint.Checkpoint{}
+	if err := folder.ReadCheckpoint(c.Out, folder.CheckpointFile, was.Read); err != nil {
 		t.Fatal(err)
 	}
 	for name, class := range map[string]string{"avx2": "avx", "avx512": "avx", "neon": "neon", "go": "go"} {
 		dir := copyOf(t, c.Out)
 		old := *was
 		line := regexp.MustCompile(`(?m)^kernel: .*\n`)
-		old.head.Kernel, old.head.Config = name, line.ReplaceAllString(was.head.Config, "")
-		text := regexp.MustCompile(`(?m)^pace: .*$`).ReplaceAllString(old.head.Config, "pace: 0")
+		old.Head.Kernel, old.Head.Config = name, line.ReplaceAllString(was.Head.Config, "")
+		text := regexp.MustCompile(`(?m)^pace: .*$`).ReplaceAllString(old.Head.Config, "pace: 0")
 		results, err := folder.ReopenResults(dir)
 		if err == nil {
-			err = errors.Join(results.Checkpoint(false, old.rewrite), results.Close(), os.WriteFile(filepath.Join(dir, folder.ConfigFile), []byte(text), 0o666))
+			err = errors.Join(results.Checkpoint(false, rewrite(&old)), results.Close(), os.WriteFile(filepath.Join(dir, folder.ConfigFile), []byte(text), 0o666))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		r, err := Resume(t.Context(), dir, Options{})
-		if here := was.head.Kernel; class != here {
+		if here := was.Head.Kernel; class != here {
 			if !errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), "it is of the kernel class "+class+", and the run would go on in "+here) {
 				t.Errorf("a checkpoint of %s: %v", name, err)
 			}

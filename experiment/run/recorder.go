@@ -14,6 +14,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/outlook"
@@ -48,18 +49,7 @@ type recorder struct {
 
 	measures []measure.Quality // as the summary has them
 	progress Progress
-	saved    savedSummary
-}
-
-// savedSummary holds the values of the summary that neither the outputs nor the
-// coordinator know.
-type savedSummary struct {
-	Last     round.Report // with what was measured last
-	Reached  float64      // virtual seconds to the target; NaN: not yet
-	BestLoss float64
-	Best     []float64                 // validations, as shown; NaN: none yet
-	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
-	Restarts int64                     // of the trainer's processes, in earlier attempts
+	saved    checkpoint.Summary
 }
 
 // newRecorder opens the run's outputs. Close it after use.
@@ -67,7 +57,7 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 	nan := math.NaN()
 	r := &recorder{
 		p: p, o: o, started: started, measures: measure.Shown(p.Metrics, p.Quality),
-		saved: savedSummary{
+		saved: checkpoint.Summary{
 			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 			Reached: nan, BestLoss: nan,
 		},
@@ -184,11 +174,11 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 		return nil, r.outputs.Start(start, nil)
 	}
 	c := previous.checkpoint
-	start.Elapsed = c.body.Recorder.Elapsed
-	r.started, r.saved = r.started.Add(-start.Elapsed), c.body.Recorder.Summary
+	start.Elapsed = c.Body.Recorder.Elapsed
+	r.started, r.saved = r.started.Add(-start.Elapsed), c.Body.Recorder.Summary
 	start.Last, start.Clients = &metrics.Round{Report: r.saved.Last}, r.saved.Clients
 	r.ahead.Resumed(&r.saved.Last)
-	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
+	return &c.State, r.outputs.Start(start, &c.Body.Recorder.Outputs)
 }
 
 // deviceLog is the log that the run's real devices are recorded in or, if another
@@ -345,14 +335,6 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why err
 		return err
 	}
 	return r.results.Summary(s)
-}
-
-// savedRecorder is the part of a recorder that a checkpoint keeps: all that a result
-// of the run depends on.
-type savedRecorder struct {
-	Elapsed time.Duration // wall time of the run, over all its attempts
-	Summary savedSummary
-	Outputs metrics.State
 }
 
 // describe names a set for reports; made data, and real samples in a made

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
@@ -37,7 +38,7 @@ func restoreConfig(dir string, o Options) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
 	}
-	sound := keptCheckpoints(dir).sound()
+	sound := checkpoint.In(dir).Sound()
 	if len(sound) == 0 {
 		return nil
 	}
@@ -46,11 +47,11 @@ func restoreConfig(dir string, o Options) error {
 		return err
 	}
 	err = results.Replace(folder.ConfigFile, func(w io.Writer) error {
-		_, err := io.WriteString(w, sound[0].head.Config)
+		_, err := io.WriteString(w, sound[0].Head.Config)
 		return err
 	})
 	if err = errors.Join(err, results.Close()); err == nil {
-		o.notice(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].name))
+		o.notice(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
 	}
 	return err
 }
@@ -67,8 +68,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
-		if sound := keptCheckpoints(dir).sound(); len(sound) > 0 {
-			err = fmt.Errorf("%w (%s)", err, sound[0].configWayOut(dir))
+		if sound := checkpoint.In(dir).Sound(); len(sound) > 0 {
+			err = fmt.Errorf("%w (%s)", err, sound[0].ConfigWayOut(dir))
 		}
 		return r, err
 	}
@@ -84,11 +85,11 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if r.Summary = summary; summary.Completed {
-		err := wholeResults(dir, &summary)
+		err := checkpoint.CheckComplete(dir, &summary)
 		switch r.Complete = err == nil; {
 		case r.Complete:
 			return r, folder.Tidy(dir)
-		case len(keptCheckpoints(dir)) == 0:
+		case len(checkpoint.In(dir)) == 0:
 			return r, err
 		}
 		o.notice(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
@@ -104,34 +105,37 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r.Config = p.Config
-	c, newest, err := p.checkpoint(results, o)
+	c, newer, err := checkpoint.Newest(results, p.identity(""))
 	if err != nil {
 		return r, err
 	}
+	if newer != nil {
+		o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
+	}
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
-			return r, fmt.Errorf("%w: %w, and there is no checkpoint (%s)", ErrDamaged, summaryErr, playAgain(dir))
+			return r, fmt.Errorf("%w: %w, and there is no checkpoint (%s)", checkpoint.ErrDamaged, summaryErr, checkpoint.PlayAgain(dir))
 		}
 		o.notice(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
 	if c == nil {
 		o.notice("The run has no checkpoint yet and starts again.")
 	} else {
-		last := &c.body.Recorder.Summary.Last
+		last := &c.Body.Recorder.Summary.Last
 		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
-		if c.head.Version != o.Version {
-			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.head.Version, o.Version))
+		if c.Head.Version != o.Version {
+			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	r.Summary, err = p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: !newest})
+	r.Summary, err = p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
 	return r, err
 }
 
 // attempt is an earlier attempt of a run; nil where there is none.
 type attempt struct {
 	results    *folder.Results
-	checkpoint *checkpoint // nil: it ended before its first
-	spoilt     bool        // the newest checkpoint is damaged
+	checkpoint *checkpoint.Checkpoint // nil: it ended before its first
+	spoilt     bool                   // the newest checkpoint is damaged
 }
 
 // undo closes the folder of a run that never began. It keeps what an earlier attempt

@@ -96,7 +96,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	var limit round.Time
 	if previous != nil && previous.checkpoint != nil {
-		limit = round.Time(previous.checkpoint.body.Limit)
+		limit = round.Time(previous.checkpoint.Body.Limit)
 	} else if limit, err = p.limit(ctx, o); err != nil {
 		return s, err
 	}

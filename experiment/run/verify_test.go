@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run/runtest"
@@ -49,6 +51,11 @@ var damages = []struct {
 
 // sameFiles are those that a run leaves to the bit, whenever it was stopped.
 var sameFiles = []string{folder.RoundsFile, eventlog.File, models.File, models.BestFile}
+
+// rewrite writes a checkpoint's payload with the outputs that it names.
+func rewrite(c *checkpoint.Checkpoint) func(io.Writer, []folder.FileDigest) error {
+	return func(w io.Writer, _ []folder.FileDigest) error { return c.WriteWith(w, c.Body.Outputs) }
+}
 
 // damaged is a copy of a folder in which something has happened to a file.
 func damaged(t *testing.T, from, other, name string, happen func(b, other []byte) []byte) string {
@@ -121,7 +128,7 @@ func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := contents(t, whole)
-	if v, err := Verify(stopped); err != nil || v.Damaged > 0 || v.Complete || len(v.Files) != len(contents(t, stopped)) {
+	if v, err := checkpoint.Verify(stopped); err != nil || v.Damaged > 0 || v.Complete || len(v.Files) != len(contents(t, stopped)) {
 		t.Fatalf("before anything happens: %+v, %v", v, err)
 	}
 	var repaired, refused atomic.Int64
@@ -157,7 +164,7 @@ func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
 					if *r.Summary.ModelSHA256 != *want.ModelSHA256 || r.Summary.Fingerprint != want.Fingerprint {
 						t.Errorf("%s: it comes to other bits", x.name)
 					}
-					if v, err := Verify(dir); err != nil || v.Damaged > 0 || !v.Complete {
+					if v, err := checkpoint.Verify(dir); err != nil || v.Damaged > 0 || !v.Complete {
 						t.Errorf("%s: repaired it is %+v, %v", x.name, v, err)
 					}
 				}
@@ -173,9 +180,9 @@ func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
 // checkFound looks for what has happened to a file of a stopped run.
 func checkFound(t *testing.T, dir, name, happened string) {
 	t.Helper()
-	v, err := Verify(dir)
+	v, err := checkpoint.Verify(dir)
 	if err != nil {
-		v = &Verification{}
+		v = &checkpoint.Verification{}
 	}
 	for _, f := range v.Files {
 		if f.Name == name && f.Bad() != (v.Damaged > 0) && name != folder.SummaryFile { // another's has other files
@@ -219,13 +226,13 @@ func TestDamageToACompleteRun(t *testing.T) {
 	for name := range contents(t, whole) {
 		for _, x := range damages {
 			dir := damaged(t, whole, other, name, x.happen)
-			v, err := Verify(dir)
+			v, err := checkpoint.Verify(dir)
 			if err == nil && (v.Damaged == 0 || v.WayOut == "") {
 				t.Errorf("%s %s: verify finds %+v", name, x.name, v)
 			}
 			if name == folder.SummaryFile && x.name == "deleted" {
-				if !errors.Is(err, ErrNoDigests) {
-					t.Errorf("%s %s: %v, want %v", name, x.name, err, ErrNoDigests)
+				if !errors.Is(err, checkpoint.ErrNoDigests) {
+					t.Errorf("%s %s: %v, want %v", name, x.name, err, checkpoint.ErrNoDigests)
 				}
 				continue // it may have died before its first checkpoint, and starts again
 			}
@@ -245,11 +252,11 @@ func TestDamageToACompleteRun(t *testing.T) {
 func TestThePairBeforeIsUsed(t *testing.T) {
 	t.Parallel()
 	_, stopped, _ := trainingRuns(t)
-	c := &checkpoint{}
-	if err := folder.ReadCheckpoint(stopped, folder.PreviousCheckpointFile, c.read); err != nil {
+	c := &checkpoint.Checkpoint{}
+	if err := folder.ReadCheckpoint(stopped, folder.PreviousCheckpointFile, c.Read); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range c.body.Outputs {
+	for _, o := range c.Body.Outputs {
 		dir := copyOf(t, stopped)
 		path := filepath.Join(dir, o.Name)
 		b, err := os.ReadFile(path)
@@ -260,7 +267,7 @@ func TestThePairBeforeIsUsed(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := Verify(dir); err != nil || v.Damaged != 1 || !strings.Contains(v.WayOut, "goes on from "+folder.PreviousCheckpointFile) {
+		if v, err := checkpoint.Verify(dir); err != nil || v.Damaged != 1 || !strings.Contains(v.WayOut, "goes on from "+folder.PreviousCheckpointFile) {
 			t.Errorf("%s: %+v, %v", o.Name, v, err)
 		}
 		var said []string
@@ -297,12 +304,12 @@ func TestFoldersWithoutDigests(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range folder.Checkpoints {
-			c := &checkpoint{}
-			err := folder.ReadCheckpoint(dir, name, c.read)
-			for i := range c.body.Outputs {
-				c.body.Outputs[i].SHA256 = ""
+			c := &checkpoint.Checkpoint{}
+			err := folder.ReadCheckpoint(dir, name, c.Read)
+			for i := range c.Body.Outputs {
+				c.Body.Outputs[i].SHA256 = ""
 			}
-			if err = errors.Join(err, results.Checkpoint(true, c.rewrite)); err != nil {
+			if err = errors.Join(err, results.Checkpoint(true, rewrite(c))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -314,7 +321,7 @@ func TestFoldersWithoutDigests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Verify(dir); !errors.Is(err, ErrNoDigests) || !strings.Contains(err.Error(), "earlier version") {
+		if _, err := checkpoint.Verify(dir); !errors.Is(err, checkpoint.ErrNoDigests) || !strings.Contains(err.Error(), "earlier version") {
 			t.Errorf("ended %v: %v", ended, err)
 		}
 		if r, err := Resume(t.Context(), dir, Options{Version: "v"}); err != nil || !r.Summary.Completed {
@@ -336,7 +343,7 @@ func TestVerifyKnowsWhatMayBeEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := Verify(dir)
+		v, err := checkpoint.Verify(dir)
 		if err != nil || v.Damaged != damage || v.Files[0].Bad() != (damage > 0) {
 			t.Errorf("%s: %+v, %v", set, v, err)
 		}

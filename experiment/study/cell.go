@@ -15,6 +15,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/measure"
+	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
@@ -290,7 +291,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
 	}
-	if !c.Begun || errors.Is(err, run.ErrDamaged) {
+	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
 		o.Force = o.Force || c.Begun
 		c.Summary, err = run.Run(ctx, c.Config, o)
 	}

@@ -117,6 +117,7 @@ experiment/config/reference: experiment/config internal/registry
 experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
 	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
+experiment/checkpoint: actors/external actors/learn coordinator coordinator/aggregate coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/devices coordinator/round experiment/folder internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
@@ -124,8 +125,8 @@ experiment/problem: internal/human internal/registry actors actors/attack actors
 	google.golang.org/protobuf/proto
 experiment/predict: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
 	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
-experiment/outlook: coordinator/measure coordinator/round coordinator/schedule
-experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/keyed internal/names internal/registry internal/vector
+experiment/outlook: coordinator/closing coordinator/measure coordinator/round coordinator/schedule internal/keyed
+experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/names internal/registry
 	metrics/... os time golang.org/x/sync/...
 experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
@@ -133,7 +134,7 @@ experiment/report: coordinator/measure coordinator/round experiment/config exper
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/ui: coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/config/tree bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+experiment/study: experiment/config/tree bus coordinator coordinator/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/plan: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
 	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup

@@ -1,4 +1,4 @@
-package run
+package checkpoint
 
 import (
 	"os"
@@ -32,27 +32,27 @@ func BenchmarkCheckpoint(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer r.Close()
-			c := &checkpoint{head: checkpointHead{Config: string(config.Demonstration().YAML())}}
+			c := &Checkpoint{Head: Head{Config: string(config.Demonstration().YAML())}}
 			done := make([]int64, x.clients)
 			for i := range x.stepped {
 				done[i*(x.clients/x.stepped)] = int64(1000 + i)
 			}
 			for range x.vectors {
-				c.state.Server = append(c.state.Server, make([]float64, x.params))
+				c.State.Server = append(c.State.Server, make([]float64, x.params))
 			}
 			for i := range x.versions {
-				c.state.Models = append(c.state.Models, coordinator.Version{Number: uint64(i), Params: make([]float32, x.params)})
+				c.State.Models = append(c.State.Models, coordinator.Version{Number: uint64(i), Params: make([]float32, x.params)})
 			}
 			for i := range x.tasks {
-				c.state.Machine.Simulated.List = append(c.state.Machine.Simulated.List, round.TaskState{
+				c.State.Machine.Simulated.List = append(c.State.Machine.Simulated.List, round.TaskState{
 					Task: uint64(1_000_000 + i), Client: int32(i), Round: 1000, LocalSteps: 30, LearningRate: 0.1, StepsDone: 4000,
 					Status: round.TaskPlanned, Start: 1e15, Download: 1e9, Compute: 1e9, Upload: 1e9, Timer: uint64(1_000_000 + i),
 				})
 			}
-			c.state.Clock.Events = make([]simclock.Event, x.tasks)
+			c.State.Clock.Events = make([]simclock.Event, x.tasks)
 			for b.Loop() {
-				c.state.Machine.StepsDone = append([]int64(nil), done...) // as State copies it
-				if err := r.Checkpoint(true, c.writeWith); err != nil {
+				c.State.Machine.StepsDone = append([]int64(nil), done...) // as State copies it
+				if err := r.Checkpoint(true, c.WriteWith); err != nil {
 					b.Fatal(err)
 				}
 			}

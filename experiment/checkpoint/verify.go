@@ -1,9 +1,8 @@
-package run
+package checkpoint
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,16 +33,16 @@ func Verify(dir string) (*Verification, error) {
 	held := folder.HoldsRun(dir)
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	ended := summaryErr == nil
-	kept := keptCheckpoints(dir)
-	if held != nil && !ended && len(kept.sound()) == 0 {
+	kept := In(dir)
+	if held != nil && !ended && len(kept.Sound()) == 0 {
 		return nil, held
 	}
 	digests := summary.Files
-	if sound := kept.sound(); !ended && len(sound) > 0 {
-		digests = sound[0].body.Outputs
+	if sound := kept.Sound(); !ended && len(sound) > 0 {
+		digests = sound[0].Body.Outputs
 	}
 	switch noted := slices.ContainsFunc(digests, func(d folder.FileDigest) bool { return d.SHA256 != "" }); {
-	case noted || !ended && !errors.Is(summaryErr, fs.ErrNotExist) || len(kept) > len(kept.sound()):
+	case noted || !ended && !errors.Is(summaryErr, fs.ErrNotExist) || len(kept) > len(kept.Sound()):
 	case ended || len(kept) > 0:
 		return nil, fmt.Errorf("%s: %w: an earlier version wrote it, without digests", dir, ErrNoDigests)
 	default:
@@ -60,7 +59,7 @@ func Verify(dir string) (*Verification, error) {
 		v.add(folder.SummaryFile, summaryErr)
 	}
 	for _, k := range kept {
-		v.add(k.name, k.err)
+		v.add(k.Name, k.err)
 	}
 	v.addOthers()
 	for i := range v.Files {
@@ -101,66 +100,29 @@ func (v *Verification) addOthers() {
 }
 
 // wayOut says what to do about damage. Resume looks for the same.
-func (v *Verification) wayOut(kept keptList) string {
-	if sound := kept.sound(); v.Files[0].Bad() && len(sound) > 0 {
-		return sound[0].configWayOut(v.Dir)
+func (v *Verification) wayOut(kept List) string {
+	if sound := kept.Sound(); v.Files[0].Bad() && len(sound) > 0 {
+		return sound[0].ConfigWayOut(v.Dir)
 	}
 	if v.Files[0].Bad() {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
 	}
 	for _, k := range kept {
 		if errors.Is(k.err, folder.ErrForeign) || errors.Is(k.err, folder.ErrFormat) {
-			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.name, v.Dir)
+			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.Name, v.Dir)
 		}
-		if k.err == nil && !slices.ContainsFunc(k.body.Outputs, func(d folder.FileDigest) bool { s := d.Examine(v.Dir, false); return s.Bad() }) {
-			return fmt.Sprintf("fedpace resume %s goes on from %s and writes again what follows it", v.Dir, k.name)
-		}
-	}
-	return playAgain(v.Dir)
-}
-
-// keptCheckpoint is one of a folder's checkpoints, without its vectors.
-type keptCheckpoint struct {
-	checkpoint
-	name string
-	err  error // why it cannot be used
-}
-
-// configWayOut says what to do about a config.yaml that is gone or damaged.
-func (k *keptCheckpoint) configWayOut(dir string) string {
-	return fmt.Sprintf("put %s right; where there is none, fedpace resume %s writes it again as %s holds it", folder.ConfigFile, dir, k.name)
-}
-
-// keptList are the checkpoints in a folder, the newest first.
-type keptList []*keptCheckpoint
-
-func keptCheckpoints(dir string) (list keptList) {
-	for _, name := range folder.Checkpoints {
-		k := &keptCheckpoint{name: name}
-		k.err = folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
-			err := k.readValues(in)
-			if err == nil {
-				_, err = io.Copy(io.Discard, in)
-			}
-			return err
-		})
-		if !errors.Is(k.err, fs.ErrNotExist) {
-			list = append(list, k)
+		if k.err == nil && !slices.ContainsFunc(k.Body.Outputs, func(d folder.FileDigest) bool { s := d.Examine(v.Dir, false); return s.Bad() }) {
+			return fmt.Sprintf("fedpace resume %s goes on from %s and writes again what follows it", v.Dir, k.Name)
 		}
 	}
-	return list
-}
-
-// sound are those that can be used.
-func (l keptList) sound() keptList {
-	return slices.DeleteFunc(slices.Clone(l), func(k *keptCheckpoint) bool { return k.err != nil })
+	return PlayAgain(v.Dir)
 }
 
 // checkConfiguration looks at config.yaml, which may be edited while a run is stopped
 // in keys that decide no result. If it is what was written, or fits one of the
 // checkpoints, then checkpoints that it does not fit are foreign.
-func (l keptList) checkConfiguration(dir string, digests []folder.FileDigest) error {
-	sound := l.sound()
+func (l List) checkConfiguration(dir string, digests []folder.FileDigest) error {
+	sound := l.Sound()
 	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
 	if len(sound) == 0 && i >= 0 {
 		return digests[i].Examine(dir, true).Err()
@@ -171,9 +133,9 @@ func (l keptList) checkConfiguration(dir string, digests []folder.FileDigest) er
 	}
 	var wrong []error
 	for _, k := range sound {
-		run := k.head
+		run := k.Head
 		run.Config = string(now.YAML())
-		wrong = append(wrong, k.head.fits(run))
+		wrong = append(wrong, k.Head.fits(run))
 	}
 	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Sound
 	if len(wrong) > 0 && !asWritten && !slices.Contains(wrong, nil) {
@@ -185,15 +147,15 @@ func (l keptList) checkConfiguration(dir string, digests []folder.FileDigest) er
 	return nil
 }
 
-// wholeResults reads the files of a run that is complete, and returns what is wrong
+// CheckComplete reads the files of a run that is complete, and returns what is wrong
 // with them.
-func wholeResults(dir string, s *folder.Summary) error {
+func CheckComplete(dir string, s *folder.Summary) error {
 	var wrong []error
 	for _, d := range s.Files {
 		wrong = append(wrong, d.Examine(dir, true).Err())
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return fmt.Errorf("the run in %s is complete, but %w: %w (%s)", dir, ErrDamaged, err, playAgain(dir))
+		return fmt.Errorf("the run in %s is complete, but %w: %w (%s)", dir, ErrDamaged, err, PlayAgain(dir))
 	}
 	return nil
 }

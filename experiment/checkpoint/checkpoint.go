@@ -1,25 +1,28 @@
-package run
+package checkpoint
 
 import (
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
+	"fedpace/metrics"
 )
 
-// A checkpoint's payload is two values of encoding/gob, checkpointHead and
-// checkpointBody, then the vectors that they announce, without anything between
-// them: float32 and float64 values. Fields may be added to the gob values within
-// a format: an older file lacks them, and they are zero.
+// A checkpoint's payload is two values of encoding/gob, Head and Body, then the vectors
+// that they announce, without anything between them: float32 and float64 values. Fields
+// may be added to the gob values within a format: an older file lacks them, and they are
+// zero. A field keeps its name, by which older files are read.
 
-// checkpointHead says what a checkpoint is of.
-type checkpointHead struct {
+// Head says what a checkpoint is of.
+type Head struct {
 	Config  string // the run's configuration, as config.yaml has it
 	Data    string // digest; "": none was read
 	Kernel  string // class; "": nothing is trained
@@ -27,37 +30,55 @@ type checkpointHead struct {
 	Version string // of the program that wrote it
 }
 
-// checkpointBody is all of a run but its vectors.
-type checkpointBody struct {
+// Body is all of a run but its vectors.
+type Body struct {
 	Limit    int64 // virtual time at which the run ends; 0: none
 	Outputs  []folder.FileDigest
-	Recorder savedRecorder
+	Recorder Recorder
 	State    coordinator.State // without vectors
 	Params   int               // length of every vector that follows
 	Server   int               // how many of them are the algorithm's
 }
 
-// checkpoint is a run's state as its file holds it.
-type checkpoint struct {
-	head  checkpointHead
-	body  checkpointBody
-	state coordinator.State
+// Recorder is what a run's recorder remembers: all that a result of the run depends on.
+type Recorder struct {
+	Elapsed time.Duration // wall time of the run, over all its attempts
+	Summary Summary
+	Outputs metrics.State
+}
+
+// Summary holds the values of the summary that neither the outputs nor the coordinator
+// know.
+type Summary struct {
+	Last     round.Report // with what was measured last
+	Reached  float64      // virtual seconds to the target; NaN: not yet
+	BestLoss float64
+	Best     []float64                 // validations, as shown; NaN: none yet
+	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
+	Restarts int64                     // of the trainer's processes, in earlier attempts
+}
+
+// Checkpoint is a run's state as its file holds it.
+type Checkpoint struct {
+	Head  Head
+	Body  Body              // its State, Params and Server are set when it is written
+	State coordinator.State // with vectors
 }
 
 // pack fills the body with the state.
-func (c *checkpoint) pack() {
-	b := &c.body
-	b.State, b.Server = c.state, len(c.state.Server)
+func (c *Checkpoint) pack() {
+	b := &c.Body
+	b.State, b.Server = c.State, len(c.State.Server)
 	b.State.Models, b.State.Server, b.State.Updates = nil, nil, nil
-	for _, u := range c.state.Updates {
+	for _, u := range c.State.Updates {
 		u.Values = nil
 		b.State.Updates = append(b.State.Updates, u)
 	}
-	for _, m := range c.state.Models {
+	for _, m := range c.State.Models {
 		b.Params = len(m.Params)
 		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number})
 	}
-	if v := c.state.Variates; v != nil {
+	if v := c.State.Variates; v != nil {
 		b.State.Variates = &aggregate.VariatesState{Clients: v.Clients, Residuals: v.Residuals}
 		for _, own := range v.Values {
 			b.State.Variates.Values = append(b.State.Variates.Values, aggregate.Variate{Digest: own.Digest})
@@ -67,18 +88,18 @@ func (c *checkpoint) pack() {
 
 // eachVector calls one of the functions for each vector of the state, in the order of
 // the file.
-func (c *checkpoint) eachVector(single func([]float32) error, double func([]float64) error) error {
+func (c *Checkpoint) eachVector(single func([]float32) error, double func([]float64) error) error {
 	var errs []error
-	for _, m := range c.state.Models {
+	for _, m := range c.State.Models {
 		errs = append(errs, single(m.Params))
 	}
-	for _, v := range c.state.Server {
+	for _, v := range c.State.Server {
 		errs = append(errs, double(v))
 	}
-	for _, u := range c.state.Updates {
+	for _, u := range c.State.Updates {
 		errs = append(errs, single(u.Values))
 	}
-	if v := c.state.Variates; v != nil {
+	if v := c.State.Variates; v != nil {
 		if !v.Residuals {
 			errs = append(errs, double(v.Server))
 		}
@@ -90,10 +111,10 @@ func (c *checkpoint) eachVector(single func([]float32) error, double func([]floa
 }
 
 // writeTo writes the payload.
-func (c *checkpoint) writeTo(w io.Writer) error {
+func (c *Checkpoint) writeTo(w io.Writer) error {
 	c.pack()
 	e := gob.NewEncoder(w)
-	if err := errors.Join(e.Encode(&c.head), e.Encode(&c.body)); err != nil {
+	if err := errors.Join(e.Encode(&c.Head), e.Encode(&c.Body)); err != nil {
 		return err
 	}
 	return c.eachVector(
@@ -101,15 +122,15 @@ func (c *checkpoint) writeTo(w io.Writer) error {
 		func(v []float64) error { _, err := w.Write(vector.Bytes(v)); return err })
 }
 
-// writeWith writes the payload of a run whose outputs hold this.
-func (c *checkpoint) writeWith(w io.Writer, outputs []folder.FileDigest) error {
-	c.body.Outputs = outputs
+// WriteWith writes the payload of a run whose outputs hold this.
+func (c *Checkpoint) WriteWith(w io.Writer, outputs []folder.FileDigest) error {
+	c.Body.Outputs = outputs
 	return c.writeTo(w)
 }
 
-// read reads a payload that writeTo wrote. It takes no more memory than the payload's
+// Read reads a payload that WriteWith wrote. It takes no more memory than the payload's
 // bytes can fill. Errors wrap [folder.ErrDamaged].
-func (c *checkpoint) read(in *folder.Payload) error {
+func (c *Checkpoint) Read(in *folder.Payload) error {
 	err := c.readValues(in)
 	if err == nil {
 		err = c.unpack(in.Left())
@@ -126,27 +147,27 @@ func (c *checkpoint) read(in *folder.Payload) error {
 }
 
 // readValues reads what is before the vectors.
-func (c *checkpoint) readValues(in *folder.Payload) error {
+func (c *Checkpoint) readValues(in *folder.Payload) error {
 	d := gob.NewDecoder(in)
-	if err := d.Decode(&c.head); err != nil {
+	if err := d.Decode(&c.Head); err != nil {
 		return err
 	}
-	return d.Decode(&c.body)
+	return d.Decode(&c.Body)
 }
 
 // unpack makes the state of the body, with room for the vectors, which must fit in so
 // many bytes.
-func (c *checkpoint) unpack(left int64) error {
-	c.state = c.body.State
-	params, s := c.body.Params, &c.state
-	single, double := float64(len(s.Models)+len(s.Updates)), float64(c.body.Server)
+func (c *Checkpoint) unpack(left int64) error {
+	c.State = c.Body.State
+	params, s := c.Body.Params, &c.State
+	single, double := float64(len(s.Models)+len(s.Updates)), float64(c.Body.Server)
 	if v := s.Variates; v != nil {
 		if single += float64(len(v.Values)); !v.Residuals {
 			double++
 		}
 	}
 	switch size := float64(params) * (4*single + 8*double); {
-	case params < 0 || params > learn.MaxParams || c.body.Server < 0:
+	case params < 0 || params > learn.MaxParams || c.Body.Server < 0:
 		return fmt.Errorf("vectors of %d parameters", params)
 	case len(s.Models) == 0 && double+single > 0:
 		return errors.New("vectors of a run without a model")
@@ -162,7 +183,7 @@ func (c *checkpoint) unpack(left int64) error {
 		s.Updates[i].Values = make([]float32, params)
 	}
 	s.Server = nil
-	for range c.body.Server {
+	for range c.Body.Server {
 		s.Server = append(s.Server, make([]float64, params))
 	}
 	if v := s.Variates; v != nil {

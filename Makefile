@@ -14,11 +14,12 @@ build:
 	CGO_ENABLED=0 go build -trimpath -o . ./cmd/...
 
 # Static binaries of all platforms in dist/, each with the list of what is in it
-# (CycloneDX), with manual pages, completion scripts, and the checksums of all of that. fedpace-device is for real devices: arm64 for a Raspberry Pi
-# with a 64-bit system, armv7 for one with a 32-bit system. The archives have what
-# installs it as a service.
+# (CycloneDX), with the licence, manual pages, completion scripts, and the checksums of all of
+# that. fedpace-device is for real devices: arm64 for a Raspberry Pi with a 64-bit system, armv7
+# for one with a 32-bit system. The archives have what installs it as a service.
 dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%) $(BOARDS:%=dist/fedpace-device-$(VERSION)-%.tar.gz)
 	go run ./cmd/fedpace man dist/man
+	cp LICENSE CHANGELOG.md dist/
 	mkdir -p dist/completion
 	for shell in bash zsh fish powershell; do go run ./cmd/fedpace completion $$shell > dist/completion/fedpace.$$shell || exit 1; done
 	go run ./internal/sbom $$(find dist -maxdepth 1 -name 'fedpace-*' ! -name '*.tar.gz' ! -name '*.json' | sort)

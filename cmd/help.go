@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -14,14 +15,19 @@ import (
 
 // helpCommand is help whose topic must exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
+	var page bool
+	help := &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about any command or key of the configuration",
 		Example: `  fedpace help configuration
   fedpace help schedule.k0
   fedpace help close.deadline
-  fedpace help data prepare`,
+  fedpace help data prepare
+  fedpace help --markdown > docs/commands.md`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if page {
+				return writeCommands(c.OutOrStdout(), root)
+			}
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				if text, ok := config.Explain(strings.Join(args, ".")); ok {
@@ -49,6 +55,33 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	help.Flags().BoolVar(&page, "markdown", false, "print the help of all commands as one page, docs/commands.md")
+	return help
+}
+
+// writeCommands writes the help of all commands below a root as a page of Markdown.
+func writeCommands(w io.Writer, root *cobra.Command) error {
+	var b bytes.Buffer
+	b.WriteString("# All commands\n\nEach command with its flags, as `fedpace COMMAND --help` prints it.\n`fedpace help --markdown` makes this page.\n")
+	var write func(c *cobra.Command)
+	write = func(c *cobra.Command) {
+		if c.Hidden {
+			return
+		}
+		if c.HasParent() && c.Name() != "configuration" { // which has a page of its own
+			fmt.Fprintf(&b, "\n## `%s`\n\n```text\n", c.CommandPath())
+			c.InitDefaultHelpFlag()
+			c.SetOut(&b)
+			_ = c.Help() // a buffer takes everything
+			b.WriteString("```\n")
+		}
+		for _, below := range c.Commands() {
+			write(below)
+		}
+	}
+	write(root)
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // configurationKeys is a page of help: all keys with their meaning.

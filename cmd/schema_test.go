@@ -134,14 +134,16 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 	}
 }
 
-// docs/configuration.md is what fedpace config reference prints.
+// The pages of reference are what the program prints.
 func TestTheReferenceIsFresh(t *testing.T) {
-	page, err := os.ReadFile("../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, printed, stderr := call(t, &recorder{}, "config", "reference")
-	if status != 0 || printed != string(page) {
-		t.Errorf("docs/configuration.md is stale: fedpace config reference > docs/configuration.md\n%s", stderr)
+	for name, args := range map[string][]string{"configuration.md": {"config", "reference"}, "commands.md": {"help", "--markdown"}} {
+		page, err := os.ReadFile(filepath.Join("..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, printed, stderr := call(t, &recorder{}, args...)
+		if status != 0 || printed != string(page) {
+			t.Errorf("docs/%s is stale: fedpace %s > docs/%s\n%s", name, strings.Join(args, " "), name, stderr)
+		}
 	}
 }

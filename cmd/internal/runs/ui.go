@@ -1,4 +1,4 @@
-package cmd
+package runs
 
 import (
 	"fmt"
@@ -10,7 +10,8 @@ import (
 	"fedpace/metrics/web"
 )
 
-func uiCommand() *cobra.Command {
+// UICommand is fedpace ui.
+func UICommand() *cobra.Command {
 	address := "127.0.0.1:7700"
 	c := &cobra.Command{
 		Use:   "ui [FOLDER]...",
@@ -26,10 +27,7 @@ password. fedpace report writes the same page as a file.`,
   fedpace ui runs/study --http 127.0.0.1:0`,
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				args = []string{"runs"}
-			}
-			library, err := ui.Open(cli.Version(), args...)
+			library, err := ui.Open(cli.Version(), orRuns(args)...)
 			if err != nil {
 				return err
 			}

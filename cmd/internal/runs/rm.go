@@ -1,4 +1,4 @@
-package cmd
+package runs
 
 import (
 	"bufio"
@@ -16,7 +16,8 @@ import (
 	"fedpace/internal/human"
 )
 
-func rmCommand() *cobra.Command {
+// RmCommand is fedpace rm.
+func RmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "rm RUN...",

@@ -1,4 +1,4 @@
-package cmd
+package runs
 
 import (
 	"cmp"
@@ -27,7 +27,8 @@ const (
 	maxListed = 10_000
 )
 
-func lsCommand() *cobra.Command {
+// LsCommand is fedpace ls.
+func LsCommand() *cobra.Command {
 	var asJSON bool
 	var tags []string
 	c := &cobra.Command{

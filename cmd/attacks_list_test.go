@@ -155,6 +155,10 @@ var attackSuite = []attack{
 		do: besiege("pings", 3),
 	},
 	{
+		name: "hidden pings", does: "hides commands in a message whose size the server reads as another", holds: "a line is read as the server reads it, or its connection ends",
+		do: besiege("hidden", 3),
+	},
+	{
 		name: "a flood of messages", does: "sends heartbeats and chunks as fast as it can", holds: "a budget of messages that nobody asked for",
 		do: func(a *attacker) {
 			a.next()

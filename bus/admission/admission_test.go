@@ -338,3 +338,21 @@ func certificate(t *testing.T, dir string) natsconn.TLSFiles {
 	}
 	return files
 }
+
+// Commands within a message do not escape the device's rate: a line that the server would read
+// as another one ends its connection.
+func TestNothingHidesInAMessage(t *testing.T) {
+	s := newSiege(t)
+	pi := s.creds("pi")
+	s.begin("hidden", 1)
+	s.closed(admission.Malformed, 3)
+	for _, line := range []string{"PING\rPING\r\n", "SUB _INBOX_evil.>\r 1\n", "\rPING\r\n", "PING\r\r\n", "PUB a\r 3\r\n"} {
+		before := s.Server.Door().Stats().Closed[admission.Malformed]
+		c := s.enter("127.0.0.2", pi)
+		if err := c.Say("%s", line); err != nil {
+			t.Fatal(err)
+		}
+		s.closed(admission.Malformed, before+1)
+		_ = c.Close() // its other end is gone
+	}
+}

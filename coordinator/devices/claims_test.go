@@ -85,3 +85,18 @@ func TestLossesWithinReason(t *testing.T) {
 		}
 	}
 }
+
+// A round that is tried several times corrects a claim once.
+func TestATaskIsCorrectedOnce(t *testing.T) {
+	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}}
+	tries := func(task uint64) {
+		for range 3 {
+			d.BoundLosses([]round.Task{{Client: 0, Task: task}}, []float64{100}, 1)
+		}
+	}
+	tries(7)
+	tries(8)
+	if want := []Correction{{0, string(loss), 2, 100, 4}}; !slices.Equal(d.corrections, want) {
+		t.Errorf("corrections are %+v, want %+v", d.corrections, want)
+	}
+}

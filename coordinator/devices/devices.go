@@ -46,7 +46,8 @@ type Devices struct {
 
 	bans        []Ban
 	corrections []Correction
-	urgent      bool // a ban is in no checkpoint yet
+	corrected   map[claimOf]uint64 // the task of the last correction
+	urgent      bool               // a ban is in no checkpoint yet
 
 	programs
 

@@ -68,14 +68,14 @@ func (l *law) ofRounds(tasks []task, bits device.Bits, links bool) {
 		mean := stat.Mean(p.factors, nil)
 		p.factors = make([]float64, len(tasks))
 		for i := range tasks {
-			p.factors[i] = factor(&tasks[i])
+			p.factors[i] = max(leastFactor, factor(&tasks[i])) // the overhead was taken from other tasks
 		}
 		for i, scale := 0, mean/stat.Mean(p.factors, nil); i < len(tasks); i++ {
 			p.factors[i] *= scale
 		}
 	}
 	of(&l.compute, func(x *task) float64 {
-		return max(0, (x.compute-l.overhead.Compute)/float64(x.steps)/l.compute.typical.Value)
+		return (x.compute - l.overhead.Compute) / float64(x.steps) / l.compute.typical.Value
 	})
 	l.cv = 0
 	if links {
@@ -87,6 +87,9 @@ func (l *law) ofRounds(tasks []task, bits device.Bits, links bool) {
 		})
 	}
 }
+
+// leastFactor is the least part of a typical time that a task takes beside the overhead.
+const leastFactor = 0.05
 
 // laws are a class's factors as they are, in the order of rounds.
 func laws(k *device.Class, l *law, links bool) {

@@ -216,3 +216,16 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 		t.Errorf("a replay without the key: %v", err)
 	}
 }
+
+// No device is banned for what the coordinator's own noise does to the model: in about half of
+// such runs one would be, by the measure for runs without noise.
+func TestNoiseBlamesNoDevice(t *testing.T) {
+	t.Parallel()
+	for range 8 {
+		o, all := devicesAlone(t, "[d1, d2, d3, d4, d5, d6]", "privacy.clip=1", "privacy.noise_multiplier=15", "privacy.delta=0.01", "stop.rounds=20", "devices.keep_updates=true")
+		crowd(t, o.NATS.URL, map[string]lies{"d1": honest, "d2": honest, "d3": honest, "d4": honest, "d5": honest, "d6": honest})
+		if s := mustRun(t, runtest.Small(t, all()...), o); len(s.Banned) > 0 {
+			t.Errorf("banned are %+v", s.Banned)
+		}
+	}
+}

@@ -12,13 +12,14 @@ func init() {
 //	λ_c ∝ w_c / max(ν, ‖v − u_c‖),  v ← Σ λ_c u_c,  Σ λ_c = 1
 //
 // from the weighted mean on. The sum of the weights of the false updates must be below one
-// half. v is known by its λ alone: with the squared distances D_cd of the updates
+// half; the nearer it is to that, the more steps it takes, for a step shrinks what far updates
+// weigh by the ratio of both sums alone. v is known by its λ alone: with the squared distances D_cd of the updates
 //
 //	‖v − u_c‖² = Σ_d λ_d D_cd − ½ Σ_de λ_d λ_e D_de
 //
 // so that a step takes as many products as there are pairs, however large the model is.
 type GeometricMedian struct {
-	Iterations int     `key:"iterations" default:"100" range:"[1,100000]" help:"most steps of the Weiszfeld algorithm, which ends when it stands still"`
+	Iterations int     `key:"iterations" default:"1000" range:"[1,100000]" help:"most steps of the Weiszfeld algorithm, which ends when it stands still"`
 	Smoothing  float64 `key:"smoothing" default:"1e-6" range:"(0,1e6]" help:"least distance that a step divides by"`
 }
 

@@ -32,7 +32,7 @@ func (m NNM) then() Rule {
 	case "multi_krum":
 		return MultiKrum{Liars: m.Liars}
 	case "geometric_median":
-		return GeometricMedian{Iterations: 100, Smoothing: 1e-6}
+		return GeometricMedian{Iterations: 1000, Smoothing: 1e-6}
 	}
 	return TrimmedMean{Liars: m.Liars}
 }

@@ -460,3 +460,27 @@ func TestWhatMixingNeeds(t *testing.T) {
 		}
 	}
 }
+
+// By default the geometric median stands nearly half of all lying, however far they lie: the
+// step that leaves them is small then, so that it takes hundreds.
+func TestTheGeometricMedianStandsNearlyHalf(t *testing.T) {
+	const n, params = 100, 1000
+	rule := NNM{Then: "geometric_median"}.then() // which has the default steps
+	for _, lie := range []int64{10, 1e4, 6e4} {
+		r := rand.New(rand.NewPCG(1, 2))
+		updates := make([][]int64, n)
+		for i := range updates {
+			updates[i] = make([]int64, params)
+			for p := range updates[i] {
+				if updates[i][p] = int64(0.01 * r.NormFloat64() * aggregate.One); i < 48 {
+					updates[i][p] = lie * aggregate.One
+				}
+			}
+		}
+		got := make([]int64, params)
+		rule.Combine(got, updates, aggregate.Equal(n))
+		if norm, honest := Norm(got), Norm(updates[n-1]); norm > 4*honest {
+			t.Errorf("lies of %d move the median by %g, an honest update has the norm %g", lie, norm, honest)
+		}
+	}
+}

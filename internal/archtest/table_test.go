@@ -119,7 +119,7 @@ experiment/calibrate: internal/human internal/keyed internal/names internal/robu
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
 experiment/checkpoint: actors/external actors/learn coordinator coordinator/aggregate coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/devices coordinator/round experiment/folder internal/vector metrics os
-experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
+experiment/run/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
 	bus coordinator coordinator/aggregate coordinator/choice coordinator/closing coordinator/fairshare coordinator/measure coordinator/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto

@@ -5,7 +5,6 @@ package cmd
 import (
 	"context"
 	le "encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -21,9 +20,8 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
-	"fedpace/bus/gateway"
-	"fedpace/bus/natsconn"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 )
 
 // The attack suite: in each run two devices take part beside simulated clients, good and evil.
@@ -193,7 +191,11 @@ func (r *besieged) attend(id string) {
 	var running sync.WaitGroup
 	over, url := r.over, r.url // a run that goes on has others
 	running.Go(func() {
-		if err := takeHonestPart(over, url, id, r.suite.path(id)); err != nil && over.Err() == nil {
+		err := runtest.Device{ID: id, URL: url, Creds: r.suite.path(id), Process: 1, Answer: func(_ *bus.Task, values []float32, u *bus.Update) {
+			honestly(values)
+			u.ComputeNs, u.FirstStepLoss, u.Samples = 1, 0.5, 20
+		}}.TakePart(over)
+		if err != nil && over.Err() == nil {
 			r.Errorf("%s: %v", id, err)
 		}
 	})
@@ -207,38 +209,6 @@ func (r *besieged) attend(id string) {
 func honestly(values []float32) []float32 {
 	values[0] += 1e-3
 	return values
-}
-
-// takeHonestPart answers tasks as a device until the run is over.
-func takeHonestPart(ctx context.Context, url, id, creds string) error {
-	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: url, Name: id, Creds: creds, Await: true})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{ID: id, Join: &bus.Join{Name: id, Kernel: "go", Protocol: bus.DeviceProtocol, Process: 1}})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for {
-		task, err := d.Next(ctx)
-		if errors.Is(err, gateway.ErrOver) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		values, err := d.Model(task.Context, task.Run, bus.DigestFrom(task.Task.ModelDigest))
-		if err == nil {
-			err = d.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: honestly(values), Update: &bus.Update{
-				Task: task.Task.Task, TaskDigest: task.Task.Digest, ComputeNs: 1, FirstStepLoss: 0.5, Samples: 20,
-			}})
-		}
-		if err != nil && task.Context.Err() == nil {
-			return err
-		}
-	}
 }
 
 // end waits for the run's end.

@@ -59,12 +59,7 @@ func TestDevicesAlone(t *testing.T) {
 	config := s.config("run.yaml", text+devices)
 	coordinate := func(args ...string) {
 		s.run = fedpace(t, append(args, "--keys", s.keys)...)
-		out, err := s.run.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(s.run)
-		s.lines = follow(out)
+		s.lines = s.listen(s.run)
 	}
 	join := func(id, data string) (*exec.Cmd, *lines) {
 		url := s.url
@@ -72,12 +67,7 @@ func TestDevicesAlone(t *testing.T) {
 			url = ownLink(t, address, id)
 		}
 		c := exec.CommandContext(t.Context(), program, "actor", "--nats", url, "--client", id, "--creds", s.creds(id), "--once", "--data", data)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		return c, follow(out)
+		return c, s.listen(c)
 	}
 	coordinate("coordinator", "--config", config, "--out", s.path("run"))
 	var lost *exec.Cmd

@@ -52,12 +52,7 @@ stop: {rounds: 3}
 	}
 	device := func(id, path string, more ...string) (*exec.Cmd, *lines) {
 		c := fedpace(t, append([]string{"actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once", "--data", path}, more...)...)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		return c, follow(out)
+		return c, s.listen(c)
 	}
 	other, said := device("pi1", rows("other.csv", "kind;width;length", func(r ownRow) string { return strings.Replace(own(r), "ash", "oak", 1) }, "ash"))
 	said.await(t, `class "oak" is none of the run's 3 classes \("ash" to "cedar"\)`)

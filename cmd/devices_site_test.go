@@ -123,12 +123,7 @@ func siteOf(t *testing.T, text string) *site {
 	s.keys = filepath.Join(s.dir, "keys")
 	config := s.config("run.yaml", text+"nats: {listen: '127.0.0.1:0'}\n")
 	s.run = fedpace(t, "run", "--config", config, "--keys", s.keys, "--out", s.path("run"))
-	out, err := s.run.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(s.run)
-	s.lines = follow(out)
+	s.lines = s.listen(s.run)
 	s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
 	return s
 }
@@ -154,6 +149,17 @@ func (s *site) start(c *exec.Cmd) {
 			_ = c.Wait()
 		}
 	})
+}
+
+// listen starts a process and returns what it says.
+func (s *site) listen(c *exec.Cmd) *lines {
+	s.Helper()
+	out, err := c.StderrPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.start(c)
+	return follow(out)
 }
 
 // tasksOf are a device's tasks as another sees them on the server.
@@ -195,12 +201,7 @@ func (s *site) actor(id string, program ...string) (*exec.Cmd, *lines) {
 	if len(program) > 0 {
 		c = exec.CommandContext(s.Context(), program[0], append(program[1:], args...)...)
 	}
-	out, err := c.StderrPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.start(c)
-	return c, follow(out)
+	return c, s.listen(c)
 }
 
 // end waits for the run's end and returns its outcomes and summary.

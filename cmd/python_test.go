@@ -49,12 +49,7 @@ func TestPythonExamples(t *testing.T) {
 			}
 			s.run = fedpace(t, "run", "--config", s.config("run.yaml", text), "--keys", s.keys, "--out", s.path("run"))
 			s.run.Env = append(s.run.Env, "GOMAXPROCS=1") // one worker, and so one process of the trainer's
-			out, err := s.run.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.start(s.run)
-			s.lines = follow(out)
+			s.lines = s.listen(s.run)
 			s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
 			args := append([]string{"actor", "--nats", s.url, "--client", "pi", "--creds", s.creds("pi"), "--once", "--trainer", python + " " + script}, of.device...)
 			device := fedpace(t, args...)

@@ -35,12 +35,7 @@ func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 	rows := 1
 	for life := range kills + 1 {
 		c := fedpace(t, append(args, "--keys", s.keys)...)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		s.run, s.lines = c, follow(out)
+		s.run, s.lines = c, s.listen(c)
 		s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)
 		if life == 0 {
 			s.actor("pi1")

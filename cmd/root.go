@@ -9,7 +9,7 @@ import (
 	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
 	"fedpace/cmd/internal/dataset"
-	"fedpace/cmd/internal/runs"
+	"fedpace/cmd/internal/folders"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/plan"
@@ -69,7 +69,7 @@ local SGD steps decays by a schedule.`,
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
 	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), certificateCommand(),
-		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), runs.LsCommand(), runs.RmCommand(), reportCommand(), runs.UICommand(),
+		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), folders.LsCommand(), folders.RmCommand(), reportCommand(), folders.UICommand(),
 		dataset.Command(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
 		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))

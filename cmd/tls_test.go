@@ -50,12 +50,7 @@ evaluate: {samples: 10}
 devices: {names: [pi], liveness_seconds: 300, keep_updates: true}
 nats: {listen: '0.0.0.0:0'}
 `))
-	said, err := s.run.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(s.run)
-	s.lines = follow(said)
+	s.lines = s.listen(s.run)
 	port := s.lines.await(t, `can join on tls://\S+:(\d+) with credentials \(fedpace enroll\) and --tls-ca; its certificate ends on 20`)[1]
 	url := "tls://127.0.0.1:" + port
 	examine := func(args ...string) map[string]doctor.Finding {

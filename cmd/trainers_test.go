@@ -141,12 +141,7 @@ func TestHostsWithTrainers(t *testing.T) {
 func (s *site) coordinate(args ...string) {
 	s.Helper()
 	s.run = fedpace(s.T, slices.DeleteFunc(append(args, "--keys", s.keys), func(a string) bool { return a == "--quiet" })...)
-	out, err := s.run.StderrPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.start(s.run)
-	s.lines = follow(out)
+	s.lines = s.listen(s.run)
 	s.url = s.lines.await(s.T, `(nats://127\.0\.0\.1:\d+)`)[1]
 	if _, err := os.Stat(s.path("office.creds")); err == nil { // of before
 		return
@@ -160,12 +155,7 @@ func (s *site) coordinate(args ...string) {
 func (s *site) host(flags ...string) (*exec.Cmd, *lines) {
 	s.Helper()
 	c := fedpace(s.T, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
-	out, err := c.StderrPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.start(c)
-	return c, follow(out)
+	return c, s.listen(c)
 }
 
 // A coordinator that is killed, and with it the server, goes on with the hosts that were
@@ -208,12 +198,7 @@ func TestADeviceWithATrainer(t *testing.T) {
 	s := newSite(t, 2, 4, 2, "devices: {keep_updates: true, names: [pi1, pi2], liveness_seconds: 30}\ntrainer: \""+strings.ReplaceAll(femnistTrainer(), `"`, `\"`)+"\"\n")
 	actor := func(id string, flags ...string) *lines {
 		c := fedpace(t, append([]string{"actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once"}, flags...)...)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		return follow(out)
+		return s.listen(c)
 	}
 	without := actor("pi1")
 	without.await(t, "give its command by --trainer")
@@ -261,12 +246,7 @@ func TestADeviceWhoseScriptIsEdited(t *testing.T) {
 	for run, digest := range []string{strings.Repeat("0f", 32), strings.Repeat("ab", 32)} {
 		config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 2, 2, 1)+listen+fmt.Sprintf("trainer: %q\n", femnistTrainer("-digest", digest)))
 		s.run = fedpace(t, "run", "--force", "--config", config, "--keys", s.keys, "--out", s.path("run"))
-		out, err := s.run.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(s.run)
-		s.lines = follow(out)
+		s.lines = s.listen(s.run)
 		s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
 		if run == 0 {
 			s.start(fedpace(t, "actor", "--nats", s.url, "--client", "pi", "--creds", s.creds("pi"), "--trainer", femnistTrainer("-fault", "another script", "-once", once)))

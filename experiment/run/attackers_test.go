@@ -2,8 +2,6 @@ package run
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,21 +46,7 @@ func TestAttackersAreTheSameAnywhere(t *testing.T) {
 			}
 			c := runtest.Stragglers(t, sets...)
 			c.Out = filepath.Join(t.TempDir(), "stopped")
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
-				if round == 4 {
-					stop()
-				}
-			}})
-			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("stopped: %v", err)
-			}
-			resumed, err := Resume(t.Context(), c.Out, Options{Workers: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := resumed.Summary; *s.ModelSHA256 != *whole.ModelSHA256 {
+			if s := resumed(t, c, 4, Options{Workers: 2}); *s.ModelSHA256 != *whole.ModelSHA256 {
 				t.Errorf("resumed %s, whole %s", *s.ModelSHA256, *whole.ModelSHA256)
 			}
 		})

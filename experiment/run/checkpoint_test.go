@@ -64,6 +64,26 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error)
 	}
 }
 
+// resumed stops a run after some rounds, and returns what it comes to when it goes on.
+func resumed(t *testing.T, c config.Config, rounds int, o Options) folder.Summary {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
+		if round == rounds {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+	r, err := Resume(t.Context(), c.Out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Summary
+}
+
 // pausedTwice is the folder of a run that was stopped after some rounds, resumed
 // and stopped again: it holds two checkpoints.
 func pausedTwice(t *testing.T) (dir string) {

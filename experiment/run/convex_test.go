@@ -2,8 +2,6 @@ package run
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -158,21 +156,7 @@ func TestTheoryScheduleIsResumed(t *testing.T) {
 	c := runtest.Convex(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")
 	whole := mustRun(t, c, Options{})
 	c.Out = filepath.Join(t.TempDir(), "stopped")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
-		if round == 17 {
-			stop()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("stopped: %v", err)
-	}
-	resumed, err := Resume(t.Context(), c.Out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := resumed.Summary; *s.ModelSHA256 != *whole.ModelSHA256 || s.Fingerprint != whole.Fingerprint {
+	if s := resumed(t, c, 17, Options{}); *s.ModelSHA256 != *whole.ModelSHA256 || s.Fingerprint != whole.Fingerprint {
 		t.Errorf("resumed %s %s, whole %s %s", *s.ModelSHA256, s.Fingerprint, *whole.ModelSHA256, whole.Fingerprint)
 	}
 }

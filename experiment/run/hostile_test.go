@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/bus/gateway"
-	"fedpace/bus/natsconn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -29,38 +27,6 @@ func honest(_ *bus.Task, values []float32, u *bus.Update) {
 	u.ComputeNs, u.FirstStepLoss, u.Samples = 1, 0.5, 20
 }
 
-// takePart has a device of an id answer tasks until ctx ends.
-func takePart(ctx context.Context, url, id string, change lies) error {
-	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: url, Name: id, Await: true})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	d, err := gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{ID: id, Join: &bus.Join{Name: id, Kernel: "go", Protocol: bus.DeviceProtocol}})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for {
-		task, err := d.Next(ctx)
-		if errors.Is(err, gateway.ErrOver) { // or it goes on later
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		values, err := d.Model(task.Context, task.Run, bus.DigestFrom(task.Task.ModelDigest))
-		if err == nil {
-			u := &bus.Update{Task: task.Task.Task, TaskDigest: task.Task.Digest}
-			change(task.Task, values, u)
-			err = d.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: values, Update: u})
-		}
-		if err != nil && task.Context.Err() == nil && ctx.Err() == nil && !errors.Is(err, gateway.ErrUpdateRefused) && !errors.Is(err, gateway.ErrUnanswered) {
-			return err
-		}
-	}
-}
-
 // crowd has devices take part until the test is over.
 func crowd(t *testing.T, url string, devices map[string]lies) {
 	t.Helper()
@@ -68,7 +34,7 @@ func crowd(t *testing.T, url string, devices map[string]lies) {
 	var all sync.WaitGroup
 	for id, change := range devices {
 		all.Go(func() {
-			if err := takePart(ctx, url, id, change); err != nil && ctx.Err() == nil {
+			if err := (runtest.Device{ID: id, URL: url, Forgives: true, Waits: true, Answer: change}).TakePart(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		})

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -18,30 +16,7 @@ var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier
 func TestLocalNoiseHasTheSameBits(t *testing.T) {
 	t.Parallel()
 	sets := append(hidden[:2:2], "fleet=[{name: honest, count: 150}, {name: gang, count: 40, attack: {kind: min_max, knows: 2}}, {name: flip, count: 10, attack: sign_flip}]")
-	want := mustRun(t, runtest.Small(t, sets...), Options{})
-	for name, o := range map[string]Options{"with three hosts": {Hosts: 3, Workers: 2}, "again": {}} {
-		if got := mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), o); *got.ModelSHA256 != *want.ModelSHA256 {
-			t.Errorf("%s the model is another", name)
-		}
-	}
-	c := runtest.Small(t, sets...)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
-		if round == 3 {
-			cancel()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	resumed, err := Resume(t.Context(), c.Out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *resumed.Summary.ModelSHA256 != *want.ModelSHA256 {
-		t.Error("resumed the model is another")
-	}
+	want, _ := sameAnywhere(t, sets)
 	e, err := DryRun(t.Context(), runtest.Small(t, sets...), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -64,21 +39,7 @@ func TestLocalNoiseHasTheSameBits(t *testing.T) {
 // noise of the deviation zS/√m: each client has its own.
 func TestLocalNoiseOfARound(t *testing.T) {
 	t.Parallel()
-	model := func(sets ...string) (last []float32) {
-		o := Options{Model: func(_ int, params []float32) { last = params }}
-		mustRun(t, runtest.Small(t, append(sets, "task=femnist", "stop.rounds=1", "evaluate.samples=64")...), o)
-		return last
-	}
-	clipped, noisy := model("aggregate.clip={bound: fixed, norm: 0.05}"), model(hidden...)
-	want, square, worst := 0.5*0.05/math.Sqrt(float64(runtest.Small(t).Cohort)), 0.0, 0.0
-	for i := range noisy {
-		d := float64(noisy[i]) - float64(clipped[i])
-		square += d * d
-		worst = max(worst, math.Abs(d))
-	}
-	if got := math.Sqrt(square / float64(len(noisy))); math.Abs(got/want-1) > 0.02 || worst > 7*want {
-		t.Errorf("noise of deviation %g, at most %g, want %g", got, worst, want)
-	}
+	checkNoise(t, 0.5*0.05/math.Sqrt(float64(runtest.Small(t).Cohort)), hidden)
 }
 
 // What would tell more than an update with noise is refused, with the key.

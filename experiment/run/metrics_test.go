@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,23 +166,10 @@ func TestMetricsGoOn(t *testing.T) {
 	whole := runtest.Small(t, judgedSets(t, judgedModel)...)
 	want := mustRun(t, whole, Options{})
 	stopped := runtest.Small(t, judgedSets(t, judgedModel, "pace=60")...)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := Run(ctx, stopped, Options{Model: func(round int, _ []float32) {
-		if round == 8 { // just before an evaluation
-			stop()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	r, err := Resume(t.Context(), stopped.Out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := resumed(t, stopped, 8, Options{}) // just before an evaluation
 	a, errA := json.Marshal(want.Metrics)
-	b, errB := json.Marshal(r.Summary.Metrics)
-	if err := errors.Join(errA, errB); err != nil || string(a) != string(b) || *r.Summary.ModelSHA256 != *want.ModelSHA256 {
+	b, errB := json.Marshal(s.Metrics)
+	if err := errors.Join(errA, errB); err != nil || string(a) != string(b) || *s.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("%s, of a run that was never stopped %s, %v", b, a, err)
 	}
 	equalFiles(t, whole.Out, stopped.Out, folder.RoundsFile, fairness.ClientsFile, fairness.File, models.BestFile, tables.RoundsFile)

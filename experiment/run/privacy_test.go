@@ -1,8 +1,6 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,12 +22,7 @@ var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
 func TestPrivateRunsHaveTheSameBits(t *testing.T) {
 	t.Parallel()
 	sets := append(private[:2:2], "aggregate.algorithm=fedadam", "aggregate.server_rate=0.01")
-	want := mustRun(t, runtest.Small(t, sets...), Options{})
-	for name, o := range map[string]Options{"with three hosts": {Hosts: 3}, "again": {}} {
-		if got := mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), o); *got.ModelSHA256 != *want.ModelSHA256 {
-			t.Errorf("%s the model is another", name)
-		}
-	}
+	want, goneOn := sameAnywhere(t, sets)
 	if got := mustRun(t, runtest.Small(t, append(sets, "privacy.noise_multiplier=0.51")...), Options{}); *got.ModelSHA256 == *want.ModelSHA256 {
 		t.Error("with other noise the model is the same")
 	}
@@ -40,37 +33,41 @@ func TestPrivateRunsHaveTheSameBits(t *testing.T) {
 	if s := want.Privacy; e.Privacy == nil || s == nil || s.Epsilon != e.Privacy.Epsilon || !(s.Epsilon > s.PoissonEpsilon) || !s.Simulated {
 		t.Errorf("the summary has %+v, the dry run %+v", s, e.Privacy)
 	}
-	c := runtest.Small(t, sets...)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stop := func(round int, _ []float32) {
-		if round == 3 {
-			cancel()
-		}
-	}
-	if _, err := Run(ctx, c, Options{Model: stop}); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	resumed, err := Resume(t.Context(), c.Out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *resumed.Summary.ModelSHA256 != *want.ModelSHA256 || resumed.Summary.Privacy.Epsilon != want.Privacy.Epsilon {
-		t.Error("resumed the model is another, or costs another epsilon")
+	if goneOn.Privacy.Epsilon != want.Privacy.Epsilon {
+		t.Errorf("resumed it costs an epsilon of %g, want %g", goneOn.Privacy.Epsilon, want.Privacy.Epsilon)
 	}
 }
 
-// After one round the model differs from that of a run with clipping alone by normal noise
-// of the deviation zS/m.
-func TestNoiseOfARound(t *testing.T) {
-	t.Parallel()
+// sameAnywhere runs a small configuration, and holds it to its bits in memory, with three hosts,
+// and stopped and resumed. It returns what the run comes to, and what it does when it goes on.
+func sameAnywhere(t *testing.T, sets []string) (whole, goneOn folder.Summary) {
+	t.Helper()
+	whole = mustRun(t, runtest.Small(t, sets...), Options{})
+	goneOn = resumed(t, runtest.Small(t, sets...), 3, Options{})
+	for name, got := range map[string]folder.Summary{
+		"with three hosts":           mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3}),
+		"in memory":                  mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{}),
+		"with three hosts in memory": mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{Hosts: 3, Workers: 2}),
+		"resumed":                    goneOn,
+	} {
+		if *got.ModelSHA256 != *whole.ModelSHA256 {
+			t.Errorf("%s the model is another", name)
+		}
+	}
+	return whole, goneOn
+}
+
+// checkNoise holds a round's model to one that differs from that of a run with clipping alone by
+// normal noise of a deviation. sets ask for the noise.
+func checkNoise(t *testing.T, want float64, sets []string) {
+	t.Helper()
 	model := func(sets ...string) (last []float32) {
 		o := Options{Model: func(_ int, params []float32) { last = params }}
 		mustRun(t, runtest.Small(t, append(sets, "task=femnist", "stop.rounds=1", "evaluate.samples=64")...), o)
 		return last
 	}
-	clipped, noisy := model("aggregate.clip={bound: fixed, norm: 0.05}"), model(private...)
-	want, square, worst := 0.5*0.05/float64(runtest.Small(t).Cohort), 0.0, 0.0
+	clipped, noisy := model("aggregate.clip={bound: fixed, norm: 0.05}"), model(sets...)
+	square, worst := 0.0, 0.0
 	for i := range noisy {
 		d := float64(noisy[i]) - float64(clipped[i])
 		square += d * d
@@ -79,6 +76,13 @@ func TestNoiseOfARound(t *testing.T) {
 	if got := math.Sqrt(square / float64(len(noisy))); math.Abs(got/want-1) > 0.02 || worst > 7*want {
 		t.Errorf("noise of deviation %g, at most %g, want %g", got, worst, want)
 	}
+}
+
+// After one round the model differs from that of a run with clipping alone by normal noise
+// of the deviation zS/m.
+func TestNoiseOfARound(t *testing.T) {
+	t.Parallel()
+	checkNoise(t, 0.5*0.05/float64(runtest.Small(t).Cohort), private)
 }
 
 // A limit of epsilon ends a run with the last round that keeps to it.

@@ -2,8 +2,6 @@ package run
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -15,33 +13,9 @@ import (
 func TestCombinedRunsHaveTheSameBits(t *testing.T) {
 	t.Parallel()
 	sets := []string{"aggregate={algorithm: fedadam, combine: {rule: multi_krum, liars: 0.2}, clip: {bound: median, times: 1.1, updates: 15}}"}
-	want := mustRun(t, runtest.Small(t, sets...), Options{})
-	if got := mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{}); *got.ModelSHA256 != *want.ModelSHA256 {
-		t.Error("in memory the model is another")
-	}
-	if got := mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3}); *got.ModelSHA256 != *want.ModelSHA256 {
-		t.Error("with three hosts the model is another")
-	}
+	want, _ := sameAnywhere(t, sets)
 	if got := mustRun(t, runtest.Small(t), Options{}); *got.ModelSHA256 == *want.ModelSHA256 {
 		t.Error("without a rule the model is the same: the test says little")
-	}
-	c := runtest.Small(t, sets...)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stop := func(round int, _ []float32) {
-		if round == 3 {
-			cancel()
-		}
-	}
-	if _, err := Run(ctx, c, Options{Model: stop}); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	resumed, err := Resume(t.Context(), c.Out, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *resumed.Summary.ModelSHA256 != *want.ModelSHA256 {
-		t.Error("resumed the model is another")
 	}
 }
 

@@ -119,7 +119,7 @@ experiment/calibrate: internal/human internal/keyed internal/names internal/robu
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
 experiment/checkpoint: actors/external actors/learn coordinator coordinator/aggregate coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/devices coordinator/round experiment/folder internal/vector metrics os
-experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
+experiment/run/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
 	bus coordinator coordinator/aggregate coordinator/choice coordinator/closing coordinator/fairshare coordinator/measure coordinator/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
@@ -147,8 +147,8 @@ cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experi
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
-cmd/internal/runs: cmd/internal/cli coordinator/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
-cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/runs coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/human internal/names
+cmd/internal/folders: cmd/internal/cli coordinator/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
+cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 internal/throttle: net time

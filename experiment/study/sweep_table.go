@@ -57,6 +57,12 @@ func quantities(names []string) []quantity {
 	return append(list, []quantity{
 		{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
 		{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+		{"energy_joules", "energy J", func(c *Cell) float64 {
+			if c.Summary.EnergyJoules == nil {
+				return math.NaN()
+			}
+			return c.Summary.EnergyJoules.Useful + c.Summary.EnergyJoules.Wasted
+		}},
 		{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
 		{"straggler_share", "straggler share", func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
 	}...)

@@ -60,6 +60,7 @@ type peer struct {
 	process uint64 // 0: it does not say its number
 	rival   *rival // waits for the place; nil: none does
 	most    uint64 // samples by the credentials; 0: any number
+	turn    int    // subscriptions so far
 
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
@@ -73,10 +74,14 @@ type peer struct {
 }
 
 func (x *peer) subscribe() error {
+	x.turn++
+	turn := x.turn
 	backlog := &bus.Backlog{Messages: devicePendingMessages, Bytes: devicePendingBytes, Dropped: func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.flood("messages were dropped since too many were waiting")
+		if x.turn == turn { // else the device has been let in again since
+			x.flood("messages were dropped since too many were waiting")
+		}
 	}}
 	for verb, f := range map[string]func(*bus.RawMessage){
 		subject.Join: x.onJoin, subject.Join + ".*": x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,

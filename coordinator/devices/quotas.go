@@ -84,8 +84,10 @@ func (a *accounts) typical() time.Duration {
 				all = append(all, a.of[i].took)
 			}
 		}
-		slices.Sort(all)
-		a.median, a.answers = all[(len(all)-1)/2], 0
+		if a.answers = 0; len(all) > 0 { // none where the clock has not moved
+			slices.Sort(all)
+			a.median = all[(len(all)-1)/2]
+		}
 	}
 	return a.median
 }

@@ -19,8 +19,8 @@ const noiseFile = folder.NoiseFile
 // noiseKey is the key of the run's noise. That of simulated clients follows from the seed.
 // That of real devices is random: whoever has read the configuration cannot subtract it. It
 // is made once for a folder; noise depends on the sum that it is added to, so that another
-// run of the folder has other noise.
-func (p *experiment) noiseKey(results *folder.Results, replay string) (key privacy.Secret, err error) {
+// run of the folder has other noise. A run that goes on after its first checkpoint needs it.
+func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn bool) (key privacy.Secret, err error) {
 	switch {
 	case p.Privacy == nil:
 		return key, nil
@@ -33,7 +33,7 @@ func (p *experiment) noiseKey(results *folder.Results, replay string) (key priva
 	}
 	found, err := os.ReadFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && replay == "":
+	case errors.Is(err, fs.ErrNotExist) && replay == "" && !goesOn:
 		if _, err = rand.Read(key[:]); err == nil {
 			err = writeKey(path, key[:])
 		}

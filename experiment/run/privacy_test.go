@@ -233,3 +233,24 @@ func TestNoiseBlamesNoDevice(t *testing.T) {
 		}
 	}
 }
+
+// A run that goes on without the key of its noise would have other noise than before: it says so.
+func TestARunGoesOnWithItsNoiseAlone(t *testing.T) {
+	p := &experiment{problem.Problem{Privacy: &problem.Privacy{}}}
+	p.Config.Devices.Names = []config.Device{{ID: "pi"}}
+	results, err := folder.CreateResults(filepath.Join(t.TempDir(), "run"), config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	if _, err := p.noiseKey(results, "", true); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
+		t.Errorf("without a key: %v", err)
+	}
+	made, err := p.noiseKey(results, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.noiseKey(results, "", true); again != made || err != nil {
+		t.Errorf("another key, %v", err)
+	}
+}

@@ -143,7 +143,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	if err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
-	if e.noise, err = p.noiseKey(results, o.Replay); err != nil {
+	if e.noise, err = p.noiseKey(results, o.Replay, previous != nil && previous.checkpoint != nil); err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)

@@ -176,7 +176,11 @@ func (t SweepTable) keys() (list []string) {
 // WriteCSV writes one row for each schedule and point of the grid; a value that
 // does not exist is an empty cell.
 func (t SweepTable) WriteCSV(path string) error {
-	header := append(t.keys(), "schedule", "seeds")
+	name := "schedule"
+	if slices.Contains(t.keys(), name) { // a grid over all of the schedule's keys
+		name = "schedule_name"
+	}
+	header := append(t.keys(), name, "seeds")
 	for _, q := range t.quantities {
 		header = append(header, q.name, q.name+"_ci95", q.name+"_n")
 	}

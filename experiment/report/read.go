@@ -147,7 +147,8 @@ type Group struct {
 }
 
 // Groups sorts runs by their configurations and folders into groups, in the order of their first runs. Groups of a task are named by
-// the schedule and, where that is not enough, by what else their configurations set, or the folder.
+// the schedule and, where that is not enough, by what else their configurations set, or the
+// folder if that is long.
 func Groups(runs []Run) (list []Group, err error) {
 	for i := range runs {
 		r := &runs[i]
@@ -175,7 +176,10 @@ func Groups(runs []Run) (list []Group, err error) {
 			return !slices.ContainsFunc(others, func(o Group) bool { return !slices.Contains(o.differences, d) })
 		}
 		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
-		if text == "" || len(text) > maxName {
+		if text == "" { // the others set more
+			continue
+		}
+		if len(text) > maxName {
 			text = filepath.Base(g.Runs[0].Dir)
 		}
 		g.Name += ", " + text

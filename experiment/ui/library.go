@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,6 +193,10 @@ func (l *Library) rows(now time.Time) ([]row, error) {
 	for i, r := range runs {
 		if g, ok := of[r.dir]; ok {
 			list[i].Group, list[i].GroupName = g, groups[g].Name
+			// A comparison calls the folder of a run by what it sets, as far as a file may be called so.
+			if seed := "seed=" + list[i].Seed; strings.HasSuffix(list[i].Name, ","+seed) {
+				list[i].Name = groups[g].Name + ", " + seed
+			}
 		} else {
 			list[i].Group, list[i].GroupName = -1-i, r.dir
 		}

@@ -2,12 +2,15 @@ package ui_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +22,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 	"fedpace/experiment/ui"
 	"fedpace/internal/browsertest"
 )
@@ -231,4 +235,35 @@ func round(v float64, digits int) float64 {
 	}
 	scale := math.Pow(10, float64(digits)-math.Ceil(math.Log10(math.Abs(v))))
 	return math.Round(v*scale) / scale
+}
+
+// The runs of a comparison are called by what it sets, whatever their folders may be called.
+func TestNamesOfAComparison(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sweep")
+	_, err := study.RunSweep(t.Context(), study.Sweep{
+		Sets: []string{"task=sent140", "train=false", "stop.rounds=3", "out=" + dir}, Schedules: []string{"fixed"}, Seeds: 2,
+		Grids: []study.Grid{{Key: "close", Values: []string{"all", "{rule: first, n: 7}"}}},
+	}, study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := served(t, dir)
+	answer, err := http.Get(address + "runs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var list struct{ Runs []struct{ Name string } }
+	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range list.Runs {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	want := []string{"fixed, close.rule=first, close.n=7, seed=1", "fixed, close.rule=first, close.n=7, seed=2", "fixed, seed=1", "fixed, seed=2"}
+	if !slices.Equal(names, want) {
+		t.Errorf("names are %q, want %q", names, want)
+	}
 }

@@ -99,3 +99,14 @@ func TestRunsAreListedOnce(t *testing.T) {
 		t.Errorf("%v", states)
 	}
 }
+
+// The page says what the list says where nothing has run yet.
+func TestThePageBeforeAnyRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := UICommand()
+	c.SetArgs([]string{})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.Execute(); err == nil || !strings.HasPrefix(err.Error(), "no run is there") {
+		t.Error(err)
+	}
+}

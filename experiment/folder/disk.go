@@ -2,6 +2,7 @@ package folder
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,6 +50,29 @@ const (
 	DevicesFile = "devices.log" // the log of real devices (package devicelog)
 	NoiseFile   = "noise.key"   // of differential privacy with real devices (package run)
 )
+
+// openRegular opens a file to read. It refuses what is none, such as a named pipe: to open
+// or to read that may take for ever.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	return os.Open(path)
+}
+
+// ReadFile reads a file of a run whole, unless it is no regular one.
+func ReadFile(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	return io.ReadAll(f)
+}
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
 

@@ -50,15 +50,12 @@ func lockFolder(dir string) (*folderLock, error) {
 		// then the next to come would make and lock another.
 		if held, err := os.Stat(path); err == nil {
 			if opened, err := f.Stat(); err == nil && os.SameFile(held, opened) {
-				err := f.Truncate(0)
-				if err == nil {
-					_, err = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
+				// The note is for messages alone: a full disk, on which it cannot be written,
+				// must not keep anybody from removing runs.
+				if f.Truncate(0) == nil {
+					_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
 				}
-				l := &folderLock{f}
-				if err != nil {
-					return nil, errors.Join(fmt.Errorf("results: %w", err), l.release())
-				}
-				return l, nil
+				return &folderLock{f}, nil
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -78,7 +75,7 @@ func (l *folderLock) release() error {
 
 // Running reports whether a run fills the folder now.
 func Running(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, lockFile))
+	f, err := openRegular(filepath.Join(dir, lockFile))
 	if err != nil {
 		return false
 	}

@@ -57,6 +57,30 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 // limitedFile marks the process that may only write small files.
 const limitedFile = "FEDPACE_TEST_SMALL_FILES"
 
+// On a full disk, where nobody can say who holds a folder, runs can still be removed.
+func TestARunIsRemovedFromAFullDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	if os.Getenv(limitedFile) == "" {
+		run := exec.Command(os.Args[0], "-test.run=^TestARunIsRemovedFromAFullDisk$", "-test.v")
+		run.Env = append(os.Environ(), limitedFile+"=1")
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
+	r, err := CreateResults(dir, config.Demonstration(), false)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+		t.Skipf("no limit on files here: %v", err)
+	}
+	if left, err := Remove(dir); err != nil || left != nil {
+		t.Errorf("%v stays, %v", left, err)
+	}
+}
+
 // What may hold updates of devices is for the user of the run alone, whatever the umask.
 func TestFilesWithUpdatesAreTheirOwnersAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,7 +109,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 
 // readLayout reads the first line of a rounds.csv.
 func readLayout(path string) (layout, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return layout{}, err
 	}
@@ -208,7 +207,7 @@ func appendMeasured(b []byte, v float64, exists bool) []byte {
 // names the file and the line.
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		f, err := os.Open(path)
+		f, err := openRegular(path)
 		if err != nil {
 			yield(round.Report{}, err)
 			return

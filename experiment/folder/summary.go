@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -275,7 +274,7 @@ const maxSummary = 1 << 20
 // ReadSummary reads a summary.json. It refuses keys that it does not know, and a
 // file that is not as it was written.
 func ReadSummary(path string) (Summary, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -289,6 +288,9 @@ func ReadSummary(path string) (Summary, error) {
 	var s Summary
 	if err := d.Decode(&s); err != nil {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
+	}
+	if s.Task == "" { // every version wrote it
+		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
 	if seal := s.SummarySHA256; seal == "" && s.Files == nil { // an earlier version wrote it
 		return s, nil

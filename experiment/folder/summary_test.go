@@ -90,7 +90,7 @@ func TestSummaryIsWrittenAndRead(t *testing.T) {
 
 func TestASummaryThatIsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), SummaryFile)
-	for _, text := range []string{"", "[]", `{"task": 3}`, `{"colour": "red"}`, `{"outcomes": {"accepted": 1}}`} {
+	for _, text := range []string{"", "[]", `{"task": 3}`, `{"colour": "red"}`, `{"outcomes": {"accepted": 1}}`, "null", "{}"} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

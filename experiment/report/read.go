@@ -55,26 +55,25 @@ type point struct {
 // Find reads the runs in the folders: a folder with a run is one, another is
 // looked through. At least one must be there.
 func Find(dirs ...string) ([]Run, error) {
-	var runs []Run
+	var folders []string
 	for _, dir := range dirs {
-		found, err := folder.Find(dir, maxDepth, maxRuns)
+		found, _, err := folder.Find(dir, maxDepth, maxRuns)
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
 		}
-		for _, at := range found {
-			if slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == at }) {
-				continue // given twice
-			}
-			r, err := Read(at)
-			if err != nil {
-				return nil, fmt.Errorf("report: %w", err)
-			}
-			if runs = append(runs, r); len(runs) > maxRuns {
-				return nil, fmt.Errorf("report: more than %d runs", maxRuns)
-			}
+		folders = append(folders, found...)
+	}
+	if folders = folder.Distinct(folders); len(folders) > maxRuns {
+		return nil, fmt.Errorf("report: more than %d runs", maxRuns)
+	}
+	runs := make([]Run, len(folders))
+	for i, dir := range folders {
+		var err error
+		if runs[i], err = Read(dir); err != nil {
+			return nil, fmt.Errorf("report: %w", err)
 		}
 	}
 	return runs, nil

@@ -203,6 +203,10 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	if err := Figures(io.Discard, "svg", find(t, dir)); err != nil {
 		t.Error(err)
 	}
+	t.Chdir(dir)
+	if runs := find(t, "run", dir, "."); len(runs) != 1 {
+		t.Errorf("a run that is given in several words is %d", len(runs))
+	}
 	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader("accuracy")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,7 @@ const (
 // from their data. Configurations that cannot be read are left out.
 func index(out string) (map[string][]string, error) {
 	found := map[string][]string{}
-	folders, err := folder.Find(out, searchDepth, maxCells)
+	folders, _, err := folder.Find(out, searchDepth, maxCells)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
 	}

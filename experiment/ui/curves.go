@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,7 +63,7 @@ func (r *run) read() (*curves, error) {
 // left out.
 func readCurves(dir string, window int) (*curves, error) {
 	path := filepath.Join(dir, folder.RoundsFile)
-	text, err := os.ReadFile(path)
+	text, err := folder.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return &curves{}, nil // it has just begun
 	}
@@ -166,7 +165,7 @@ func nanoseconds(seconds float64) round.Time { return round.Time(math.Round(1e9 
 
 // readCosts reads progress.csv as far as it can be read: runs of earlier versions have none.
 func (c *curves) readCosts(path string) {
-	text, err := os.ReadFile(path)
+	text, err := folder.ReadFile(path)
 	if err != nil || !bytes.HasPrefix(text, []byte(progress.Header+"\n")) {
 		return
 	}

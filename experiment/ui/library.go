@@ -78,34 +78,23 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 		known[r.dir] = r
 	}
 	list := []*run{}
+	var dirs []string
 	for _, dir := range l.dirs {
-		found, err := folder.Find(dir, maxDepth, MaxRuns)
+		found, _, err := folder.Find(dir, maxDepth, MaxRuns)
 		if err != nil {
 			return nil, fmt.Errorf("ui: %w", err)
 		}
-		for _, at := range found {
-			r := known[at]
-			if r == nil {
-				r = open(at)
-				known[at] = r
-			}
-			list = append(list, r)
-		}
+		dirs = append(dirs, found...)
 	}
-	l.runs, l.scanned = unique(list), now
+	for _, at := range folder.Distinct(dirs) {
+		r := known[at]
+		if r == nil {
+			r = open(at)
+		}
+		list = append(list, r)
+	}
+	l.runs, l.scanned = list, now
 	return l.runs, nil
-}
-
-// unique leaves out what is there already.
-func unique(list []*run) (out []*run) {
-	seen := map[*run]bool{}
-	for _, r := range list {
-		if !seen[r] {
-			seen[r] = true
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // open reads a run's configuration.

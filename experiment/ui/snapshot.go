@@ -93,7 +93,7 @@ const maxPredicted = 1000
 
 // finish tells the hub how the run ended, if it did.
 func (r *run) finish(hub *live.Hub) error {
-	text, err := os.ReadFile(filepath.Join(r.dir, folder.SummaryFile))
+	text, err := folder.ReadFile(filepath.Join(r.dir, folder.SummaryFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if folder.Running(r.dir) {
 			return nil

@@ -40,11 +40,6 @@ func OnTerminal(c *cobra.Command) bool {
 	return isTerminal(out)
 }
 
-// Asks reports whether a person can be asked: input and messages are a terminal's.
-func Asks(c *cobra.Command) bool {
-	return isTerminal(c.InOrStdin()) && isTerminal(c.ErrOrStderr())
-}
-
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

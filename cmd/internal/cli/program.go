@@ -9,7 +9,9 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -25,12 +27,40 @@ const (
 // Main runs a program until its command ends or a signal stops it, and exits.
 func Main(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
-	// After the first signal the next one ends the process at once: a person
-	// must not wait for a clean stop that does not come.
-	context.AfterFunc(ctx, stop)
-	status := Perform(ctx, root, os.Args[1:], os.Stdout, os.Stderr)
+	heeded := &heeded{Context: ctx}
+	context.AfterFunc(ctx, func() {
+		// After the first signal the next one ends the process at once: a person
+		// must not wait for a clean stop that does not come.
+		stop()
+		// A command that does not even look for a signal has nothing to stop cleanly.
+		time.Sleep(unheeded)
+		if !heeded.looked.Load() {
+			complain(os.Stderr, root, "interrupted")
+			os.Exit(ExitInterrupted)
+		}
+	})
+	status := Perform(heeded, root, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// unheeded is how long a command goes on after a signal that it does not look for.
+const unheeded = time.Second
+
+// heeded is a context that knows whether anybody has looked for its end.
+type heeded struct {
+	context.Context
+	looked atomic.Bool
+}
+
+func (h *heeded) Done() <-chan struct{} {
+	h.looked.Store(true)
+	return h.Context.Done()
+}
+
+func (h *heeded) Err() error {
+	h.looked.Store(true)
+	return h.Context.Err()
 }
 
 // stopSignals end a run cleanly. SIGHUP, which a terminal sends when it goes, is

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,7 @@ with times in seconds, and what is not known is empty.`,
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
-			list, err := listed(args, tags)
+			list, err := listed(c, args, tags)
 			if err != nil {
 				return err
 			}
@@ -77,33 +78,60 @@ type listedRun struct {
 }
 
 // listed are the runs in folders that have all of some tags.
-func listed(dirs, tags []string) ([]listedRun, error) {
-	list := []listedRun{}
+func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
+	var found []string
 	for _, dir := range orRuns(dirs) {
-		found, err := folder.Find(dir, listDepth, maxListed)
+		in, unread, err := folder.Find(dir, listDepth, maxListed)
 		if errors.Is(err, fs.ErrNotExist) && len(dirs) == 0 {
-			return list, nil // nothing has run yet
+			break // nothing has run yet
 		}
-		if err != nil {
+		if err := errors.Join(err, note(c, unread...)); err != nil {
 			return nil, err
 		}
-		for _, at := range found {
-			o := folder.Look(at)
-			if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(o.Config.Tags, tag) }) {
-				continue
-			}
-			r := listedRun{Folder: at, State: o.State, Rounds: o.Rounds, Virtual: o.Virtual, Metric: o.Quality.Name, Best: metrics.Measured(o.Best), Tags: []string{}}
-			if o.Why != nil {
-				r.Why = o.Why.Error()
-			}
-			if o.Config.Task != "" { // else it cannot be read
-				r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
-				r.Tags = append(r.Tags, o.Config.Tags...)
-			}
-			list = append(list, r)
+		found = append(found, in...)
+	}
+	list := []listedRun{}
+	for _, at := range folder.Distinct(found) {
+		o := folder.Look(at)
+		if errors.Is(o.Why, fs.ErrNotExist) && errors.Is(folder.HoldsRun(at), folder.ErrNoRun) {
+			continue // it has been removed meanwhile
 		}
+		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(o.Config.Tags, tag) }) {
+			continue
+		}
+		r := listedRun{Folder: at, State: o.State, Rounds: o.Rounds, Virtual: o.Virtual, Metric: o.Quality.Name, Best: metrics.Measured(o.Best), Tags: []string{}}
+		if o.Why != nil {
+			r.Why = o.Why.Error()
+			if err := note(c, o.Why); err != nil {
+				return nil, err
+			}
+		}
+		if o.Config.Task != "" { // else it cannot be read
+			r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
+			r.Tags = append(r.Tags, o.Config.Tags...)
+		}
+		list = append(list, r)
 	}
 	return list, nil
+}
+
+// note says on standard error what is beside the result of a command.
+func note(c *cobra.Command, problems ...error) error {
+	for _, problem := range problems {
+		if _, err := fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", printable(problem.Error())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printable is a text as it is, or quoted where it would do something else on a terminal
+// than show itself, or break the columns of a table.
+func printable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return s
+	}
+	return strconv.Quote(s)
 }
 
 // orRuns are the folders that are meant, which is runs where none is given.
@@ -123,9 +151,15 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	rows := func(w io.Writer) {
 		fmt.Fprintln(w, "run\tstate\ttask\tschedule\tseed\trounds\tvirtual time\tbest\ttags")
 		for _, r := range list {
-			virtual, best := strconv.FormatFloat(r.Virtual, 'g', -1, 64), ""
-			if person {
-				virtual = human.VirtualTime(r.Virtual)
+			var seed, rounds, virtual, best string
+			if r.Task != "" {
+				seed = strconv.FormatUint(r.Seed, 10)
+			}
+			if r.State != folder.RunDamaged {
+				rounds, virtual = strconv.Itoa(r.Rounds), strconv.FormatFloat(r.Virtual, 'g', -1, 64)
+				if person {
+					virtual = human.VirtualTime(r.Virtual)
+				}
 			}
 			if v := r.Best; v != nil && !math.IsNaN(*v) {
 				best = fmt.Sprintf("%.4f", *v)
@@ -133,7 +167,11 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 					best += " " + r.Metric
 				}
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Folder, r.State, r.Task, r.Schedule, r.Seed, r.Rounds, virtual, cmp.Or(best, none(person)), strings.Join(r.Tags, " "))
+			cells := []string{r.Folder, string(r.State), string(r.Task), r.Schedule, seed, rounds, virtual, best}
+			for i, cell := range cells {
+				cells[i] = printable(cmp.Or(cell, none(person)))
+			}
+			fmt.Fprintln(w, strings.Join(append(cells, printable(strings.Join(r.Tags, " "))), "\t"))
 		}
 	}
 	if !person {

@@ -1,11 +1,11 @@
 package folders
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,90 +38,128 @@ On a terminal the command asks first. Elsewhere it wants --force.`,
 		},
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
-			var runs []string
-			for _, dir := range args {
-				found, err := folder.Find(dir, listDepth, maxListed)
-				if err != nil {
-					return err
-				}
-				if len(found) == 0 {
-					return fmt.Errorf("%s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
-				}
-				runs = append(runs, found...)
-			}
-			for _, dir := range runs {
-				if folder.Running(dir) {
-					return fmt.Errorf("%s: %w (stop it first)", dir, folder.ErrRunning)
-				}
-			}
-			if sure, err := agreed(c, runs, force); err != nil || !sure {
+			t, err := targetsOf(c, args)
+			if err != nil {
 				return err
 			}
-			return remove(c, args, runs)
+			for _, dir := range t.runs {
+				if folder.Running(dir) {
+					return fmt.Errorf("%s: %w (stop it first)", t.shown(dir), folder.ErrRunning)
+				}
+			}
+			sure, err := t.agreed(c, force)
+			if err == nil && sure {
+				err = t.remove(c)
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "do not ask")
 	return c
 }
 
-// agreed asks whether runs are to be removed, unless force is set.
-func agreed(c *cobra.Command, runs []string, force bool) (bool, error) {
+// targets are what is to be removed. The paths are canonical: each folder is there once,
+// however it was given, and they hold when the current folder goes.
+type targets struct {
+	from  string   // the current folder
+	runs  []string // in the order in which they were given
+	above []string // the folders around the runs, up to those given; inner ones first
+}
+
+// targetsOf finds the runs in the folders that are given.
+func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
+	if t.from, err = folder.Canonical("."); err != nil {
+		return t, err
+	}
+	for _, dir := range given {
+		info, err := os.Lstat(filepath.Clean(dir))
+		if err != nil {
+			return t, err
+		}
+		top, err := folder.Canonical(dir)
+		if err != nil {
+			return t, err
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			return t, fmt.Errorf("%s is a symbolic link to %s: nothing is removed through a link (name that folder)", dir, t.shown(top))
+		}
+		found, unread, err := folder.Find(top, listDepth, maxListed)
+		if err != nil {
+			return t, err
+		}
+		if err := note(c, unread...); err != nil {
+			return t, err
+		}
+		if len(found) == 0 {
+			return t, fmt.Errorf("%s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
+		}
+		for _, run := range found {
+			t.runs = append(t.runs, run)
+			for at := run; at != top; {
+				at = filepath.Dir(at)
+				t.above = append(t.above, at)
+			}
+		}
+	}
+	t.runs = folder.Distinct(t.runs)
+	slices.Sort(t.above)
+	t.above = slices.Compact(t.above)
+	slices.Reverse(t.above)
+	return t, nil
+}
+
+// shown is the name of a folder for people: from the current one, if it is in that.
+func (t *targets) shown(dir string) string {
+	if name, err := filepath.Rel(t.from, dir); err == nil && filepath.IsLocal(name) && name != "." {
+		dir = name
+	}
+	return printable(dir)
+}
+
+// agreed asks whether the runs are to be removed, unless force is set.
+func (t *targets) agreed(c *cobra.Command, force bool) (bool, error) {
 	if force {
 		return true, nil
 	}
 	if !cli.Asks(c) {
 		return false, cli.Usage(c, errors.New("nobody can be asked here: say --force to remove runs without a question"))
 	}
-	what := fmt.Sprintf("%d runs", len(runs))
-	if len(runs) == 1 {
-		o := folder.Look(runs[0])
-		what = fmt.Sprintf("%s (%s, %s %s)", runs[0], o.State, human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
+	what := fmt.Sprintf("%d runs", len(t.runs))
+	if len(t.runs) == 1 {
+		o := folder.Look(t.runs[0])
+		what = fmt.Sprintf("%s (%s, %s %s)", t.shown(o.Dir), o.State, human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
 	}
-	if _, err := fmt.Fprintf(c.ErrOrStderr(), "Remove %s? [y/N] ", what); err != nil {
-		return false, err
-	}
-	answer, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n') // no answer is no
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return cli.Confirmed(c, "Remove "+what+"?")
 }
 
-// remove removes runs, and what commands of many runs left in the folders that were given.
-func remove(c *cobra.Command, given, runs []string) error {
-	left := map[string][]string{}
-	for _, dir := range runs {
-		names, err := folder.Remove(dir)
-		if err != nil {
+// remove removes the runs, and what commands of many runs left in the folders around them.
+func (t *targets) remove(c *cobra.Command) error {
+	stays := func(dir string, left []string) (err error) {
+		if len(left) > 0 {
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s stays: other files are in it (%s)\n", t.shown(dir), printable(strings.Join(left[:min(3, len(left))], ", ")))
+		}
+		return err
+	}
+	for n, dir := range t.runs {
+		if c.Context().Err() != nil {
+			return cli.Interrupted{Note: fmt.Sprintf("%d of %d runs removed", n, len(t.runs))}
+		}
+		left, err := folder.Remove(dir)
+		if err := errors.Join(err, stays(dir, left)); err != nil {
 			return err
 		}
-		if left[dir] = names; len(names) == 0 {
-			delete(left, dir)
-		}
 	}
-	for _, dir := range given {
-		if _, err := os.Stat(dir); err != nil || left[filepath.Clean(dir)] != nil {
-			continue // it was a run itself
-		}
+	for _, dir := range t.above {
 		for _, name := range study.Files {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
 		}
-		names, err := folder.RemoveEmpty(dir)
-		if err != nil {
+		left, err := folder.RemoveEmpty(dir)
+		if err := errors.Join(err, stays(dir, left)); err != nil {
 			return err
 		}
-		if len(names) > 0 {
-			left[dir] = names
-		}
 	}
-	for _, dir := range append(runs, given...) {
-		if names := left[filepath.Clean(dir)]; names != nil {
-			delete(left, filepath.Clean(dir))
-			if _, err := fmt.Fprintf(c.ErrOrStderr(), "%s stays: other files are in it (%s)\n", dir, strings.Join(names[:min(3, len(names))], ", ")); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%d %s removed\n", len(runs), human.Plural(len(runs), "run"))
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%d %s removed\n", len(t.runs), human.Plural(len(t.runs), "run"))
 	return err
 }

@@ -1,7 +1,9 @@
 package folders
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,9 @@ password. fedpace report writes the same page as a file.`,
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			library, err := ui.Open(cli.Version(), orRuns(args)...)
+			if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {
+				return errors.New("no run is there (fedpace run starts one)")
+			}
 			if err != nil {
 				return err
 			}

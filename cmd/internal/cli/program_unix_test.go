@@ -1,0 +1,40 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// One signal ends each command: one that looks for it by itself, and one that hangs.
+func TestOneSignalEndsACommand(t *testing.T) {
+	const marks = "FEDPACE_TEST_SIGNALLED" // the process that is the command
+	if kind := os.Getenv(marks); kind != "" {
+		Main(&cobra.Command{Use: "demo", RunE: func(c *cobra.Command, _ []string) error {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				return err
+			}
+			if kind == "looks" {
+				<-c.Context().Done()
+				return Interrupted{Note: "all is kept"}
+			}
+			select {}
+		}, Args: cobra.ArbitraryArgs})
+	}
+	for kind, want := range map[string]string{"looks": "demo: interrupted: all is kept\n", "hangs": "demo: interrupted\n"} {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOneSignalEndsACommand$")
+		command.Env = append(os.Environ(), marks+"="+kind)
+		said, err := command.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != ExitInterrupted || !strings.HasSuffix(string(said), want) {
+			t.Errorf("a command that %s: %v, said %q, want %q", kind, err, said, want)
+		}
+	}
+}

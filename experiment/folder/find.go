@@ -1,0 +1,83 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Find returns the folders that hold a run, in the order of their names: dir
+// itself, or else those in it, at most depth levels down. Hidden folders are not
+// searched. More than limit runs are an error. unread says which folders in dir
+// cannot be read; one that goes meanwhile is left out.
+func Find(dir string, depth, limit int) (runs []string, unread []error, err error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, nil, err
+	} else if !info.IsDir() {
+		return nil, nil, fmt.Errorf("%s is a file, and no folder of a run", dir)
+	}
+	s := search{limit: limit}
+	if err := s.in(dir, depth); err != nil {
+		return nil, nil, err
+	}
+	if len(s.runs) > limit {
+		return nil, nil, fmt.Errorf("%s holds more than %d runs", dir, limit)
+	}
+	return s.runs, s.unread, nil
+}
+
+type search struct {
+	limit  int
+	runs   []string // one more than the limit ends the search
+	unread []error
+}
+
+func (s *search) in(dir string, depth int) error {
+	if _, err := os.Stat(filepath.Join(dir, ConfigFile)); err == nil {
+		s.runs = append(s.runs, filepath.Clean(dir))
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || depth == 0 || strings.HasPrefix(e.Name(), ".") || len(s.runs) > s.limit {
+			continue
+		}
+		if err := s.in(filepath.Join(dir, e.Name()), depth-1); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.unread = append(s.unread, err)
+		}
+	}
+	return nil
+}
+
+// Distinct leaves out the folders that are there already in other words.
+func Distinct(dirs []string) (list []string) {
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		at, err := Canonical(dir)
+		if err != nil {
+			at = dir // it goes meanwhile
+		}
+		if !seen[at] {
+			seen[at] = true
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// Canonical is the absolute path of a folder, without symbolic links.
+func Canonical(dir string) (string, error) {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(whole)
+}

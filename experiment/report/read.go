@@ -52,10 +52,9 @@ type point struct {
 	best    float64 // validation so far by the run's quality; NaN: none yet
 }
 
-// Find reads the runs in the folders: a folder with a run is one, another is
-// looked through. At least one must be there.
-func Find(dirs ...string) ([]Run, error) {
-	var runs []Run
+// Folders finds the runs in the folders: a folder with a run is one, another is
+// looked through. Each must hold one at least.
+func Folders(dirs ...string) (runs []string, err error) {
 	for _, dir := range dirs {
 		found, err := folder.Find(dir, maxDepth, maxRuns)
 		if err != nil {
@@ -65,19 +64,35 @@ func Find(dirs ...string) ([]Run, error) {
 			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
 		}
 		for _, at := range found {
-			if slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == at }) {
+			if slices.Contains(runs, at) {
 				continue // given twice
 			}
-			r, err := Read(at)
-			if err != nil {
-				return nil, fmt.Errorf("report: %w", err)
-			}
-			if runs = append(runs, r); len(runs) > maxRuns {
+			if runs = append(runs, at); len(runs) > maxRuns {
 				return nil, fmt.Errorf("report: more than %d runs", maxRuns)
 			}
 		}
 	}
 	return runs, nil
+}
+
+// Damaged is a run that cannot be read.
+type Damaged struct {
+	Dir string
+	Why error
+}
+
+// Find reads the runs in the folders, as [Folders] finds them; those that cannot be read
+// are damaged.
+func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
+	folders, err := Folders(dirs...)
+	for _, dir := range folders {
+		if r, err := Read(dir); err == nil {
+			runs = append(runs, r)
+		} else {
+			damaged = append(damaged, Damaged{dir, err})
+		}
+	}
+	return runs, damaged, err
 }
 
 // Finished is how many of the runs have come to their end.
@@ -106,6 +121,9 @@ func Read(dir string) (Run, error) {
 	}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
 	for p, err := range folder.Follow(r.Dir, &r.Config) {
+		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
+			break // it was killed
+		}
 		if err != nil {
 			return r, err
 		}

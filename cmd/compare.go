@@ -155,7 +155,7 @@ func keep(out string, cells []study.Cell, write func(io.Writer) error, table *st
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(out, study.PageFile), library.Export)
+	return atomicfile.Write(filepath.Join(out, study.PageFile), func(w io.Writer) error { _, err := library.Export(w); return err })
 }
 
 // fit finds what cannot go together before anything runs. A grid over the kinds

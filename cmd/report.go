@@ -46,24 +46,21 @@ differ in nothing but their seed are one curve, with 95% confidence intervals.`,
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			runs, err := report.Find(args...)
-			if err != nil {
+			if _, err := report.Folders(args...); err != nil {
 				return err
 			}
+			var e ui.Exported
 			err = writeFile(c, path, func(w io.Writer) error {
-				if kind != "html" {
-					return report.Figures(w, kind, runs)
-				}
-				library, err := ui.Open(cli.Version(), args...)
-				if err != nil {
-					return err
-				}
-				return library.Export(w)
+				e, err = writeReport(w, kind, args)
+				return err
 			})
+			for _, d := range e.Damaged {
+				fmt.Fprintf(c.ErrOrStderr(), "%s is left out: %v\n", d.Dir, d.Why)
+			}
 			if err != nil || path == "-" {
 				return err
 			}
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", path, report.Finished(runs), len(runs))
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", path, e.Finished, e.Runs)
 			return err
 		},
 	}
@@ -71,6 +68,22 @@ differ in nothing but their seed are one curve, with 95% confidence intervals.`,
 	c.Flags().StringVar(&format, "format", "", strings.Join(formats, ", ")+" (default that of the file's name, else html)")
 	cli.Complete(c, "format", cli.Words(formats...))
 	return c
+}
+
+// writeReport writes the page of the runs in folders, or their figures.
+func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err error) {
+	if kind == "html" {
+		library, err := ui.Open(cli.Version(), dirs...)
+		if err != nil {
+			return e, err
+		}
+		return library.Export(w)
+	}
+	runs, damaged, err := report.Find(dirs...)
+	if err != nil {
+		return e, err
+	}
+	return ui.Exported{Runs: len(runs), Finished: report.Finished(runs), Damaged: damaged}, report.Figures(w, kind, runs)
 }
 
 // reportFile is the format and the file that the flags ask for.

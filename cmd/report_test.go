@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/folder"
+	"fedpace/metrics/eventlog"
 )
 
 func TestReports(t *testing.T) {
@@ -60,5 +62,50 @@ func TestMistakesOfReports(t *testing.T) {
 		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != test.status || stderr.String() != test.says {
 			t.Errorf("%v: status %d, want %d: %q", test.args, status, test.status, stderr.String())
 		}
+	}
+}
+
+// Runs that cannot be read are told and left out; one that was killed has its page.
+func TestAReportOfDamagedRuns(t *testing.T) {
+	run := shortRun(t)
+	all := t.TempDir()
+	rows, err := os.ReadFile(filepath.Join(run, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]map[string]string{
+		"whole":  {},
+		"killed": {eventlog.File: "", folder.RoundsFile: string(rows[:len(rows)-1])},
+		"broken": {folder.ConfigFile: "task: nothing\n"},
+		"torn":   {folder.RoundsFile: string(rows[:len(rows)-1])},
+	} {
+		dir := filepath.Join(all, name)
+		if err := os.CopyFS(dir, os.DirFS(run)); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range change {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if name == "killed" {
+			if err := os.Remove(filepath.Join(dir, folder.SummaryFile)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Chdir(t.TempDir())
+	for _, format := range []string{"html", "svg"} {
+		var stdout, stderr bytes.Buffer
+		status := execute(t.Context(), library, []string{"report", all, "--format", format}, &stdout, &stderr)
+		said := stderr.String()
+		if status != cli.ExitOK || strings.Count(said, "is left out: ") != 2 || !strings.Contains(said, "torn is left out: ") || !strings.Contains(said, "broken is left out: ") ||
+			!strings.HasSuffix(said, "report."+format+": 1 of 2 runs finished\n") {
+			t.Errorf("%s: status %d: %s", format, status, said)
+		}
+	}
+	page, err := os.ReadFile("report.html")
+	if err != nil || !strings.Contains(string(page), `"name":"killed"`) || strings.Contains(string(page), `"name":"torn"`) {
+		t.Errorf("the page has not the two runs that can be read: %v", err)
 	}
 }

@@ -280,7 +280,7 @@ type Devices struct {
 	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
 	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"largest number of samples that a device counts with; 0: four times those of the middle one of a round's other updates"`
-	KeepUpdates     bool     `key:"keep_updates" default:"false" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
+	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
 	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
 
 	Clip  combine.Clip `key:"clip" default:"median" is:"null" help:"bound on the norm of a device's update, which is shortened to it; null: none"`

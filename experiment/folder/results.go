@@ -147,7 +147,38 @@ func HoldsRun(dir string) error {
 	return err
 }
 
+// searchedLevels is how far below a folder commands look for runs: they stop at a run.
+const searchedLevels = 3
+
+// Outside refuses a folder in which runs would lie within another run, where no list shows
+// them, or within a file.
+func Outside(dir string) error { return outside(dir, searchedLevels+1) }
+
+// outside refuses a folder if it, or one of those around it up to some levels, holds a run.
+func outside(dir string, levels int) error {
+	for range levels {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return fmt.Errorf("results: %s is not a folder (choose another with --out)", dir)
+		}
+		if hasRun(dir) {
+			return fmt.Errorf("results: %s holds a run, and runs within it are in no list (choose another folder with --out)", dir)
+		}
+		dir = filepath.Join(dir, "..")
+	}
+	return nil
+}
+
+// hasRun reports whether a folder holds a configuration and more of a run: without more,
+// it may be a file of the user's.
+func hasRun(dir string) bool {
+	there := func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }
+	return there(ConfigFile) && slices.ContainsFunc(append(Files(), lockFile), func(name string) bool { return name != ConfigFile && there(name) })
+}
+
 func vacant(dir string, force bool) error {
+	if err := outside(filepath.Join(dir, ".."), searchedLevels); err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -156,7 +187,7 @@ func vacant(dir string, force bool) error {
 		return fmt.Errorf("results: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("results: %s is not a folder (set out to another)", dir)
+		return fmt.Errorf("results: %s is not a folder (choose another with --out)", dir)
 	}
 	if force {
 		return nil
@@ -177,6 +208,9 @@ func taken(dir, name string) error {
 		return fmt.Errorf("results: %s holds %s, a file of a run: %w (choose another with --out, or replace it with --force)", dir, name, ErrHoldsRun)
 	}
 	o := Look(dir)
+	if o.State == RunRunning { // which --force does not replace
+		return &takenError{fmt.Sprintf("results: %s: wait, stop it, or choose another folder with --out", o.Sentence())}
+	}
 	return &takenError{fmt.Sprintf("results: %s: choose another folder with --out, or replace the run with --force", o.Sentence())}
 }
 

@@ -149,6 +149,44 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	}
 }
 
+// Lists of runs stop at a run: one within another would be in none.
+func TestNoRunLiesWithinAnother(t *testing.T) {
+	top := t.TempDir()
+	if err := os.WriteFile(filepath.Join(top, ConfigFile), nil, 0o666); err != nil { // a user's own
+		t.Fatal(err)
+	}
+	outer := filepath.Join(top, "outer")
+	r, err := CreateResults(outer, config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rowsOf(t, r)
+	if err := Outside(top); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{"outer/a", "outer/a/b", "outer/a/b/c"} {
+		dir = filepath.Join(top, dir)
+		for _, force := range []bool{false, true} {
+			if inner, err := CreateResults(dir, config.Demonstration(), force); err == nil || !strings.Contains(err.Error(), outer+" holds a run") {
+				t.Errorf("%s within a run, force %v: %v", dir, force, errors.Join(err, inner.Close()))
+			}
+		}
+		if Outside(dir) == nil {
+			t.Errorf("%s passes as a folder for runs", dir)
+		}
+	}
+	if Outside(outer) == nil || Outside(filepath.Join(outer, RoundsFile)) == nil {
+		t.Error("a run's folder and a file pass as folders for runs")
+	}
+	// What is said of a run that goes on can be done.
+	if err := VacantFolder(outer, false); !errors.Is(err, ErrHoldsRun) || strings.Contains(err.Error(), "--force") {
+		t.Errorf("a run that goes on: %v", err)
+	}
+	if err := r.Discard(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 	root := t.TempDir()
 	r, err := CreateResults(filepath.Join(root, "a", "b"), config.Demonstration(), false)

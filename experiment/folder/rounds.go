@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -202,9 +203,26 @@ func appendMeasured(b []byte, v float64, exists bool) []byte {
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
+// ErrTorn is wrapped by the error for a last row that is not whole: the run was killed.
+var ErrTorn = errors.New("the last row is not whole")
+
+// wholeRows is the part of a rounds.csv up to the last newline, and whether that is all.
+func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	tail := make([]byte, min(info.Size(), maxFirstLine))
+	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+		return nil, false, err
+	}
+	over := int64(len(tail) - 1 - bytes.LastIndexByte(tail, '\n'))
+	return io.LimitReader(f, info.Size()-over), over > 0, nil
+}
+
 // Reports are the rounds of a rounds.csv, in order. A report lacks what the file
 // does not hold: candidates and the window's loss. An error, which is the last,
-// names the file and the line.
+// names the file and the line; see [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
 		f, err := openRegular(path)
@@ -213,7 +231,12 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 			return
 		}
 		defer f.Close() // read only
-		rows := csv.NewReader(f)
+		whole, torn, err := wholeRows(f)
+		if err != nil {
+			yield(round.Report{}, fmt.Errorf("%s: %w", path, err))
+			return
+		}
+		rows := csv.NewReader(whole)
 		rows.ReuseRecord = true
 		var l layout
 		for line := 1; ; line++ {
@@ -222,6 +245,8 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 			switch {
 			case line == 1 && err != nil:
 				err = fmt.Errorf("no header: %w", err)
+			case errors.Is(err, io.EOF) && torn:
+				err = ErrTorn
 			case errors.Is(err, io.EOF):
 				return
 			case err != nil:

@@ -52,10 +52,9 @@ type point struct {
 	best    float64 // validation so far by the run's quality; NaN: none yet
 }
 
-// Find reads the runs in the folders: a folder with a run is one, another is
-// looked through. At least one must be there.
-func Find(dirs ...string) ([]Run, error) {
-	var folders []string
+// Folders finds the runs in the folders: a folder with a run is one, another is
+// looked through. Each must hold one at least.
+func Folders(dirs ...string) (runs []string, err error) {
 	for _, dir := range dirs {
 		found, _, err := folder.Find(dir, maxDepth, maxRuns)
 		if err != nil {
@@ -64,19 +63,32 @@ func Find(dirs ...string) ([]Run, error) {
 		if len(found) == 0 {
 			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
 		}
-		folders = append(folders, found...)
+		runs = append(runs, found...)
 	}
-	if folders = folder.Distinct(folders); len(folders) > maxRuns {
+	if runs = folder.Distinct(runs); len(runs) > maxRuns {
 		return nil, fmt.Errorf("report: more than %d runs", maxRuns)
 	}
-	runs := make([]Run, len(folders))
-	for i, dir := range folders {
-		var err error
-		if runs[i], err = Read(dir); err != nil {
-			return nil, fmt.Errorf("report: %w", err)
+	return runs, nil
+}
+
+// Damaged is a run that cannot be read.
+type Damaged struct {
+	Dir string
+	Why error
+}
+
+// Find reads the runs in the folders, as [Folders] finds them; those that cannot be read
+// are damaged.
+func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
+	folders, err := Folders(dirs...)
+	for _, dir := range folders {
+		if r, err := Read(dir); err == nil {
+			runs = append(runs, r)
+		} else {
+			damaged = append(damaged, Damaged{dir, err})
 		}
 	}
-	return runs, nil
+	return runs, damaged, err
 }
 
 // Finished is how many of the runs have come to their end.
@@ -105,6 +117,9 @@ func Read(dir string) (Run, error) {
 	}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
 	for p, err := range folder.Follow(r.Dir, &r.Config) {
+		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
+			break // it was killed
+		}
 		if err != nil {
 			return r, err
 		}

@@ -41,9 +41,9 @@ func play(t *testing.T, dir string, sets ...string) folder.Summary {
 
 func find(t *testing.T, dirs ...string) []Run {
 	t.Helper()
-	runs, err := Find(dirs...)
-	if err != nil {
-		t.Fatal(err)
+	runs, damaged, err := Find(dirs...)
+	if err != nil || damaged != nil {
+		t.Fatal(damaged, err)
 	}
 	return runs
 }
@@ -216,7 +216,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	for dir, want := range map[string]string{
 		t.TempDir(): "holds no run: neither it nor a folder in it has a config.yaml", filepath.Join(dir, "nowhere"): "no such file",
 	} {
-		if _, err := Find(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Find(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
 	}

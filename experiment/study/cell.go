@@ -116,7 +116,9 @@ const maxNamed = 3
 // in a folder.
 func alike(mine, found config.Config, dir string, exact bool) (config.Config, error) {
 	var err error
-	if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained or that does not train, is auto
+	if !mine.Train { // no kernel computes anything
+		mine.Kernel = found.Kernel
+	} else if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained, is auto
 		if mine.Kernel, err = problem.Kernel(mine); err != nil {
 			return mine, err
 		}

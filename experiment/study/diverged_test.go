@@ -103,3 +103,46 @@ func TestAComparisonGoesOn(t *testing.T) {
 		t.Errorf("another comparison into the same folder: %v", err)
 	}
 }
+
+// A comparison goes neither into a run's folder nor over files that are not its own.
+func TestAComparisonLeavesWhatIsOthers(t *testing.T) {
+	c := runtest.Small(t, "train=false", "stop.rounds=2")
+	play := func(force bool) error {
+		_, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Force: force}})
+		return err
+	}
+	mine := filepath.Join(c.Out, CSVFile)
+	if err := errors.Join(os.MkdirAll(c.Out, 0o777), os.WriteFile(mine, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if err := play(false); err == nil || !strings.Contains(err.Error(), mine) {
+		t.Errorf("a foreign file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(c.Out, schedule.Fixed)); err == nil {
+		t.Error("a comparison that is refused has run")
+	}
+	if err := errors.Join(play(true), play(false)); err != nil { // the file is its own by now
+		t.Error(err)
+	}
+	for _, out := range []string{filepath.Join(c.Out, schedule.Fixed), mine} {
+		c.Out = out
+		if err := play(false); err == nil || errors.Is(err, folder.ErrHoldsRun) || !strings.Contains(err.Error(), out) {
+			t.Errorf("a comparison into %s: %v", out, err)
+		}
+	}
+}
+
+// Keys that change no bit of a run keep no comparison from finding it.
+func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
+	c := runtest.Small(t, "train=false", "stop.rounds=2")
+	for range 2 {
+		r, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Runs[0].Reused != (c.Kernel == "go") {
+			t.Errorf("kernel %s: reused %v", c.Kernel, r.Runs[0].Reused)
+		}
+		c.Kernel, c.Devices.KeepUpdates = "go", true
+	}
+}

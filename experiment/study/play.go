@@ -3,6 +3,8 @@ package study
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 )
 
@@ -35,6 +38,8 @@ type Options struct {
 	Played func(context.Context, *Cell) error
 	// Done is called after each cell that was run, never twice at a time; may be nil.
 	Done func() error
+
+	leaves []string // names of the files that the caller writes into the study's folder
 }
 
 // Play plays the cells of a study that are not complete. Cells whose run stands in out or in a
@@ -45,9 +50,19 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Run.Notice == nil {
 		o.Run.Notice = func(string) {}
 	}
+	if err := folder.Outside(out); err != nil {
+		return err
+	}
 	done, err := find(ctx, out, cells, o.Run.Force, o.Run.Version)
 	if err != nil {
 		return err
+	}
+	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
+		for _, name := range o.leaves {
+			if _, err := os.Lstat(filepath.Join(out, name)); err == nil {
+				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or replace the file with --force)", filepath.Join(out, name))
+			}
+		}
 	}
 	if done > 0 {
 		o.Run.Notice(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))

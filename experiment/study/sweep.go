@@ -206,6 +206,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 // is the virtual time at which the mean loss of the last rounds (Eq. 15) first was at most
 // that, and how much better it ended.
 func playAndTime(ctx context.Context, out string, cells []Cell, reference string, o Options) error {
+	o.leaves = Files
 	if err := Play(ctx, out, cells, o); errors.Is(err, context.Canceled) {
 		return err
 	} else if err != nil {

@@ -4,41 +4,76 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"io"
+	"time"
 
+	"fedpace/experiment/folder"
+	"fedpace/experiment/report"
 	"fedpace/metrics/page"
 )
 
 // maxPoints bounds the rounds of a curve in a file, beside those that were evaluated.
 const maxPoints = 1 << 14
 
+// Exported is what Export wrote.
+type Exported struct {
+	Runs, Finished int
+	Damaged        []report.Damaged // which it left out
+}
+
 // Export writes the library as one file that needs nothing else: the page with the list, each
-// run's curves and its own view. Curves of very long runs are thinned, and say so.
-func (l *Library) Export(w io.Writer) error {
-	text, err := l.listJSON()
+// run's curves and its own view. Curves of very long runs are thinned, and say so. A run that
+// cannot be read is left out; where all are, that is an error.
+func (l *Library) Export(w io.Writer) (e Exported, err error) {
+	runs, err := l.list(time.Now())
 	if err != nil {
-		return err
+		return e, err
 	}
-	documents := []page.Document{{ID: "runs", Text: text}}
-	for _, r := range l.runs {
-		if r.bad != nil {
+	var whole []*run
+	var documents []page.Document
+	for _, r := range runs {
+		columns, view, err := r.export()
+		if err != nil {
+			e.Damaged = append(e.Damaged, report.Damaged{Dir: r.dir, Why: err})
 			continue
 		}
-		c, err := r.read()
-		if err != nil {
-			return err
-		}
-		columns, err := c.encode(maxPoints)
-		if err != nil {
-			return err
-		}
-		view, err := r.snapshot()
-		if err != nil {
-			return err
-		}
+		whole = append(whole, r)
 		documents = append(documents, page.Document{ID: "curves-" + r.id, Text: packed(columns)}, page.Document{ID: "snapshot-" + r.id, Text: packed(view)})
 	}
-	return page.Write(w, documents...)
+	if e.Runs = len(whole); e.Runs == 0 {
+		return e, errors.New("none of the runs can be read")
+	}
+	rows, err := rowsOf(whole)
+	if err != nil {
+		return e, err
+	}
+	for i := range rows {
+		if rows[i].State == string(folder.RunComplete) {
+			e.Finished++
+		}
+	}
+	text, err := l.listJSON(rows)
+	if err != nil {
+		return e, err
+	}
+	return e, page.Write(w, append([]page.Document{{ID: "runs", Text: text}}, documents...)...)
+}
+
+// export is the run's columns and its own view.
+func (r *run) export() (columns, view []byte, err error) {
+	if r.bad != nil {
+		return nil, nil, r.bad
+	}
+	c, err := r.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	if columns, err = c.encode(maxPoints); err != nil {
+		return nil, nil, err
+	}
+	view, err = r.snapshot()
+	return columns, view, err
 }
 
 // packed is bytes as text in a page: gzip in base64.

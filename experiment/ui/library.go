@@ -147,12 +147,8 @@ type metric struct {
 	Lower bool   `json:"lower"` // lower values are better
 }
 
-// rows are the runs of the library as the page lists them.
-func (l *Library) rows(now time.Time) ([]row, error) {
-	runs, err := l.list(now)
-	if err != nil {
-		return nil, err
-	}
+// rowsOf are runs as the page lists them.
+func rowsOf(runs []*run) ([]row, error) {
 	list := make([]row, len(runs))
 	var side errgroup.Group
 	side.SetLimit(runtime.GOMAXPROCS(0))

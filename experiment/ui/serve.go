@@ -27,8 +27,13 @@ func (l *Library) Handler() http.Handler {
 	mux := http.NewServeMux()
 	page.Routes(mux, page.ManyRuns)
 	mux.HandleFunc("GET /runs.json", func(w http.ResponseWriter, _ *http.Request) {
-		text, err := l.listJSON()
-		answer(w, "application/json", text, err)
+		var rows []row
+		runs, err := l.list(time.Now())
+		if err == nil {
+			rows, err = rowsOf(runs)
+		}
+		text, jsonErr := l.listJSON(rows)
+		answer(w, "application/json", text, errors.Join(err, jsonErr))
 	})
 	mux.HandleFunc("GET /curves.bin", l.of(func(r *run, _ *http.Request) ([]byte, error) {
 		c, err := r.read()
@@ -80,10 +85,6 @@ type library struct {
 	Runs    []row    `json:"runs"`
 }
 
-func (l *Library) listJSON() ([]byte, error) {
-	rows, err := l.rows(time.Now())
-	if err != nil {
-		return nil, err
-	}
+func (l *Library) listJSON(rows []row) ([]byte, error) {
 	return json.Marshal(library{l.dirs, l.version, rows})
 }

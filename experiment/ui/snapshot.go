@@ -37,8 +37,10 @@ func (r *run) snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	summary, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
+	complete := err == nil && summary.Completed // else it goes on or was killed, and its last row may be torn
 	for report, err := range folder.Reports(filepath.Join(r.dir, folder.RoundsFile)) {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, folder.ErrTorn) && !complete {
 			break
 		}
 		if err != nil {
@@ -114,7 +116,7 @@ func (r *run) finish(hub *live.Hub) error {
 	return hub.Finish(&end)
 }
 
-// events plays the run's log; a run without one has no events. more says whether to go on.
+// events plays the run's log; a run without one, or killed before its first, has no events. more says whether to go on.
 func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
 	f, err := os.Open(filepath.Join(r.dir, eventlog.File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,6 +126,9 @@ func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
 		return err
 	}
 	defer f.Close() // read only
+	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+		return err
+	}
 	log, err := eventlog.NewReader(f)
 	for more := true; err == nil && more; {
 		var e *metrics.Round

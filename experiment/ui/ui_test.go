@@ -83,7 +83,7 @@ func TestTheBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := library.Export(f); err != nil {
+	if _, err := library.Export(f); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -127,7 +127,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 	library, address := served(t, dir)
 	var file strings.Builder
-	if err := library.Export(&file); err != nil {
+	if _, err := library.Export(&file); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(file.String(), "<b>bold") {

@@ -99,6 +99,9 @@ func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, sho
 	if f.force || of.Out != standard || f.toldOut(c) {
 		return func() {}, nil
 	}
+	if err := c.Context().Err(); err != nil { // a command that heeds signals removes the folder when one comes
+		return func() {}, err
+	}
 	dir, before, release, err := folder.Claim(of.Out)
 	if err != nil {
 		return release, err

@@ -49,7 +49,7 @@ Import). They show what Prometheus scrapes from runs that have an address (http)
 				if err != nil {
 					return err
 				}
-				if err := os.WriteFile(filepath.Join(args[0], name), text, 0o666); err != nil {
+				if err := atomicfile.Write(filepath.Join(args[0], name), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ const trainerUsage = "`COMMAND` of a program that takes the local steps, such as
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
-	if err := f.checkSets("schedule.k=error"); err != nil {
+	if err := errors.Join(f.checkSets("schedule.k=error"), f.checkNames(c)); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
 	return config.LoadFiles(f.config, f.setsOf(c))
@@ -62,6 +63,21 @@ func (f *flags) checkSets(example string) error {
 	for _, s := range f.sets {
 		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
 			return fmt.Errorf("--set %q: want key=value, e.g. %s", s, example)
+		}
+	}
+	return nil
+}
+
+// checkNames holds --name and --tag to their forms.
+func (f *flags) checkNames(c *cobra.Command) error {
+	if c.Flags().Changed("name") {
+		if err := names.CheckName(f.name); err != nil {
+			return fmt.Errorf("--name: %w", err)
+		}
+	}
+	for _, tag := range f.tags {
+		if err := names.CheckTag(tag); err != nil {
+			return fmt.Errorf("--tag: %w", err)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func TestRunsKeepHouse(t *testing.T) {
 	if want := "fedpace: results: runs/house holds a run that is complete, after 3 rounds: choose another folder with --out, or replace the run with --force\n"; said != want {
 		t.Errorf("a folder that is taken: %s", said)
 	}
-	if _, said := fedpaceTo(t, 1, append(run, "--tag", "two words")...); !strings.Contains(said, `tags[0]: "two words" is not a tag`) {
+	if _, said := fedpaceTo(t, 2, append(run, "--tag", "two words")...); !strings.Contains(said, `--tag: "two words" is not a tag`) {
 		t.Errorf("a tag of two words: %s", said)
 	}
 

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/internal/atomicfile"
 )
 
 // manCommand writes the manual.
@@ -63,12 +65,9 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 			"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
 	}
 	c.DisableAutoGenTag = true
-	f, err := os.Create(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
-	if err != nil {
-		return pages, err
-	}
-	defer f.Close()
-	return pages + 1, doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, f)
+	return pages + 1, atomicfile.Write(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), func(w io.Writer) error {
+		return doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, w)
+	})
 }
 
 // verbatim is Markdown for lines that stay as they are: the texts hold tables.

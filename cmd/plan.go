@@ -31,7 +31,8 @@ browser (plan.html), and the recommended setting (plan.yaml, for fedpace run). A
 plan that was interrupted goes on with the same command.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
-  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,k-rounds --grid cohort=3,6 --grid 'close=all,{rule: first, n: 80%}'`,
+  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,k-rounds --grid cohort=3,6
+  fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)

@@ -44,7 +44,7 @@ func statusOf(p run.Progress) cli.Status {
 		s.Add(4, "%s in this round", p.InRound.Round(time.Second))
 	}
 	if r := p.RoundsPerSecond(); r > 0 {
-		s.Add(5, "%.3g rounds/s", r)
+		s.Add(5, "%s rounds/s", human.Rate(r))
 	}
 	if left, known := p.Left(); known && p.Fraction() < 1 {
 		s.Add(1, "%s left", left.Round(time.Second))

@@ -64,7 +64,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
 	pace := ""
 	if s.WallSeconds > 0 {
-		pace = fmt.Sprintf(" (%.3g rounds/s)", float64(s.Rounds)/s.WallSeconds)
+		pace = fmt.Sprintf(" (%s rounds/s)", human.Rate(float64(s.Rounds)/s.WallSeconds))
 	}
 	line("wall time", "%s%s", human.Seconds(s.WallSeconds), pace)
 	relative := ""

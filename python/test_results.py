@@ -134,6 +134,13 @@ class Results(unittest.TestCase):
         out = subprocess.run([sys.executable, "-B", "-c", code], cwd=HERE, stdout=subprocess.PIPE, check=True, text=True).stdout
         self.assertEqual(out, "[]\n")
 
+    def test_without_numpy(self):
+        """One line says what to install."""
+        code = "import sys; sys.modules['numpy'] = None; import fedpace"
+        said = subprocess.run([sys.executable, "-B", "-c", code], cwd=HERE, stderr=subprocess.PIPE, text=True).stderr
+        self.assertIn("ImportError: fedpace needs numpy: python3 -m pip install numpy\n", said)
+        self.assertEqual(said.count("Traceback"), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

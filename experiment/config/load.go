@@ -183,6 +183,9 @@ func resolve(files []source, sets []string) (Config, error) {
 	if len(r.missing) > 0 {
 		return Config{}, place(r.missing[0])
 	}
+	if given("clients") && !given("cohort") && c.drawn() > 0 && c.Cohort > c.drawn() {
+		return Config{}, place(problem("clients", nil, "%d are fewer than the cohort, %d (set cohort, too)", c.Clients, c.Cohort))
+	}
 	if err := c.Validate(); err != nil {
 		return Config{}, place(err)
 	}

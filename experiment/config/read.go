@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -487,6 +488,7 @@ func unknownKey(path string, beside []string) string {
 	near, known := nearest.Word(last, beside), orList(beside)
 	if !strings.Contains(path, "[") {
 		var paths []string
+		elsewhere := ""
 		for _, k := range KnownKeys() {
 			if group, _, ok := strings.Cut(k.Key, "."); ok && !slices.Contains(paths, group) {
 				paths = append(paths, group)
@@ -494,10 +496,13 @@ func unknownKey(path string, beside []string) string {
 			paths = append(paths, k.Key)
 		}
 		near, known = nearest.Word(path, paths), "fedpace help configuration lists all"
-		elsewhere := slices.IndexFunc(paths, func(path string) bool { return strings.HasSuffix(path, "."+last) })
-		if near == "" && elsewhere >= 0 {
-			near = paths[elsewhere]
+		for _, k := range paths {
+			often := k == "stop."+last || k == "schedule."+last // most often meant
+			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {
+				elsewhere = k
+			}
 		}
+		near = cmp.Or(near, elsewhere)
 	}
 	if near != "" {
 		known = fmt.Sprintf("did you mean %q?", near)

@@ -76,7 +76,7 @@ func (a *appendFile) Write(b []byte) (int, error) {
 		if n > 0 {
 			err = errors.Join(err, a.cut())
 		}
-		a.store.failure = fmt.Errorf("results: %w (what is written stays: fedpace resume %s)", err, a.store.dir)
+		a.store.failure = failed(err)
 		return 0, err
 	}
 	a.size += int64(n)

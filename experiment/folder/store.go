@@ -58,7 +58,10 @@ func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDi
 		err = s.disk.Rename(s.Path(unfinishedCheckpoint), s.Path(CheckpointFile))
 	}
 	if err != nil {
-		return errors.Join(err, s.remove(unfinishedCheckpoint))
+		if file := (*fs.PathError)(nil); errors.As(err, &file) && file.Path == s.Path(unfinishedCheckpoint) {
+			err = file.Err // the user knows the file by its other name
+		}
+		return errors.Join(fmt.Errorf("%s cannot be written: %w", s.Path(CheckpointFile), err), s.remove(unfinishedCheckpoint))
 	}
 	return s.disk.SyncFolder(s.dir)
 }

@@ -2,6 +2,7 @@ package folder
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -286,7 +287,11 @@ func ReadSummary(path string) (Summary, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var s Summary
-	if err := d.Decode(&s); err != nil {
+	err = d.Decode(&s)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = fmt.Errorf("%s is of the wrong type, %s", cmp.Or(wrong.Field, "all of it"), wrong.Value)
+	}
+	if err != nil {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
 	}
 	if s.Task == "" { // every version wrote it

@@ -98,6 +98,12 @@ func TestASummaryThatIsNone(t *testing.T) {
 			t.Errorf("%q gives %v", text, err)
 		}
 	}
+	if err := os.WriteFile(path, []byte(`{"task": 3}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSummary(path); err == nil || err.Error() != path+": not a run's summary: task is of the wrong type, number" {
+		t.Errorf("a task that is a number: %v", err)
+	}
 	if _, err := (Summary{TrainingLoss: new(float64), WallSeconds: math.Inf(1)}).JSON(); err == nil {
 		t.Error("an infinite time is written")
 	}

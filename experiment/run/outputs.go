@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -138,13 +139,19 @@ func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.Server, e
 		pages = append(pages, o.Pages()...)
 	}
 	server, err := web.Serve(context.WithoutCancel(ctx), r.p.Config.HTTP, pages...)
-	if err == nil && tell != nil {
+	if errors.Is(err, web.ErrInUse) {
+		return nil, fmt.Errorf("http: %w (set http to another address, or to \"\" for no page)", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	if tell != nil {
 		tell("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
 		if !names.Loopback(server.Addr()) {
 			tell("Other machines reach that page: it is not encrypted and asks nobody who he is, and it can only be read.")
 		}
 	}
-	return server, err
+	return server, nil
 }
 
 // notices hands the lines that the user is told to the outputs, too, once they are

@@ -163,7 +163,10 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	if err == nil {
 		err = results.Complete()
 	}
-	return s, errors.Join(err, results.Close())
+	if err = errors.Join(err, results.Close()); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, coordinator.ErrDiverged) {
+		err = errors.Join(err, fmt.Errorf("what was done is in %[1]s, to go on: fedpace resume %[1]s", p.Config.Out))
+	}
+	return s, err
 }
 
 // limit is the virtual time at which the run ends, 0 for none: the earlier of

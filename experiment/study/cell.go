@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -182,6 +183,19 @@ func find(ctx context.Context, out string, cells []Cell, force bool, version str
 		}
 	}
 	return done, nil
+}
+
+// keepTags is how many runs that are there have other tags than they are asked to have.
+func keepTags(cells []Cell) (n int) {
+	for i := range cells {
+		if c := &cells[i]; len(c.Config.Tags) > 0 && (c.Begun || c.Reused) {
+			found, err := config.Load(filepath.Join(c.Config.Out, folder.ConfigFile), nil)
+			if err == nil && !slices.Equal(found.Tags, c.Config.Tags) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // own reports whether the cell's folder holds its run, with its summary if it is

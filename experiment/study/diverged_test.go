@@ -136,13 +136,17 @@ func TestAComparisonLeavesWhatIsOthers(t *testing.T) {
 func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	for range 2 {
-		r, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{})
+		var said string
+		r, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Notice: func(line string) { said += line }}})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(said, "keep the tags") != (c.Kernel == "go") {
+			t.Errorf("of tags that are asked for later it says %q", said)
 		}
 		if r.Runs[0].Reused != (c.Kernel == "go") {
 			t.Errorf("kernel %s: reused %v", c.Kernel, r.Runs[0].Reused)
 		}
-		c.Kernel, c.Devices.KeepUpdates = "go", true
+		c.Kernel, c.Devices.KeepUpdates, c.Tags = "go", true, []string{"later"}
 	}
 }

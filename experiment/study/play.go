@@ -67,6 +67,9 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if done > 0 {
 		o.Run.Notice(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
+	if kept := keepTags(cells); kept > 0 {
+		o.Run.Notice(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
+	}
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,18 +21,37 @@ func WriteSecret(path string, write func(io.Writer) error) error { return put(pa
 func put(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path, err)
+		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
 	}
-	if err = write(f); err == nil {
-		err = errors.Join(f.Sync(), f.Chmod(mode)) // CreateTemp makes it for its owner alone
+	if err = write(unnamed{f}); err == nil {
+		err = cause(cmp.Or(f.Sync(), f.Chmod(mode))) // CreateTemp makes it for its owner alone
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = errors.Join(err, cause(f.Close())); err == nil {
+		err = cause(os.Rename(f.Name(), path))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// unnamed is a temporary file, whose name is in no error.
+type unnamed struct{ f *os.File }
+
+func (u unnamed) Write(b []byte) (int, error) {
+	n, err := u.f.Write(b)
+	return n, cause(err)
+}
+
+// cause is an error of the operating system without the names of files.
+func cause(err error) error {
+	switch e := err.(type) {
+	case *os.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
 }
 
 // Leftover returns the name of the file that a process was writing when it died

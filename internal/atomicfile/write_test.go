@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,24 @@ func TestWriteReplacesAFileWholeOrLeavesIt(t *testing.T) {
 	}
 	if err := Write(filepath.Join(dir, "none", "a"), func(io.Writer) error { return nil }); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v for a folder that does not exist, want %v", err, os.ErrNotExist)
+	}
+}
+
+// An error names the file that was asked for, not the temporary one.
+func TestErrorsNameTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txt")
+	closed := func(w io.Writer) error {
+		_ = w.(unnamed).f.Close()
+		_, err := io.WriteString(w, "a")
+		return err
+	}
+	for _, err := range []error{
+		Write(path, closed), Write(filepath.Join(path, "b"), closed),
+		Write(filepath.Dir(path), func(io.Writer) error { return nil }), // a folder, which no file replaces
+	} {
+		if err == nil || strings.Count(err.Error(), filepath.Base(filepath.Dir(path))) != 1 {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -59,9 +59,19 @@ func Thousands(n int64) string {
 	return s
 }
 
+// Rate writes how often something is done, to three digits or all that are whole.
+func Rate(v float64) string {
+	if v >= 999.5 {
+		return Thousands(int64(math.Round(v)))
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
 // Seconds is a wall time.
 func Seconds(seconds float64) string {
 	switch {
+	case seconds < 0.095:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
 	case seconds < 10:
 		return fmt.Sprintf("%.1f s", seconds)
 	case seconds < 120:

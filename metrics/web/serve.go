@@ -54,6 +54,9 @@ const (
 // MaxConns is how many connections a server has open at most.
 const MaxConns = maxWaiting + maxRequests
 
+// ErrInUse is wrapped by the error for an address at which another program listens.
+var ErrInUse = errors.New("the port is in use")
+
 // Serve answers GET and HEAD for the pages at the address until the context
 // ends or Close is called. Port 0 takes any free one: Addr tells which.
 //
@@ -66,9 +69,9 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	l, err := config.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("http: the port of %s is in use (set http to another address, or to \"\" for no page)", addr)
+		return nil, fmt.Errorf("%s: %w", addr, ErrInUse)
 	case err != nil:
-		return nil, fmt.Errorf("http: cannot listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{

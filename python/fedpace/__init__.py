@@ -6,6 +6,13 @@
 It needs numpy and nothing else. pandas, PyYAML, PyTorch and readers of Parquet are used where
 they are installed.
 """
+try:
+    import numpy as _  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name != "numpy":
+        raise
+    raise ImportError("fedpace needs numpy: python3 -m pip install numpy") from None
+
 from .results import Run, runs
 from .trainer import Data, Diverged, Grouped, Job, Metric, Samples, Setting, Task, Tensor, Trainer, run, serve
 

@@ -17,6 +17,7 @@ func addCompletion(root *cobra.Command) {
 		if c.Name() != "completion" {
 			continue
 		}
+		Group(c) // which refuses other shells
 		c.Short = "Write the completion script of a shell"
 		c.Long = "Write the script that completes the program's commands, flags, keys and values in a\nshell. Each shell's own help says how to load it."
 		c.Example = "  source <(" + name + " completion bash)\n  " + name + " completion zsh --help"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -155,9 +156,17 @@ const usualWidth = 80
 // columns is how many a line may have.
 func (s screen) columns() int {
 	if s.width == nil {
-		return usualWidth
+		return unknownWidth()
 	}
 	return s.width()
+}
+
+// unknownWidth is what the environment says, for where nothing else does.
+func unknownWidth() int {
+	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	return usualWidth
 }
 
 // screenOf looks at a stream. A terminal that calls itself dumb cannot draw over
@@ -175,7 +184,7 @@ func screenOf(out io.Writer) screen {
 			if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 				return columns
 			}
-			return usualWidth
+			return unknownWidth()
 		},
 	}
 }

@@ -48,6 +48,16 @@ Flags:
 	}
 }
 
+// Where there is no terminal, the environment says how wide lines are.
+func TestTheWidthOfNoTerminal(t *testing.T) {
+	for columns, want := range map[string]int{"": usualWidth, "60": 60, "wide": usualWidth, "0": usualWidth} {
+		t.Setenv("COLUMNS", columns)
+		if got := screenOf(new(bytes.Buffer)).columns(); got != want {
+			t.Errorf("COLUMNS=%s: %d columns, want %d", columns, got, want)
+		}
+	}
+}
+
 // Nothing is lost or added but line breaks, and what can be broken fits.
 func TestWrappingLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

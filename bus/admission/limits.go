@@ -37,7 +37,7 @@ const (
 	addressBurst = 512
 	allRate      = 500
 	allBurst     = 4096
-	refusedRate  = 3000 // closed in a second; more wait in the system's queue, a few thousand for less than a client waits
+	refusedRate  = 2000 // connections closed in a second; more wait in the system's queue
 	refusedBurst = 512
 	maxAddresses = 4096 // that are remembered
 )

@@ -27,8 +27,8 @@ func compareCommand(p program) *cobra.Command {
 		Short: "Run several schedules on the same cohorts and print one table",
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
 same virtual time, and print one table. The folder keeps it (compare.txt, and
-compare.csv for programs) with the runs on one page for a browser (compare.html).
-A comparison that was interrupted goes on with the same command. The schedules are
+compare.csv for programs) with a row for each run and where it comes from
+(runs.csv), and the runs on one page for a browser (compare.html). A comparison that was interrupted goes on with the same command. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step
@@ -141,7 +141,7 @@ func keep(out string, cells []study.Cell, write func(io.Writer) error, table *st
 	if err := atomicfile.Write(filepath.Join(out, study.TableFile), write); err != nil {
 		return err
 	}
-	if err := table.WriteCSV(filepath.Join(out, study.CSVFile)); err != nil {
+	if err := errors.Join(table.WriteCSV(filepath.Join(out, study.CSVFile)), table.WriteRuns(filepath.Join(out, study.RunsFile))); err != nil {
 		return err
 	}
 	if len(cells) > ui.MaxRuns {

@@ -122,6 +122,10 @@ func TestAComparisonKeepsHouse(t *testing.T) {
 	if lines := strings.Split(string(rows), "\n"); err != nil || len(lines) != 4 || !strings.HasPrefix(lines[1], "fixed,") {
 		t.Errorf("the CSV is %s, %v", rows, err)
 	}
+	runs, err := os.ReadFile(filepath.Join(out, study.RunsFile))
+	if lines := strings.Split(string(runs), "\n"); err != nil || len(lines) != 4 || !strings.HasPrefix(lines[2], "k-rounds,1,") {
+		t.Errorf("the runs are %s, %v", runs, err)
+	}
 	page, err := os.ReadFile(filepath.Join(out, study.PageFile))
 	if err != nil || !strings.Contains(string(page), "demo-compare/k-rounds") {
 		t.Errorf("a page of %d bytes, %v", len(page), err)

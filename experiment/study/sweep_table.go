@@ -26,11 +26,12 @@ import (
 const (
 	TableFile = "compare.txt"  // the table that it prints
 	CSVFile   = "compare.csv"  // a row for each schedule and value
+	RunsFile  = "runs.csv"     // a row for each run, and where it comes from
 	PageFile  = "compare.html" // the runs on one page
 )
 
 // Files are all of these.
-var Files = []string{TableFile, CSVFile, PageFile}
+var Files = []string{TableFile, CSVFile, RunsFile, PageFile}
 
 // quantity is a column of a sweep's table.
 type quantity struct {
@@ -112,6 +113,7 @@ type SweepTable struct {
 	Rows       []SweepRow
 	quantities []quantity
 	first      string // what runs are compared by
+	cells      []Cell
 }
 
 // NewSweepTable gathers the cells of a sweep over their seeds.
@@ -120,7 +122,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 	if len(names) == 0 { // nothing was trained
 		names = []string{measure.Accuracy}
 	}
-	t := SweepTable{Grids: s.Grids, quantities: append(quantities(names), fairness(names, cells)...), first: names[0]}
+	t := SweepTable{Grids: s.Grids, quantities: append(quantities(names), fairness(names, cells)...), first: names[0], cells: cells}
 	for from := 0; from < len(cells); {
 		to := from
 		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {
@@ -177,14 +179,19 @@ func (t SweepTable) keys() (list []string) {
 	return list
 }
 
-// WriteCSV writes one row for each schedule and point of the grid; a value that
-// does not exist is an empty cell.
-func (t SweepTable) WriteCSV(path string) error {
+// header names the first columns of the files: the grids' keys, and the schedule.
+func (t SweepTable) header() []string {
 	name := "schedule"
 	if slices.Contains(t.keys(), name) { // a grid over all of the schedule's keys
 		name = "schedule_name"
 	}
-	header := append(t.keys(), name, "seeds")
+	return append(t.keys(), name)
+}
+
+// WriteCSV writes one row for each schedule and point of the grid; a value that
+// does not exist is an empty cell.
+func (t SweepTable) WriteCSV(path string) error {
+	header := append(t.header(), "seeds")
 	for _, q := range t.quantities {
 		header = append(header, q.name, q.name+"_ci95", q.name+"_n")
 	}

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 )
@@ -176,6 +178,57 @@ func TestASweepsTableAndFigure(t *testing.T) {
 	}
 	if err := table.Figure("f.pdf"); err == nil {
 		t.Error("a pdf is drawn")
+	}
+}
+
+// A sweep's runs.csv has a row for each run, which names its configuration, data, kernel and
+// version, and of which compare.csv has the means.
+func TestASweepNamesItsRuns(t *testing.T) {
+	s := smallSweep(t)
+	cells, err := RunSweep(t.Context(), s, Options{Run: run.Options{Version: "v1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, path := NewSweepTable(s, cells), filepath.Join(t.TempDir(), RunsFile)
+	if err := table.WriteRuns(path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(f).ReadAll()
+	if err := errors.Join(err, f.Close()); err != nil || len(rows) != 9 {
+		t.Fatalf("%v, %d rows", err, len(rows))
+	}
+	at := func(name string) int { return slices.Index(rows[0], name) }
+	seen := map[string]bool{}
+	for i, row := range rows[1:] {
+		c, err := config.Load(filepath.Join(cells[i].Config.Out, folder.ConfigFile), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := Identity(c)
+		if err != nil || row[at("configuration")] != id || seen[id] {
+			t.Errorf("row %d is of configuration %s, its folder's is %s (%v)", i, row[at("configuration")], id, err)
+		}
+		seen[id] = true
+		if row[0] != cells[i].Values[0] || row[1] != cells[i].Schedule || row[at("seed")] != strconv.FormatUint(c.Seed, 10) || row[at("version")] != "v1" ||
+			len(row[at("data_digest")]) != 64 || row[at("kernel")] != string(c.Kernel) || row[at("diverged")] != "false" {
+			t.Errorf("row %d is %q, of %s", i, row, cells[i].Name)
+		}
+		if e := table.Rows[i/2].Columns[columnOf("best_training_loss")]; i%2 == 1 {
+			sum := 0.0
+			for _, r := range rows[i : i+2] {
+				v, err := strconv.ParseFloat(r[at("best_training_loss")], 64)
+				if sum += v; err != nil {
+					t.Error(err)
+				}
+			}
+			if math.Abs(sum/2-e.Mean) > 1e-12 {
+				t.Errorf("rows %d and %d have the mean %v, the table %v", i-1, i, sum/2, e.Mean)
+			}
+		}
 	}
 }
 

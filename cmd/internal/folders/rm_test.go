@@ -13,6 +13,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/study"
 )
 
 // runIn makes a run in a folder, which nothing has been written to yet.
@@ -91,7 +92,7 @@ func TestComparisonsAreRemovedWhole(t *testing.T) {
 	for _, dir := range []string{"runs/demo", "runs/x-compare/fixed", "runs/x-compare/dsgd", "runs/noted/a"} {
 		runIn(t, dir)
 	}
-	for _, name := range []string{"compare.txt", "compare.csv", "compare.html"} {
+	for _, name := range study.Files {
 		write(t, filepath.Join("runs/x-compare", name))
 	}
 	write(t, "runs/noted/notes.txt")

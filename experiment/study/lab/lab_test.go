@@ -22,6 +22,7 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/internal/csvtable"
 	"fedpace/metrics/models"
 )
 
@@ -94,6 +95,10 @@ func TestLaboratory(t *testing.T) {
 				if !bytes.Contains(contents(t, dir, TableFile), []byte(want)) {
 					t.Errorf("the table lacks %q", want)
 				}
+			}
+			origins, err := csvtable.Read[study.Origin](filepath.Join(dir, RunsFile))
+			if n := len(plan.Schedules) * plan.Seeds; err != nil || len(origins) != n || origins[n-1].Seed != uint64(plan.Seeds) || len(origins[n-1].Configuration) != 64 {
+				t.Errorf("the runs are %+v, %v; want %d", origins, err, n)
 			}
 			// A second time what was measured is read; another laboratory is refused.
 			back, err := plan.Run(t.Context(), study.Options{Done: func() error { t.Error("a run is played again"); return nil }})

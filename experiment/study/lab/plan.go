@@ -137,7 +137,15 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 			return nil, fmt.Errorf("lab: %s: %s", c.Name, c.Diverged)
 		}
 	}
-	return gather(p, of, list), nil
+	r := gather(p, of, list)
+	for i := range cells {
+		o, err := cells[i].Origin()
+		if err != nil {
+			return nil, fmt.Errorf("lab: %w", err)
+		}
+		r.Runs = append(r.Runs, o)
+	}
+	return r, nil
 }
 
 // objective is a convex task at the model that its runs start from.

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator/theory"
+	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/csvtable"
 	"fedpace/internal/statistics"
@@ -36,6 +37,8 @@ type Result struct {
 
 	Bounds []Bound  `json:"bounds"`
 	Curves []Moment `json:"curves"`
+
+	Runs []study.Origin `json:"runs"`
 }
 
 // Bound is Theorem 1 after a number of rounds of a schedule, beside what was
@@ -183,6 +186,7 @@ func (r *Result) constants() []Source {
 const (
 	BoundsFile   = "bounds.csv"
 	CurvesFile   = "curves.csv"
+	RunsFile     = study.RunsFile
 	TableFile    = "table.txt"
 	BoundsFigure = "bounds.svg"
 	CurvesFigure = "curves.svg"
@@ -201,6 +205,7 @@ func (r *Result) Save(dir string) error {
 		atomicfile.Write(filepath.Join(dir, TableFile), r.Write),
 		csvtable.Write(filepath.Join(dir, BoundsFile), r.Bounds, digits),
 		csvtable.Write(filepath.Join(dir, CurvesFile), r.Curves, digits),
+		csvtable.Write(filepath.Join(dir, RunsFile), r.Runs, digits),
 		Draw(dir, dir),
 	)
 }

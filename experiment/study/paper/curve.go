@@ -30,11 +30,7 @@ type Curve struct {
 	Clients     int         `csv:"clients"` // population
 	Cohort      int         `csv:"cohort"`
 
-	// Where the row comes from; empty in rows that earlier versions wrote.
-	Version       string `csv:"version"`       // of the program, with its commit
-	Configuration string `csv:"configuration"` // hex SHA-256, see study.Identity
-	DataDigest    string `csv:"data_digest"`   // of samples and split; empty: timing only
-	Kernel        string `csv:"kernel"`        // the class of kernels that trained
+	study.Provenance
 
 	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
 	Rounds         int     `csv:"rounds"`
@@ -175,22 +171,19 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if c.Configuration, err = study.Identity(config); err != nil {
-		return Curve{}, err
-	}
 	if err := c.thin(dir, &config); err != nil {
 		return Curve{}, err
 	}
 	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
+	ended := !errors.Is(err, fs.ErrNotExist)
+	if err != nil && ended {
 		return Curve{}, err
+	}
+	if c.Provenance, err = study.ProvenanceOf(config, s); err != nil || !ended {
+		return c, err
 	}
 	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
 	c.Data = *cmp.Or(s.Data, &c.Data)
-	c.Version, c.DataDigest, c.Kernel = s.Version, s.DataDigest, s.Kernel
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}

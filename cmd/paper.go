@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +17,8 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/paper"
+	"fedpace/internal/cputime"
+	"fedpace/internal/human"
 )
 
 // paperFlags are what part of the paper's evaluation is asked for.
@@ -123,10 +127,14 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		return err
 	}
 	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	started, worked := time.Now(), cputime.Since(time.Now())
 	err = f.plan.Run(c.Context(), cells, study.Options{
 		Run:    run.Options{Version: cli.Version(), NATS: remote(&f.connection), Notice: show.Notice},
 		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
 	})
+	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
+		show.Notice(fmt.Sprintf("It took %.3g core-hours of this machine, in %s.", (cputime.Since(started) - worked).Hours(), human.Duration(time.Since(started))))
+	}
 	show.Close()
 	if err != nil {
 		return cli.Interruption(c.Context(), err, f.plan.Out+sameCommand)

@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,36 @@ func EstimateMean(values []float64) Estimated {
 		e.Half = t * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
 	}
 	return e
+}
+
+// P is the two-sided p-value of Student's t test that the mean is zero: 0.05 where an end of
+// the interval is zero. It is NaN of fewer than two seeds, and of seeds that do not differ.
+func (e Estimated) P() float64 {
+	if e.N < 2 || e.Half == 0 {
+		return math.NaN()
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}
+	return 2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975))
+}
+
+// Holm adjusts the p-values of tests that are reported together, so that of true null
+// hypotheses any is rejected at a level with at most that probability (Holm, 1979). NaN is no
+// test and stays.
+func Holm(p []float64) []float64 {
+	adjusted := slices.Clone(p)
+	var order []int
+	for i, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	least := 0.0
+	for rank, i := range order {
+		least = max(least, min(1, float64(len(order)-rank)*p[i]))
+		adjusted[i] = least
+	}
+	return adjusted
 }
 
 // String writes the mean with five digits.

@@ -423,10 +423,17 @@ func TestACutRunSaysHowFarItWent(t *testing.T) {
 	if err := WriteOutcomes(&table, curves); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 - 0.7 0.7 -", "k-rounds 1 1 0.8 - 0.8 0.8 -"} {
+	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 0.7 - 0.7 -", "k-rounds 1 1 0.8 0.8 - 0.8 -"} {
 		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
+	}
+	// Gains are those over the run with the same seed, whatever stands in between.
+	table.Reset()
+	pairs := []Curve{curve("fixed", 1, 10, 0.6), curve("fixed", 2, 10, 0.5), curve("fixed", 3, 10, 0.4), curve("k-rounds", 3, 10, 0.51), curve("k-rounds", 2, 10, 0.6)}
+	pairs[4].Plateaued = 60
+	if err := WriteOutcomes(&table, pairs); err != nil || !strings.Contains(table.String(), "+0.1050 ± 0.064") || !strings.Contains(table.String(), "1 (n = 1)") {
+		t.Errorf("%v: want the gains 0.11 and 0.10:\n%s", err, table.String())
 	}
 	panels := panels(curves, "", false, func(p *Point) float64 { return p.BestAccuracy })
 	if len(panels) != 1 || len(panels[0].Lines) != 2 {

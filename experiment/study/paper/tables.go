@@ -141,12 +141,13 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 // WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Figures 1 and 2 at their right edge",
-		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "tail accuracy", "last accuracy", "plateau min")
-	fixed := map[string]statistics.Estimated{}
+		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy", "against fixed", "last accuracy", "plateau min")
+	fixed := map[string]group{}
+	tail := func(c *Curve) float64 { return c.TailAccuracy }
 	all := groups(curves)
 	for _, g := range all {
 		if g[0].Schedule == "fixed" && !g.cut() {
-			fixed[g.set()] = g.mean(func(c *Curve) float64 { return c.BestAccuracy })
+			fixed[g.set()] = g
 		}
 	}
 	for _, g := range all {
@@ -155,13 +156,29 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 			continue
 		}
 		gain := "-"
-		if f, ok := fixed[g.set()]; ok && f.N > 0 && !g.cut() {
-			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
+		if f, ok := fixed[g.set()]; ok && g[0].Schedule != "fixed" && !g.cut() {
+			gain = signed(statistics.EstimateMean(paired(g, f, tail)))
 		}
-		t.row(g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4), gain,
-			g.mean(func(c *Curve) float64 { return c.TailAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }).Digits(4))
+		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+		some := ""
+		if plateau.N > 0 && plateau.N < len(g) {
+			some = fmt.Sprintf(" (n = %d)", plateau.N)
+		}
+		t.row(g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
+			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4)+some)
 	}
 	return t.end()
+}
+
+// signed writes a mean difference; "-" for none.
+func signed(e statistics.Estimated) string {
+	switch {
+	case e.N == 0:
+		return "-"
+	case math.IsNaN(e.Half):
+		return fmt.Sprintf("%+.4f", e.Mean)
+	}
+	return fmt.Sprintf("%+.4f ± %.2g", e.Mean, e.Half)
 }
 
 // group is one schedule's curves of one task, over seeds: those that are

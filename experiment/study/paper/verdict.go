@@ -47,8 +47,12 @@ const (
 type Verdict struct {
 	Claim
 	statistics.Estimated         // of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
+	Of                   int     // seeds of which there are runs: some may be cut, or lack the other schedule's
 	Low, High            float64 // of the bootstrap's 95 % interval; NaN: too few seeds for one
+	Adjusted             float64 // p-value by Holm's method among all comparisons of the list; NaN: no comparison of several seeds
 	Said                 string  // Yes, No or Undecided
+
+	exact bool // no seed could change it: nothing was trained, or steps were counted that none changed
 }
 
 // quantities are what claims are about, by their names in ClaimsFile.
@@ -125,46 +129,89 @@ func Verdicts(dir string) ([]Verdict, error) {
 				return nil, err
 			}
 		}
-		list = append(list, c.decide(known[c.Where]))
+		v, err := c.decide(known[c.Where])
+		if err != nil {
+			return nil, fmt.Errorf("paper: %q on %s: %w", c.Says, c.Where, err)
+		}
+		list = append(list, v)
 	}
+	adjust(list)
 	return list, nil
+}
+
+// adjust counts how many comparisons there are: of so many intervals of 95 % some leave out zero by
+// chance.
+func adjust(list []Verdict) {
+	p := make([]float64, len(list))
+	for i := range list {
+		if p[i] = math.NaN(); list[i].Than != "" {
+			p[i] = list[i].P()
+		}
+	}
+	for i, v := range statistics.Holm(p) {
+		list[i].Adjusted = v
+	}
 }
 
 // decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
 // it, and runs that train nothing are exact: they have no seed.
-func (c *Claim) decide(curves []Curve) Verdict {
-	runs := map[string]map[uint64]float64{c.Schedule: {}, c.Than: {}}
-	exact := false
-	var seeds []uint64
-	for i := range curves {
-		u := &curves[i]
-		if of := runs[u.Schedule]; of != nil && u.Completed && (c.Task == "" || c.Task == u.Task) && (c.Megabits == 0 || c.Megabits == u.Megabits) {
-			of[u.Seed] = c.take(u)
-			seeds = append(seeds, u.Seed)
-			exact = u.Data == ""
+func (c *Claim) decide(curves []Curve) (Verdict, error) {
+	v := Verdict{Claim: *c, Said: Undecided}
+	runs := map[string][]Curve{}
+	seeds := map[uint64]bool{}
+	trained := false
+	for _, u := range curves {
+		if u.Schedule != c.Schedule && u.Schedule != c.Than || c.Task != "" && c.Task != u.Task || c.Megabits != 0 && c.Megabits != u.Megabits {
+			continue
 		}
+		if of(runs[u.Schedule], u.Seed) != nil {
+			return v, fmt.Errorf("several runs of %s have the seed %d (name task or model_megabits)", u.Schedule, u.Seed)
+		}
+		runs[u.Schedule] = append(runs[u.Schedule], u)
+		seeds[u.Seed], trained = true, trained || u.Data != ""
 	}
-	slices.Sort(seeds)
 	var values []float64
-	for _, seed := range slices.Compact(seeds) {
-		mine, ok := runs[c.Schedule][seed]
-		other, both := runs[c.Than][seed]
-		if ok && (both || c.Value != "") {
-			values = append(values, mine-other)
+	if c.Value == "" {
+		values = paired(runs[c.Schedule], runs[c.Than], c.take)
+	} else {
+		for i := range runs[c.Schedule] {
+			values = append(values, c.take(&runs[c.Schedule][i]))
 		}
 	}
-	v := Verdict{Claim: *c, Estimated: statistics.EstimateMean(values), Said: Undecided}
-	if exact && v.N == 1 {
+	v.Estimated, v.Of = statistics.EstimateMean(values), len(seeds)
+	if !trained && v.N == 1 {
 		v.Half = 0
 	}
-	v.Low, v.High = statistics.Bootstrap(values, keyed.New(uint64(len(values)), keyed.Resample))
+	v.exact = v.Half == 0 && (!trained || c.Quantity == "relative_steps")
+	v.Low, v.High = statistics.Bootstrap(values, keyed.New(uint64(v.N), keyed.Resample))
 	v.judge()
-	return v
+	return v, nil
 }
 
-// take is the claim's quantity of a run.
+// of is the run with a seed; nil: there is none.
+func of(runs []Curve, seed uint64) *Curve {
+	if i := slices.IndexFunc(runs, func(c Curve) bool { return c.Seed == seed }); i >= 0 {
+		return &runs[i]
+	}
+	return nil
+}
+
+// paired are the differences between runs with the same seed, a seed that one list lacks left out.
+func paired(mine, other []Curve, take func(*Curve) float64) (differences []float64) {
+	for i := range mine {
+		if u := of(other, mine[i].Seed); u != nil {
+			differences = append(differences, take(&mine[i])-take(u))
+		}
+	}
+	return differences
+}
+
+// take is the claim's quantity of a run; NaN of one that was cut.
 func (c *Claim) take(u *Curve) float64 {
 	q := quantities[c.Quantity]
+	if !u.Completed {
+		return math.NaN()
+	}
 	if c.At == 0 {
 		return q.of(u)
 	}
@@ -178,9 +225,9 @@ func (c *Claim) take(u *Curve) float64 {
 }
 
 // judge says yes or no only where all of the interval does, and where there are seeds enough
-// for a bootstrap all of that, too.
+// for a bootstrap all of that, too. Seeds that happen to agree decide nothing.
 func (v *Verdict) judge() {
-	if math.IsNaN(v.Half) {
+	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
 		return
 	}
 	low, high := v.Mean-v.Half, v.Mean+v.Half
@@ -229,37 +276,58 @@ func (v *Verdict) question() string {
 	return fmt.Sprintf("%s: %s − %s", text, v.Schedule, v.Than)
 }
 
-// numbers are the mean and its interval.
-func (v *Verdict) numbers() (mean, interval string) {
-	layout := "%+.4f"
-	if v.Value != "" {
-		layout = "%.4f"
+// count is how many seeds decide, and of how many where some have no value.
+func (v *Verdict) count() string {
+	if v.N < v.Of {
+		return fmt.Sprintf("%d of %d", v.N, v.Of)
 	}
+	return strconv.Itoa(v.N)
+}
+
+// numbers are the mean and its interval, with as many digits as tell its ends from zero, and
+// Holm's p-value.
+func (v *Verdict) numbers() (mean, interval, p string) {
 	if v.N == 0 {
-		return "-", "-"
+		return "-", "-", "-"
 	}
-	mean = fmt.Sprintf(layout, v.Mean)
+	sign := "+"
+	if v.Value != "" {
+		sign = ""
+	}
+	low, high, digits := v.Mean-v.Half, v.Mean+v.Half, 4
+	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
+	}
+	layout := fmt.Sprintf("%%%s.%df", sign, digits)
+	mean, p = fmt.Sprintf(layout, v.Mean), "-"
+	if !math.IsNaN(v.Adjusted) {
+		p = fmt.Sprintf("%.2g", v.Adjusted)
+	}
 	switch {
 	case math.IsNaN(v.Half):
-		return mean, "-"
-	case v.Half == 0:
-		return mean, "exact"
+		return mean, "-", p
+	case v.exact:
+		return mean, "exact", p
 	}
-	interval = fmt.Sprintf(layout+" to "+layout, v.Mean-v.Half, v.Mean+v.Half)
+	interval = fmt.Sprintf(layout+" to "+layout, low, high)
 	if !math.IsNaN(v.Low) {
 		interval += fmt.Sprintf(" (bootstrap "+layout+" to "+layout+")", v.Low, v.High)
 	}
-	return mean, interval
+	return mean, interval, p
+}
+
+// unseen reports whether a number is written as zero, and is none.
+func unseen(x float64, digits int) bool {
+	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
 // WriteVerdicts writes a row for each claim; as rows of a Markdown table if so asked.
 func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
-	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "verdict"}
+	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "Holm's p", "verdict"}
 	rows := [][]any{}
 	for i := range list {
 		v := &list[i]
-		mean, interval := v.numbers()
-		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.N, mean, interval, v.Said})
+		mean, interval, p := v.numbers()
+		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, p, v.Said})
 	}
 	if !markdown {
 		t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t", head...)

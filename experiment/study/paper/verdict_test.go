@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/internal/statistics"
 )
 
 // seeds are curves of one schedule with the given tail accuracies, by seed from 1.
@@ -32,7 +34,11 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	for _, list := range curves {
 		all = append(all, list...)
 	}
-	return c.decide(all)
+	v, err := c.decide(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // Differences 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), and t of two degrees of
@@ -41,12 +47,32 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 func TestVerdictsArePaired(t *testing.T) {
 	fixed := seeds("fixed", 0.5, 0.7, 0.6)
 	v := decided(t, nil, seeds("k-rounds", 0.51, 0.72, 0.63, 0.1), fixed)
-	if v.N != 3 || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Said != Undecided {
+	if v.N != 3 || v.Of != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Said != Undecided {
 		t.Errorf("%+v", v)
 	}
 	better := seeds("k-rounds", 0.519, 0.72, 0.621)
 	if v := decided(t, nil, better, fixed); v.Said != Yes {
 		t.Errorf("0.019, 0.020 and 0.021 more: %+v", v)
+	}
+	shuffled := []Curve{fixed[2], fixed[0], fixed[1]}
+	if v := decided(t, nil, better, shuffled); v.Said != Yes {
+		t.Errorf("pairs are those of places, not of seeds: %+v", v)
+	}
+	if v := decided(t, nil, better, fixed[1:]); v.N != 2 || v.Of != 3 || math.Abs(v.Mean-0.0205) > 1e-12 {
+		t.Errorf("a seed that fixed lacks counts, or moves the others: %+v", v)
+	}
+	if v := decided(t, nil, better); v.N != 0 || v.count() != "0 of 3" || v.Said != Undecided {
+		t.Errorf("without the other schedule: %+v", v)
+	}
+	if v := decided(t, nil, seeds("k-rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Said != Undecided {
+		t.Errorf("two differences that happen to be equal decide: %+v", v)
+	}
+	if v := decided(t, nil, seeds("k-rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Of != 3 {
+		t.Errorf("a run without an evaluation counts: %+v", v)
+	}
+	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "k-rounds", Than: "fixed", Expect: "more"}
+	if _, err := c.decide(append(seeds("fixed", 1), seeds("fixed", 2)...)); err == nil || !strings.Contains(err.Error(), "several runs of fixed have the seed 1") {
+		t.Errorf("two runs with one seed: %v", err)
 	}
 	if v := decided(t, func(c *Claim) { c.Expect = "less" }, better, fixed); v.Said != No {
 		t.Errorf("0.019, 0.020 and 0.021 more is said to be less: %+v", v)
@@ -87,11 +113,26 @@ func TestVerdictsOnPrintedFigures(t *testing.T) {
 		{"0.80", steps("x", 0.801, 0.802, 0.803), Yes},
 		{"0.80", steps("x", 0.801, 0.807, 0.803), Undecided},
 		{"0.99", steps("x", 0.980, 0.981, 0.982), No},
+		{"0.99", steps("x", 0.986, 0.986), Yes}, // counted: no seed changes it
 	} {
 		v := decided(t, func(q *Claim) { q.Quantity, q.Than, q.Value, q.Expect = "relative_steps", "", c.value, "equal" }, c.runs)
 		if v.Said != c.want {
 			t.Errorf("%s beside %v: %+v, want %s", c.value, c.runs[0].RelativeSteps, v, c.want)
 		}
+	}
+}
+
+// Digits are as many as tell an interval's ends from zero, and p-values are adjusted among the
+// comparisons alone.
+func TestRowsOfVerdicts(t *testing.T) {
+	narrow := Verdict{Claim: Claim{Than: "fixed"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Low: math.NaN(), Of: 5}
+	list := []Verdict{narrow, {Claim: Claim{Value: "0.2"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed"}, Estimated: statistics.Estimated{Mean: 3, Half: 1, N: 5}}}
+	adjust(list)
+	if list[0].Adjusted != list[0].P() || list[2].Adjusted != 2*list[2].P() || !math.IsNaN(list[1].Adjusted) {
+		t.Errorf("p-values are %v, %v and %v", list[0].Adjusted, list[1].Adjusted, list[2].Adjusted)
+	}
+	if mean, interval, p := list[0].numbers(); mean != "-0.001400" || interval != "-0.002798 to -0.000002" || p != "0.05" {
+		t.Errorf("%s, %s, %s", mean, interval, p)
 	}
 }
 

@@ -148,7 +148,7 @@ cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experi
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
 cmd/internal/folders: cmd/internal/cli coordinator/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
-cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/human internal/names
+cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 internal/throttle: net time

@@ -131,7 +131,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tbound/measured\t")
+	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tLemma 2/measured\t")
 	for _, b := range r.last() {
 		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
 			b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG, b.Lemma2/b.Measured)

@@ -81,16 +81,23 @@ func TestTheStudyIsThatOfItsNumbers(t *testing.T) {
 	cases := []string{"a: equal clients, all", "b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10"}
 	var b strings.Builder
 	for i, r := range append(even.Rows, spread.Rows...) {
-		value := func(name, format string, scale float64) string {
+		value := func(name, format string) string {
 			e := r.Columns[columnOf(name)]
-			s := fmt.Sprintf(format, scale*e.Mean)
+			if math.IsNaN(e.Mean) {
+				return "-"
+			}
+			s := fmt.Sprintf(format, e.Mean)
 			if e.Half > 0 {
-				s += " ± " + fmt.Sprintf(format, scale*e.Half)
+				s += " ± " + fmt.Sprintf(strings.ReplaceAll(format, "+", ""), e.Half)
+			}
+			if e.N < r.Seeds {
+				s += fmt.Sprintf(" (n = %d)", e.N)
 			}
 			return s
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.0f %% |\n", cases[i/3], r.Schedule, value("rounds", "%.1f", 1),
-			value("best_validation_accuracy", "%.3f", 1), value("seconds_to_fixed_best_loss", "%.0f", 1), value("client_sgd_steps", "%.0f", 1), 100*r.Columns[columnOf("wasted_time_share")].Mean)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %.0f %% |\n", cases[i/3], r.Schedule, value("rounds", "%.1f"),
+			value("best_validation_accuracy", "%.3f"), value("tail_validation_accuracy", "%.3f"), value("tail_gain_over_fixed", "%+.3f"),
+			value("seconds_to_fixed_best_loss", "%.0f"), value("client_sgd_steps", "%.0f"), 100*r.Columns[columnOf("wasted_time_share")].Mean)
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "study.md"))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,4 +150,9 @@ func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
 		}
 		c.Kernel, c.Devices.KeepUpdates, c.Tags = "go", true, []string{"later"}
 	}
+}
+
+// columnOf is the place of a quantity in a row.
+func columnOf(name string) int {
+	return slices.IndexFunc(quantities([]string{"accuracy"}), func(q quantity) bool { return q.name == name })
 }

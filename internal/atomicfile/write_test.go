@@ -51,7 +51,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 		Write(path, closed), Write(filepath.Join(path, "b"), closed),
 		Write(filepath.Dir(path), func(io.Writer) error { return nil }), // a folder, which no file replaces
 	} {
-		if err == nil || strings.Count(err.Error(), filepath.Base(filepath.Dir(path))) != 1 {
+		if err == nil || strings.Count(err.Error(), "/"+filepath.Base(filepath.Dir(path))) != 1 {
 			t.Errorf("%v", err)
 		}
 	}

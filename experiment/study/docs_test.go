@@ -2,7 +2,6 @@ package study
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,52 +10,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 )
 
 // docs holds the pages, and the files that comparisons have left.
 const docs = "../../docs"
 
-// A docRow is a row of a committed file: its values by their columns' names.
-type docRow map[string]string
-
-func readRows(t *testing.T, path string) (rows []docRow, header []string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, record := range records[1:] {
-		row := docRow{}
-		for i, name := range records[0] {
-			row[name] = record[i]
-		}
-		rows = append(rows, row)
-	}
-	return rows, records[0]
-}
-
-// number is NaN where the row has no such value.
-func (r docRow) number(column string) float64 {
-	x, err := strconv.ParseFloat(r[column], 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
-}
-
 // mean is how pages show a mean over seeds: with ± half of its interval if that is not zero in
 // these digits, and with the number of runs that have such a value if not all have.
-func (r docRow) mean(column, format string) string {
+func (r tableRow) mean(column, format string) string {
 	if math.IsNaN(r.number(column)) {
 		return "-"
 	}
@@ -74,12 +41,12 @@ func (r docRow) mean(column, format string) string {
 // A docTable is a part of a table in a page: as many rows as a committed file gives.
 type docTable struct {
 	page, file string
-	rows       func([]docRow) [][]string
+	rows       func([]tableRow) [][]string
 }
 
 // each makes one row of each row of the file, with a label for it.
-func each(labels []string, columns func(docRow) []string) func([]docRow) [][]string {
-	return func(rows []docRow) (list [][]string) {
+func each(labels []string, columns func(tableRow) []string) func([]tableRow) [][]string {
+	return func(rows []tableRow) (list [][]string) {
 		for i, r := range rows {
 			list = append(list, append([]string{labels[i]}, columns(r)...))
 		}
@@ -88,16 +55,16 @@ func each(labels []string, columns func(docRow) []string) func([]docRow) [][]str
 }
 
 // part is each for some of the file's rows.
-func part(from int, labels []string, columns func(docRow) []string) func([]docRow) [][]string {
-	return func(rows []docRow) [][]string { return each(labels, columns)(rows[from : from+len(labels)]) }
+func part(from int, labels []string, columns func(tableRow) []string) func([]tableRow) [][]string {
+	return func(rows []tableRow) [][]string { return each(labels, columns)(rows[from : from+len(labels)]) }
 }
 
 // beside makes one row of all schedules at one point of the grid.
-func beside(labels []string, columns func(of map[string]docRow) []string) func([]docRow) [][]string {
-	return func(rows []docRow) (list [][]string) {
+func beside(labels []string, columns func(of map[string]tableRow) []string) func([]tableRow) [][]string {
+	return func(rows []tableRow) (list [][]string) {
 		n := len(rows) / len(labels)
 		for i, label := range labels {
-			of := map[string]docRow{}
+			of := map[string]tableRow{}
 			for _, r := range rows[i*n : (i+1)*n] {
 				of[r["schedule"]] = r
 			}
@@ -108,28 +75,28 @@ func beside(labels []string, columns func(of map[string]docRow) []string) func([
 }
 
 const (
+	bestColumn   = "best_validation_accuracy"
 	tailColumn   = "tail_validation_accuracy"
 	gainColumn   = "tail_gain_over_fixed"
 	targetColumn = "seconds_to_fixed_best_loss"
 )
 
 // straggling are the columns of docs/study.md.
-func straggling(r docRow) []string {
+func straggling(r tableRow) []string {
 	return []string{
-		r["schedule"], r.mean("rounds", "%.1f"), r.mean("best_validation_accuracy", "%.3f"), r.mean(tailColumn, "%.3f"), r.mean(gainColumn, "%+.3f"),
+		r["schedule"], r.mean("rounds", "%.1f"), r.mean(bestColumn, "%.3f"), r.mean(tailColumn, "%.3f"), r.mean(gainColumn, "%+.3f"),
 		r.mean(targetColumn, "%.0f"), r.mean("client_sgd_steps", "%.0f"), fmt.Sprintf("%.0f %%", 100*r.number("wasted_time_share")),
 	}
 }
 
 // options are the columns of docs/sensitivity.md.
-func options(r docRow) []string {
+func options(r tableRow) []string {
 	return []string{r.mean("relative_sgd_steps", "%.3f"), r.mean("best_training_loss", "%.3f"), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f")}
 }
 
-// energies are those of its last table, with thousands told apart.
-func energies(r docRow) []string {
-	rounds := r["rounds"][:len(r["rounds"])-3] + "," + r["rounds"][len(r["rounds"])-3:]
-	return []string{rounds, fmt.Sprintf("%.0f", r.number("virtual_seconds")), fmt.Sprintf("%.0f", r.number("energy_joules")/1000), r.mean(tailColumn, "%.4f")}
+// energies are those of its last table.
+func energies(r tableRow) []string {
+	return []string{human.Thousands(int64(r.number("rounds"))), fmt.Sprintf("%.0f", r.number("virtual_seconds")), fmt.Sprintf("%.0f", r.number("energy_joules")/1000), r.mean(tailColumn, "%.4f")}
 }
 
 // times repeats a label for each schedule.
@@ -143,11 +110,11 @@ func times(n int, labels ...string) (list []string) {
 var docTables = []docTable{
 	{"study.md", "study/even.csv", each(times(3, "a: equal clients, all"), straggling)},
 	{"study.md", "study/stragglers.csv", each(times(3, "b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10"), straggling)},
-	{"heterogeneity.md", "heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, func(of map[string]docRow) []string {
+	{"heterogeneity.md", "heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, func(of map[string]tableRow) []string {
 		fixed, rounds := of["fixed"], of["k-rounds"]
 		return []string{fixed.mean(tailColumn, "%.3f"), rounds.mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f"), fixed.mean(targetColumn, "%.1f"), rounds.mean(targetColumn, "%.1f")}
 	})},
-	{"heterogeneity.md", "study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, func(of map[string]docRow) []string {
+	{"heterogeneity.md", "study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, func(of map[string]tableRow) []string {
 		return []string{of["fixed"].mean(tailColumn, "%.3f"), of["k-rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
 	})},
 	{"sensitivity.md", "study/schedules.csv", part(0, []string{"fixed K", "p = 1/4", "p = 1/3 (K_r-rounds)", "p = 1/2", "p = 1"}, options)},
@@ -175,7 +142,97 @@ func TestTheTablesInDocs(t *testing.T) {
 	}
 }
 
-// The figures beside them are drawn from these files, and the configuration can be loaded.
+// A docRun names the runs of one schedule at one point of a grid, "" without one.
+type docRun struct{ file, point, schedule string }
+
+// values are a quantity of these runs by their seeds.
+func (d docRun) values(t *testing.T, quantity string) map[string]float64 {
+	t.Helper()
+	rows, header := readRows(t, filepath.Join(docs, d.file))
+	of := map[string]float64{}
+	for _, r := range rows {
+		if r["schedule"] == d.schedule && (d.point == "" || r[header[0]] == d.point) {
+			of[r["seed"]] = r.number(quantity)
+		}
+	}
+	if len(of) == 0 {
+		t.Fatalf("%s has no runs of %v", d.file, d)
+	}
+	return of
+}
+
+const (
+	percentOf = iota // one value in per cent of the other
+	points           // their difference in percentage points
+)
+
+const (
+	deadline = "{rule: deadline, seconds: 5}"
+	first    = "{rule: first, n: 10}"
+	buffered = "{rule: buffered, n: 10}"
+)
+
+func evenly(schedule string) docRun { return docRun{"study/even-runs.csv", "", schedule} }
+
+func spread(rule, schedule string) docRun { return docRun{"study/stragglers-runs.csv", rule, schedule} }
+
+func made(level, schedule string) docRun { return docRun{"heterogeneity-runs.csv", level, schedule} }
+
+// What pages say of runs with the same seeds that is in no table.
+var docDifferences = []struct {
+	page, says string // "": that the interval is above zero
+	kind       int
+	quantity   string
+	of, than   docRun
+}{
+	{"study.md", "8.7 ± 1.8 points lower", points, bestColumn, evenly("fixed"), spread("all", "fixed")},
+	{"study.md", "K_r-rounds wins 3.0 ± 1.7", points, bestColumn, spread("all", "k-rounds"), spread("all", "fixed")},
+	{"study.md", "5.2 ± 1.9 points above waiting for all", points, bestColumn, spread(deadline, "fixed"), spread("all", "fixed")},
+	{"study.md", "10 of 13 is 6.3 ± 1.7 above", points, bestColumn, spread(first, "fixed"), spread("all", "fixed")},
+	{"study.md", "buffered rounds 8.6 ± 1.4", points, bestColumn, spread(buffered, "fixed"), spread("all", "fixed")},
+	{"study.md", "", points, bestColumn, spread(buffered, "fixed"), spread(deadline, "fixed")},
+	{"study.md", "", points, bestColumn, spread(buffered, "fixed"), spread(first, "fixed")},
+	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(deadline, "fixed")},
+	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(first, "fixed")},
+	{"study.md", "0.1 ± 1.3 points below that of equal clients", points, bestColumn, evenly("fixed"), spread(buffered, "fixed")},
+	{"study.md", "in 73.5 ± 4.6 % of fixed's time", percentOf, targetColumn, spread("all", "k-rounds"), spread("all", "fixed")},
+	{"heterogeneity.md", "in 75.0 ± 1.6 % if they are alike", percentOf, targetColumn, made("0", "k-rounds"), made("0", "fixed")},
+	{"heterogeneity.md", "in 68.9 ± 4.6 %", percentOf, targetColumn, made("1", "k-rounds"), made("1", "fixed")},
+	{"heterogeneity.md", "67.0 ± 4.3 %", percentOf, targetColumn, made("2", "k-rounds"), made("2", "fixed")},
+	{"heterogeneity.md", "64.2 ± 6.1 % at 1, 2 and 4", percentOf, targetColumn, made("4", "k-rounds"), made("4", "fixed")},
+}
+
+// Differences and ratios in the text of the pages are those of the runs, seed by seed.
+func TestTheDifferencesInDocs(t *testing.T) {
+	for _, d := range docDifferences {
+		of, than := d.of.values(t, d.quantity), d.than.values(t, d.quantity)
+		var values []float64
+		for _, seed := range slices.Sorted(maps.Keys(of)) {
+			if d.kind == points {
+				values = append(values, 100*(of[seed]-than[seed]))
+			} else {
+				values = append(values, 100*of[seed]/than[seed])
+			}
+		}
+		e := statistics.EstimateMean(values)
+		if d.says == "" {
+			if e.Mean-e.Half <= 0 {
+				t.Errorf("docs/%s: %s of %v above %v is %v", d.page, d.quantity, d.of, d.than, e)
+			}
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(docs, d.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(string(page)), " ")
+		if got := fmt.Sprintf("%.1f ± %.1f", e.Mean, e.Half); !strings.Contains(d.says, got) || !strings.Contains(text, d.says) {
+			t.Errorf("docs/%s: %q, which it should say, is of %s", d.page, d.says, got)
+		}
+	}
+}
+
+// The figures beside them are drawn from these files.
 func TestTheFiguresInDocs(t *testing.T) {
 	for file, figure := range map[string]string{"study/stragglers.csv": "study/stragglers.svg", "heterogeneity.csv": "heterogeneity.svg"} {
 		drawn := filepath.Join(t.TempDir(), "drawn.svg")
@@ -190,6 +247,9 @@ func TestTheFiguresInDocs(t *testing.T) {
 			t.Errorf("%s is not the figure of %s: draw it anew (%v)", figure, file, err)
 		}
 	}
+}
+
+func TestTheStudysConfigurationIsThatOfItsPage(t *testing.T) {
 	if c, err := config.Load(filepath.Join(docs, "study", "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
 		t.Errorf("the study's configuration: %+v, %v", c, err)
 	}
@@ -229,9 +289,9 @@ func TestResultsInDocsNameTheirOrigin(t *testing.T) {
 		switch rows, header := readRows(t, path); {
 		case slices.Contains(header, "version"):
 			for i, r := range rows {
+				timing := slices.Contains(header, "data") && r["data"] == ""
 				for column, want := range origin {
-					timing := filepath.Base(filepath.Dir(path)) == "timing" && (column == "data_digest" || column == "kernel")
-					if !want.MatchString(r[column]) && !timing {
+					if learned := column == "data_digest" || column == "kernel"; !want.MatchString(r[column]) && !(learned && timing) {
 						t.Errorf("%s, row %d: %s is %q", rel, i+1, column, r[column])
 					}
 				}
@@ -252,30 +312,5 @@ func TestResultsInDocsNameTheirOrigin(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// sameMeans compares a table's rows with the means of the runs in a file.
-func sameMeans(t *testing.T, table []docRow, path string) {
-	t.Helper()
-	runs, header := readRows(t, path)
-	keys, quantities := header[:slices.Index(header, "seed")], header[slices.Index(header, "diverged")+1:]
-	for _, row := range table {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r docRow) bool {
-			return slices.ContainsFunc(keys, func(key string) bool { return r[key] != row[key] })
-		})
-		if strconv.Itoa(len(of)) != row["seeds"] {
-			t.Errorf("%s has %d runs of %v, want %s", path, len(of), slices.Sorted(maps.Values(row))[:1], row["seeds"])
-		}
-		for _, q := range quantities {
-			var values []float64
-			for _, r := range of {
-				values = append(values, r.number(q))
-			}
-			e := statistics.EstimateMean(values)
-			if want := row.number(q); e.N > 0 && e.Mean != want || strconv.Itoa(e.N) != row[q+"_n"] || e.N > 1 && e.Half != row.number(q+"_ci95") {
-				t.Errorf("%s: %s of its runs is %v (n = %d), and %v in the table", path, q, e, e.N, want)
-			}
-		}
 	}
 }

@@ -2,7 +2,6 @@ package study
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
@@ -159,13 +158,8 @@ func TestASweepsTableAndFigure(t *testing.T) {
 	if err := table.WriteCSV(path); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(f).ReadAll()
-	if err := errors.Join(err, f.Close()); err != nil || len(rows) != 5 || rows[0][0] != "synthetic.heterogeneity" {
-		t.Errorf("%v, %d rows, %v", err, len(rows), rows)
+	if rows, header := readRows(t, path); len(rows) != 4 || header[0] != "synthetic.heterogeneity" {
+		t.Errorf("%d rows, %v", len(rows), header)
 	}
 	// K-eta-fixed is the measure of relative steps: 1, whatever the seed.
 	if e := table.Rows[0].Columns[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
@@ -189,47 +183,32 @@ func TestASweepNamesItsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, path := NewSweepTable(s, cells), filepath.Join(t.TempDir(), RunsFile)
-	if err := table.WriteRuns(path); err != nil {
+	table, path, means := NewSweepTable(s, cells), filepath.Join(t.TempDir(), RunsFile), filepath.Join(t.TempDir(), "compare.csv")
+	if err := errors.Join(table.WriteRuns(path), table.WriteCSV(means)); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
+	rows, header := readRows(t, path)
+	if len(rows) != 8 {
+		t.Fatalf("%d rows", len(rows))
 	}
-	rows, err := csv.NewReader(f).ReadAll()
-	if err := errors.Join(err, f.Close()); err != nil || len(rows) != 9 {
-		t.Fatalf("%v, %d rows", err, len(rows))
-	}
-	at := func(name string) int { return slices.Index(rows[0], name) }
 	seen := map[string]bool{}
-	for i, row := range rows[1:] {
+	for i, row := range rows {
 		c, err := config.Load(filepath.Join(cells[i].Config.Out, folder.ConfigFile), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		id, err := Identity(c)
-		if err != nil || row[at("configuration")] != id || seen[id] {
-			t.Errorf("row %d is of configuration %s, its folder's is %s (%v)", i, row[at("configuration")], id, err)
+		if err != nil || row["configuration"] != id || seen[id] {
+			t.Errorf("row %d is of configuration %s, its folder's is %s (%v)", i, row["configuration"], id, err)
 		}
 		seen[id] = true
-		if row[0] != cells[i].Values[0] || row[1] != cells[i].Schedule || row[at("seed")] != strconv.FormatUint(c.Seed, 10) || row[at("version")] != "v1" ||
-			len(row[at("data_digest")]) != 64 || row[at("kernel")] != string(c.Kernel) || row[at("diverged")] != "false" {
+		if row[header[0]] != cells[i].Values[0] || row["schedule"] != cells[i].Schedule || row["seed"] != strconv.FormatUint(c.Seed, 10) || row["version"] != "v1" ||
+			len(row["data_digest"]) != 64 || row["kernel"] != string(c.Kernel) || row["diverged"] != "false" {
 			t.Errorf("row %d is %q, of %s", i, row, cells[i].Name)
 		}
-		if e := table.Rows[i/2].Columns[columnOf("best_training_loss")]; i%2 == 1 {
-			sum := 0.0
-			for _, r := range rows[i : i+2] {
-				v, err := strconv.ParseFloat(r[at("best_training_loss")], 64)
-				if sum += v; err != nil {
-					t.Error(err)
-				}
-			}
-			if math.Abs(sum/2-e.Mean) > 1e-12 {
-				t.Errorf("rows %d and %d have the mean %v, the table %v", i-1, i, sum/2, e.Mean)
-			}
-		}
 	}
+	rows, _ = readRows(t, means)
+	sameMeans(t, rows, path)
 }
 
 // What a figure cannot show is found before anything runs.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/human"
 )
 
 // rewrite makes the blocks of docs/paper.md and the figures in docs/paper anew:
@@ -137,6 +139,44 @@ func TestTheFiguresInDocs(t *testing.T) {
 			if diff := differs(string(got), string(want)); diff != "" {
 				t.Errorf("%s is not the figure of its curves: %s (go test ./experiment/study/paper -run InDocs -rewrite)", filepath.Join(dir, name), diff)
 			}
+		}
+	}
+}
+
+// When schedules pass K-eta-fixed's best accuracy on FEMNIST, and after how many steps, is in no
+// table: docs/paper.md says it in words.
+func TestThePaceOnFEMNISTInDocs(t *testing.T) {
+	page, err := os.ReadFile(docs + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	curves, err := Load(filepath.Join(docs, "femnist"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]*Curve{}
+	for i := range curves {
+		of[curves[i].Schedule] = &curves[i]
+	}
+	reached := func(schedule string, accuracy float64) Point {
+		i := slices.IndexFunc(of[schedule].Points, func(p Point) bool { return p.BestAccuracy >= accuracy })
+		return of[schedule].Points[i] // its own best at the latest
+	}
+	best := of["fixed"].BestAccuracy
+	fixed, rounds, dsgd := reached("fixed", best), reached("k-rounds", best), reached("dsgd", best)
+	steps := 0.0
+	for r := range rounds.Round {
+		steps += math.Ceil(float64(of["k-rounds"].K0) / math.Cbrt(float64(r+1))) // Eq. 10
+	}
+	for _, want := range []string{
+		fmt.Sprintf("best accuracy, %.3f, at minute %.0f, in round %s.", best, rounds.VirtualSeconds/60, human.Thousands(int64(rounds.Round))),
+		fmt.Sprintf("at minute %.0f, in round %s, with %.0f times the steps.", fixed.VirtualSeconds/60, human.Thousands(int64(fixed.Round)), float64(fixed.Round*of["fixed"].K0)/steps),
+		fmt.Sprintf("from its best, %.3f at minute %.0f,", of["k-rounds"].BestAccuracy, reached("k-rounds", of["k-rounds"].BestAccuracy).VirtualSeconds/60),
+		fmt.Sprintf("passes fixed K's best accuracy at minute %.0f ", dsgd.VirtualSeconds/60),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("docs/paper.md does not say %q", want)
 		}
 	}
 }

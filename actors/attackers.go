@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/attack"
-	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
 )
 
@@ -61,7 +61,7 @@ func (t *Trainer) honest(ctx context.Context, base []float32, shared *Shared, wo
 	}
 	err = t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, _ float64) error {
 		t.hide(base, model, &work[i])
-		if err := aggregate.Check(model, base); err != nil {
+		if err := algorithm.Check(model, base); err != nil {
 			return &Diverged{Task: work[i].Task, Client: work[i].Client, Cause: err.Error()}
 		}
 		u := make([]float32, t.trainable)

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/attack"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
 )
 
 // besieged is a problem with an attack of each kind that a trainer knows. Class 0 is honest.
-func besieged(t testing.TB, a aggregate.Algorithm) (Problem, []float32) {
+func besieged(t testing.TB, a algorithm.Algorithm) (Problem, []float32) {
 	t.Helper()
 	model, set, base := world(t)
 	return Problem{
@@ -98,7 +98,7 @@ func exactSum(base, update []float32) []int64 {
 // What attackers send is what their attack makes of their honest updates, and they tell the
 // loss that an honest client would.
 func TestWhatAttackersSend(t *testing.T) {
-	p, base := besieged(t, aggregate.Default)
+	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	for attacker, want := range map[int]func(u []float32, a *Assignment){
 		ofClass0:   nil,
@@ -134,7 +134,7 @@ func scaled(u []float32, by float32) {
 
 // A liar's update is honest. In a loss query it lies, too, and there nothing is sent.
 func TestLiarsTellAnotherLoss(t *testing.T) {
-	p, base := besieged(t, aggregate.Default)
+	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	got, told := trained(t, w, base, task(5, lies))
 	want, _ := trained(t, w, base, task(5, honest))
@@ -153,7 +153,7 @@ func TestLiarsTellAnotherLoss(t *testing.T) {
 
 // Local steps on reversed labels, written out.
 func TestLabelsAreFlipped(t *testing.T) {
-	p, base := besieged(t, aggregate.Default)
+	p, base := besieged(t, algorithm.Default)
 	a := task(5, flipsLabels)
 	local, step := slices.Clone(base), p.Model.(learn.Model).NewWorkspace(32, p.Kernel)
 	first := 0.0
@@ -192,12 +192,12 @@ func roundOfColluders() []Assignment {
 // All colluders send one update, made of the honest ones of all of them; however the tasks
 // are cut into jobs, and whoever does them, the sum is the same.
 func TestColludersSendOneUpdate(t *testing.T) {
-	for _, algorithm := range []aggregate.Algorithm{aggregate.Default, aggregate.Scaffold{Rate: 1}} {
-		p, base := besieged(t, algorithm)
+	for _, rule := range []algorithm.Algorithm{algorithm.Default, algorithm.Scaffold{Rate: 1}} {
+		p, base := besieged(t, rule)
 		var shared *Shared
 		length := len(base)
 		work := roundOfColluders()
-		if algorithm != aggregate.Default {
+		if rule != algorithm.Default {
 			shared, length = &Shared{Weight: 0.1}, 2*len(base)
 		}
 		sumOf := func(w *Trainer, base []float32, jobs ...[]Assignment) []int64 {
@@ -251,8 +251,8 @@ func TestColludersSendOneUpdate(t *testing.T) {
 
 // Updates are compressed as attackers send them, and what is not trained stays honest.
 func TestAttacksComeBeforeCompression(t *testing.T) {
-	p, base := besieged(t, aggregate.Default)
-	p.Compression = aggregate.TopK{Share: 0.01}
+	p, base := besieged(t, algorithm.Default)
+	p.Compression = algorithm.TopK{Share: 0.01}
 	a := task(5, scales)
 	plain := p
 	plain.Compression = nil
@@ -274,7 +274,7 @@ func TestAttacksComeBeforeCompression(t *testing.T) {
 // A job that names attackers whom a trainer does not know is refused, and so are colluders
 // with minibatches that it has no room for. Colluders' steps can diverge.
 func TestAttackersThatCannotBe(t *testing.T) {
-	p, base := besieged(t, aggregate.Default)
+	p, base := besieged(t, algorithm.Default)
 	w := trainerFor(t, p)
 	large, lost := task(4, honest), slices.Clone(base)
 	large.Batch, lost[0] = 10_000, float32(math.NaN())
@@ -302,7 +302,7 @@ func TestAttackersThatCannotBe(t *testing.T) {
 // A trainer in another process takes honest steps, and the attack is done here.
 func TestAttackersWithAnExternalTrainer(t *testing.T) {
 	t.Parallel()
-	p, base := besieged(t, aggregate.Default)
+	p, base := besieged(t, algorithm.Default)
 	here, there := both(t, p)
 	work := append(roundOfColluders(), task(8, flipsSigns), task(9, makesNoise), task(10, scales), task(11, lies))
 	want, toldHere := trained(t, here, base, work...)

@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/bus"
 )
 
 // HostConfig is what a host of simulated actors needs.
 type HostConfig struct {
 	Run     string
-	Fleet   *device.Fleet
+	Fleet   *clientmodel.Fleet
 	Workers int // trainers, one goroutine each; 0: plans only
 
 	// For a host of another process than the coordinator's: its name, for people,
@@ -55,7 +55,7 @@ func StartHost(ctx context.Context, transport bus.Transport, c HostConfig) (*Hos
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	bits := device.Both(int64(t.ModelBits))
+	bits := clientmodel.Both(int64(t.ModelBits))
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
@@ -64,7 +64,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
-	if d.Dropout != device.NoPhase { // device has the phases in the same order as the bus
+	if d.Dropout != clientmodel.NoPhase { // device has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil
@@ -72,8 +72,8 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 
 // clientOf is a client as a task describes it: the coordinator knows whose device it
 // has and what its battery holds.
-func clientOf(number int, t *bus.Task) device.Client {
-	c := device.Client{Number: number, Device: number, Presence: number, Joules: t.Joules}
+func clientOf(number int, t *bus.Task) clientmodel.Client {
+	c := clientmodel.Client{Number: number, Device: number, Presence: number, Joules: t.Joules}
 	if t.Device > 0 {
 		c.Device = int(t.Device) - 1
 	}

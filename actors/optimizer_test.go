@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 )
 
 // trainerBy takes local steps by an optimizer, in minibatches of at most 48 samples.
-func trainerBy(t testing.TB, model learn.Model, set federated.Set, a aggregate.Algorithm, o learn.Optimizer) *Trainer {
+func trainerBy(t testing.TB, model learn.Model, set federated.Set, a algorithm.Algorithm, o learn.Optimizer) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, LargestBatch: 48, Augment: NoAugment, Algorithm: a, Optimizer: o, Kernel: fastest(t)})
 	if err != nil {
@@ -28,7 +28,7 @@ var momentum = learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01, Clipp
 func TestStepsWithMomentum(t *testing.T) {
 	model, set, base := world(t)
 	const mu = 0.75
-	for name, algorithm := range map[string]aggregate.Algorithm{"fedavg": aggregate.Default, "fedprox": aggregate.FedProx{Rate: 1, Mu: mu}} {
+	for name, algorithm := range map[string]algorithm.Algorithm{"fedavg": algorithm.Default, "fedprox": algorithm.FedProx{Rate: 1, Mu: mu}} {
 		for _, batch := range []int{0, 5, 48} {
 			a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.1, Weight: 1, Batch: batch}
 			sum := make([]int64, len(base))
@@ -98,7 +98,7 @@ func TestOptimizersForgetBetweenTasks(t *testing.T) {
 	models := map[[2]int64]bool{} // by the steps of two biases
 	for _, o := range []learn.Optimizer{momentum, adam, learn.AdamW{Moments: adam.Moments, WeightDecay: 0.5}} {
 		last := Assignment{Task: 2, Client: 5, LocalSteps: 4, Rate: 0.01, Weight: 0.5}
-		busy, fresh := trainerBy(t, model, set, aggregate.Default, o), trainerBy(t, model, set, aggregate.Default, o)
+		busy, fresh := trainerBy(t, model, set, algorithm.Default, o), trainerBy(t, model, set, algorithm.Default, o)
 		before := Assignment{Task: 1, Client: 3, LocalSteps: 7, Rate: 0.01, Weight: 0.5, Batch: 48}
 		if _, err := busy.Train(t.Context(), base, nil, []Assignment{before}, make([]int64, len(base))); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestOptimizersForgetBetweenTasks(t *testing.T) {
 // the largest.
 func TestOptimizersThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
-	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Scaffold{Rate: 1}, Optimizer: momentum, Kernel: fastest(t)}
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Scaffold{Rate: 1}, Optimizer: momentum, Kernel: fastest(t)}
 	want := "local: scaffold takes local steps of its own, which sgd does not know; want sgd without options"
 	if _, err := NewTrainer(p); err == nil || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
@@ -141,7 +141,7 @@ func TestOptimizersThatCannotBe(t *testing.T) {
 		t.Errorf("sgd without options: %v, %q", err, p.Spec().Local)
 	}
 	large := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.1, Weight: 1, Batch: 49}
-	if _, err := trainerBy(t, model, set, aggregate.Default, nil).Train(t.Context(), base, nil, []Assignment{large}, make([]int64, len(base))); err == nil || !strings.Contains(err.Error(), "task 1: minibatches of 49 samples, at most 48") {
+	if _, err := trainerBy(t, model, set, algorithm.Default, nil).Train(t.Context(), base, nil, []Assignment{large}, make([]int64, len(base))); err == nil || !strings.Contains(err.Error(), "task 1: minibatches of 49 samples, at most 48") {
 		t.Errorf("%v", err)
 	}
 }

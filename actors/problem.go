@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/attack"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/privacy"
 )
 
 // Problem is what is learned: equal on every host of a run, or the hosts would
@@ -25,10 +25,10 @@ type Problem struct {
 	LargestBatch int
 	Augment      string // NoAugment or FlipCrop
 
-	Algorithm aggregate.Algorithm // its client half is run
+	Algorithm algorithm.Algorithm // its client half is run
 	Optimizer learn.Optimizer     // of local steps; nil: plain SGD
 	// Compression is what updates go through before they are added; nil: they are whole.
-	Compression aggregate.Compression
+	Compression algorithm.Compression
 	Kernel      learn.Kernel // of the local steps and evaluations in Go
 	// Attacks are what the clients of the fleet's classes do in place of honest work, by the
 	// number of the class; nil of those that are honest.
@@ -51,7 +51,7 @@ const (
 
 // Spec is the problem as jobs name it.
 func (p *Problem) Spec() *bus.Spec {
-	algorithm, err := aggregate.Algorithms.Encode(p.Algorithm)
+	encoded, err := algorithm.Algorithms.Encode(p.Algorithm)
 	if err != nil { // its options are numbers and words
 		panic("actors: " + err.Error())
 	}
@@ -62,12 +62,12 @@ func (p *Problem) Spec() *bus.Spec {
 		}
 	}
 	if p.Compression != nil {
-		if compression, err = aggregate.Compressions.Encode(p.Compression); err != nil {
+		if compression, err = algorithm.Compressions.Encode(p.Compression); err != nil {
 			panic("actors: " + err.Error())
 		}
 	}
 	return &bus.Spec{
-		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm,
+		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encoded,
 		Compression: compression, Local: local, Metrics: p.metrics(), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
 	}
 }
@@ -104,9 +104,9 @@ func (p *Problem) Check() error {
 	}
 	if !learn.Plain(p.Optimizer) {
 		client := p.Algorithm.Client(p.Model.Params())
-		if _, ok := client.(aggregate.Correcting); client != nil && !ok {
+		if _, ok := client.(algorithm.Correcting); client != nil && !ok {
 			return fmt.Errorf("local: %s takes local steps of its own, which %s does not know; want sgd without options",
-				aggregate.Algorithms.NameOf(p.Algorithm), learn.Optimizers.NameOf(p.Optimizer))
+				algorithm.Algorithms.NameOf(p.Algorithm), learn.Optimizers.NameOf(p.Optimizer))
 		}
 	}
 	return nil
@@ -129,8 +129,8 @@ func (p *Problem) checkTrainer() error {
 		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
 	}
 	client := p.Algorithm.Client(learn.Trainable(p.Model))
-	if _, ok := client.(aggregate.Additive); client != nil && !ok {
-		return fmt.Errorf("aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take", aggregate.Algorithms.NameOf(p.Algorithm), p.Trainer.Name)
+	if _, ok := client.(algorithm.Additive); client != nil && !ok {
+		return fmt.Errorf("aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take", algorithm.Algorithms.NameOf(p.Algorithm), p.Trainer.Name)
 	}
 	if name := learn.Optimizers.NameOf(p.Optimizer); !learn.Plain(p.Optimizer) && !slices.Contains(p.Trainer.Optimizers, name) {
 		return fmt.Errorf("local: trainer %s does not know the optimizer %s, but %s", p.Trainer.Name, name, strings.Join(append([]string{"plain SGD"}, p.Trainer.Optimizers...), ", "))

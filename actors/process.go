@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
 )
 
@@ -45,7 +45,7 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 	vectors := false
 	terms := func() []float32 { return nil }
 	if w.Client != nil {
-		additive := w.Client.(aggregate.Additive)
+		additive := w.Client.(algorithm.Additive)
 		w.start(0)
 		var vector []float32
 		job.Proximal, vector = additive.Terms()

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/external/externaltest"
-	"fedpace/coordinator/aggregate"
+	"fedpace/internal/testkit/externaltest"
 )
 
 // BenchmarkTransport says what a job of FEMNIST takes beyond the steps that another
@@ -36,7 +36,7 @@ func BenchmarkTransport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trainer, err := NewTrainer(Problem{Model: program.Model(), Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Trainer: program})
+	trainer, err := NewTrainer(Problem{Model: program.Model(), Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Trainer: program})
 	if err != nil {
 		b.Fatal(err)
 	}

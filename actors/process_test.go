@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/external/externaltest"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
+	"fedpace/internal/testkit/externaltest"
 )
 
 func TestMain(m *testing.M) {
@@ -100,7 +100,7 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 	t.Helper()
 	base := make([]float32, model.Params())
 	model.Init(base, 1)
-	p.Model, p.Augment, p.Algorithm, p.Kernel = model, NoAugment, aggregate.Default, fastest(t)
+	p.Model, p.Augment, p.Algorithm, p.Kernel = model, NoAugment, algorithm.Default, fastest(t)
 	work := slices.Clone(someWork)
 	for i := range work {
 		work[i].Client %= p.Set.Clients()
@@ -139,10 +139,10 @@ func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
 	t.Parallel()
 	model, set, base := world(t)
 	for name, p := range map[string]Problem{
-		"fedprox":  {Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.5}},
-		"scaffold": {Algorithm: aggregate.Scaffold{Rate: 1}},
-		"momentum": {Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.5}, Optimizer: learn.SGD{Momentum: 0.9, WeightDecay: 0.01}},
-		"top_k":    {Algorithm: aggregate.Default, Compression: aggregate.TopK{Share: 0.1, Feedback: true}},
+		"fedprox":  {Algorithm: algorithm.FedProx{Rate: 1, Mu: 0.5}},
+		"scaffold": {Algorithm: algorithm.Scaffold{Rate: 1}},
+		"momentum": {Algorithm: algorithm.FedProx{Rate: 1, Mu: 0.5}, Optimizer: learn.SGD{Momentum: 0.9, WeightDecay: 0.01}},
+		"top_k":    {Algorithm: algorithm.Default, Compression: algorithm.TopK{Share: 0.1, Feedback: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Model, p.Set, p.Seed, p.Batch, p.Augment, p.Kernel = model, set, 1, 32, NoAugment, fastest(t)
@@ -205,12 +205,12 @@ func TestWhatIsNotTrained(t *testing.T) {
 	}
 	a, b := means(work[0]), means(work[1])
 	for name, p := range map[string]Problem{
-		"fedavg":   {Algorithm: aggregate.Default},
-		"fedprox":  {Algorithm: aggregate.FedProx{Rate: 1, Mu: 50}},
-		"scaffold": {Algorithm: aggregate.Scaffold{Rate: 1}},
-		"fedadam":  {Algorithm: aggregate.FedAdam{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3}},
-		"sign":     {Algorithm: aggregate.Default, Compression: aggregate.Sign{Step: 0.01}},
-		"top_k":    {Algorithm: aggregate.Default, Compression: aggregate.TopK{Share: 1e-4, Feedback: true}},
+		"fedavg":   {Algorithm: algorithm.Default},
+		"fedprox":  {Algorithm: algorithm.FedProx{Rate: 1, Mu: 50}},
+		"scaffold": {Algorithm: algorithm.Scaffold{Rate: 1}},
+		"fedadam":  {Algorithm: algorithm.FedAdam{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3}},
+		"sign":     {Algorithm: algorithm.Default, Compression: algorithm.Sign{Step: 0.01}},
+		"top_k":    {Algorithm: algorithm.Default, Compression: algorithm.TopK{Share: 1e-4, Feedback: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Model, p.Set, p.Seed, p.Batch, p.Augment, p.Kernel = model, set, 1, 32, NoAugment, fastest(t)
@@ -238,7 +238,7 @@ func TestWhatIsNotTrained(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := slices.Clone(from)
-			instance := aggregate.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 200)
+			instance := algorithm.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 200)
 			instance.Decide(sum[:len(from)])
 			instance.Server.Apply(next, sum[:len(from)], 1)
 			for i, x := range next[len(base):] {
@@ -275,7 +275,7 @@ func TestATrainersOwnSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	model, _, base := world(t)
-	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)}
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}
 	here, err := NewTrainer(p)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestATrainersOwnSamples(t *testing.T) {
 func TestWhatATrainerCannotDo(t *testing.T) {
 	t.Parallel()
 	_, set, _ := world(t)
-	p := Problem{Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Trainer: program(t, set)}
+	p := Problem{Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Trainer: program(t, set)}
 	p.Model = p.Trainer.Model()
 	for want, q := range map[string]func(p *Problem){
 		"augment: flip_crop is done in Go":                     func(p *Problem) { p.Augment = FlipCrop },
@@ -330,7 +330,7 @@ func TestWhatATrainerCannotDo(t *testing.T) {
 func TestAnExternalTrainerThatDiverges(t *testing.T) {
 	t.Parallel()
 	model, set, base := world(t)
-	_, there := both(t, Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)}, "-fault", "nan")
+	_, there := both(t, Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}, "-fault", "nan")
 	_, err := there.Train(t.Context(), base, nil, someWork, make([]int64, len(base)))
 	if d, ok := err.(*Diverged); !ok || d.Task != 2 || d.Client != 7 || !strings.Contains(d.Cause, "NaN") {
 		t.Errorf("%v", err)

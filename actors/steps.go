@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
 )
 
@@ -31,7 +31,7 @@ type Steps interface {
 type Work struct {
 	Base   []float32
 	Tasks  []Assignment
-	Client aggregate.Client // nil: local steps are those of the optimizer alone
+	Client algorithm.Client // nil: local steps are those of the optimizer alone
 	Start  func(i int)      // begins task i in Client; nil without one
 }
 
@@ -81,7 +81,7 @@ type goSteps struct {
 	source rand.PCG
 	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are
 
-	correct  aggregate.Correcting // the algorithm's client half, where stepper takes its steps
+	correct  algorithm.Correcting // the algorithm's client half, where stepper takes its steps
 	stepper  learn.Stepper        // nil: local steps are plain SGD, or the client half's
 	gradient []float32            // for both
 }
@@ -89,7 +89,7 @@ type goSteps struct {
 // evaluationBatch is how many samples are measured at a time.
 const evaluationBatch = 256
 
-func newGoSteps(p *Problem, client aggregate.Client) *goSteps {
+func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	s := &goSteps{
 		problem: p,
 		work:    p.Model.(learn.Model).NewWorkspace(max(p.Batch, p.LargestBatch, evaluationBatch), p.Kernel),
@@ -99,7 +99,7 @@ func newGoSteps(p *Problem, client aggregate.Client) *goSteps {
 		s.stepper = p.Optimizer.Stepper(len(s.local))
 	}
 	if client != nil && s.stepper != nil {
-		s.correct = client.(aggregate.Correcting)
+		s.correct = client.(algorithm.Correcting)
 	}
 	if client != nil || s.stepper != nil {
 		s.gradient = make([]float32, len(s.local))
@@ -131,7 +131,7 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 }
 
 // task runs the client's local steps on s.local, which equals the base model before.
-func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignment) (first float64, err error) {
+func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
 	if s.stepper != nil {
 		s.stepper.Start()
 	}
@@ -174,7 +174,7 @@ func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignme
 
 // step takes one local step on s.batch, by the client half of the algorithm unless that
 // is nil, and returns the loss before it.
-func (s *goSteps) step(client aggregate.Client, rate float32) (loss float64, err error) {
+func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
 		return s.work.Step(s.local, &s.batch, rate)
 	}

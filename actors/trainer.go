@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/privacy"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -32,7 +32,7 @@ type Assignment struct {
 }
 
 // Shared is what the tasks of a job have in common beyond the model, where clients keep
-// a vector ([aggregate.Variates]).
+// a vector ([algorithm.Variates]).
 type Shared struct {
 	Mean      []float32 // c; nil: zero
 	Weight    float64   // of a client's change in the exact sum: 1/N
@@ -73,11 +73,11 @@ type Trainer struct {
 	params    int
 	trainable int // of them, the first ones
 
-	client aggregate.Client // nil: the algorithm does not change local steps
+	client algorithm.Client // nil: the algorithm does not change local steps
 	zero   []float32        // never written to; nil: neither client state nor compression needs it
 	state  bool             // the algorithm has client state
 
-	compressor aggregate.Compressor // nil: updates are whole
+	compressor algorithm.Compressor // nil: updates are whole
 	update     []float32            // for it
 	coins      rand.PCG             // for it
 
@@ -202,7 +202,7 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 // residual where it keeps one, and returns what is left out then. What is not trained is
 // added whole. The model equals base after.
 func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shared, a *Assignment) (left []float32, err error) {
-	if err := aggregate.Check(model, base); err != nil {
+	if err := algorithm.Check(model, base); err != nil {
 		return nil, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
 	}
 	for i := range t.update {

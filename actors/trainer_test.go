@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 )
 
 // world is a small learning problem on synthetic FEMNIST.
@@ -49,11 +49,11 @@ func fastest(t testing.TB) learn.Kernel {
 
 func trainer(t testing.TB, model learn.Model, set federated.Set) *Trainer {
 	t.Helper()
-	return trainerOf(t, model, set, aggregate.Default)
+	return trainerOf(t, model, set, algorithm.Default)
 }
 
 // trainerOf runs the client half of an algorithm.
-func trainerOf(t testing.TB, model learn.Model, set federated.Set, a aggregate.Algorithm) *Trainer {
+func trainerOf(t testing.TB, model learn.Model, set federated.Set, a algorithm.Algorithm) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Kernel: fastest(t)})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 	const mu = 0.75
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
 	sum := make([]int64, len(base))
-	if _, err := trainerOf(t, model, set, aggregate.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, nil, []Assignment{a}, sum); err != nil {
+	if _, err := trainerOf(t, model, set, algorithm.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, nil, []Assignment{a}, sum); err != nil {
 		t.Fatal(err)
 	}
 	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32, fastest(t))
@@ -191,7 +191,7 @@ func TestProximalStepIsOneStep(t *testing.T) {
 		step := float32(rate * direction)
 		want[i] -= step
 	}
-	client := aggregate.FedProx{Mu: 0.4}.Client(3)
+	client := algorithm.FedProx{Mu: 0.4}.Client(3)
 	client.Start(base, nil, nil)
 	client.Step(x, g, rate)
 	if !slices.Equal(x, want) {
@@ -214,7 +214,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 	}
 	const share = 1. / 64
 	sum := make([]int64, 2*n)
-	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Mean: c, Weight: share}, work, sum)
+	outcomes, err := trainerOf(t, model, set, algorithm.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Mean: c, Weight: share}, work, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	model, set, base := world(t)
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
-	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
+	outcomes, err := trainerOf(t, model, set, algorithm.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 
 func TestJobsThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
-	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, aggregate.Scaffold{Rate: 1})
+	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, algorithm.Scaffold{Rate: 1})
 	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
 	short := good
 	short.Variate = base[1:]
@@ -343,18 +343,18 @@ func TestDivergenceNamesTaskAndClient(t *testing.T) {
 // that training has diverged is found before.
 func TestDivergenceIsFoundBeforeCompression(t *testing.T) {
 	model, set, base := world(t)
-	for _, c := range []aggregate.Compression{
-		aggregate.QSGD{Levels: 3}, aggregate.TopK{Share: 0.01}, aggregate.RandomK{Share: 1e-9}, aggregate.Sign{Step: 1},
+	for _, c := range []algorithm.Compression{
+		algorithm.QSGD{Levels: 3}, algorithm.TopK{Share: 0.01}, algorithm.RandomK{Share: 1e-9}, algorithm.Sign{Step: 1},
 	} {
 		for _, rate := range []float64{1e20, math.Inf(1)} {
-			w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Compression: c, Kernel: fastest(t)})
+			w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Compression: c, Kernel: fastest(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			work := []Assignment{{Task: 42, Client: 7, LocalSteps: 1, Rate: rate, Weight: 1}}
 			var d *Diverged
 			if _, err := w.Train(t.Context(), base, nil, work, make([]int64, len(base))); !errors.As(err, &d) || d.Task != 42 || d.Client != 7 {
-				t.Errorf("%s at rate %g: %v, want diverged: task 42, client 7", aggregate.Compressions.NameOf(c), rate, err)
+				t.Errorf("%s at rate %g: %v, want diverged: task 42, client 7", algorithm.Compressions.NameOf(c), rate, err)
 			}
 		}
 	}
@@ -429,7 +429,7 @@ func TestModelAndDataMustFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewTrainer(Problem{Model: other, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default}); err == nil || !strings.Contains(err.Error(), "784") {
+	if _, err := NewTrainer(Problem{Model: other, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default}); err == nil || !strings.Contains(err.Error(), "784") {
 		t.Errorf("error %v, want one that names both sizes", err)
 	}
 }
@@ -443,7 +443,7 @@ func BenchmarkClientHalves(b *testing.B) {
 	_, set, _ := world(b)
 	base := make([]float32, model.Params())
 	model.Init(base, 1)
-	for name, a := range map[string]aggregate.Algorithm{"plain": aggregate.Default, "momentum": aggregate.Default, "proximal": aggregate.FedProx{Mu: 0.01}, "variates": aggregate.Scaffold{}} {
+	for name, a := range map[string]algorithm.Algorithm{"plain": algorithm.Default, "momentum": algorithm.Default, "proximal": algorithm.FedProx{Mu: 0.01}, "variates": algorithm.Scaffold{}} {
 		b.Run(name, func(b *testing.B) {
 			w := trainerOf(b, model, set, a)
 			if name == "momentum" {

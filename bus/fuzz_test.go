@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/internal/names"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/internal/vector"
 )
 

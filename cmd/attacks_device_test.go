@@ -17,7 +17,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
-	attacks "fedpace/internal/hostile"
+	attacks "fedpace/internal/testkit/hostile"
 )
 
 // attacker is evil in one run: a connection on which it says what it likes, and others as the

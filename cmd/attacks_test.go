@@ -21,7 +21,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // The attack suite: in each run two devices take part beside simulated clients, good and evil.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/external/externaltest"
 	"fedpace/experiment/calibrate"
+	"fedpace/internal/testkit/externaltest"
 	"fedpace/internal/throttle"
 )
 

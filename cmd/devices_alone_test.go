@@ -27,7 +27,7 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/fit"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 	"fedpace/internal/throttle"
 	"fedpace/metrics/tables"
 )

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/external/externaltest"
+	"fedpace/internal/testkit/externaltest"
 )
 
 // programs is the folder of the programs that the tests build.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/human"

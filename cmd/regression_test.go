@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/external/externaltest"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/externaltest"
 )
 
 // homes is the configuration of examples/regression in few rounds, without its model

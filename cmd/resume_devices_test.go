@@ -12,7 +12,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 )
 
 // A run with real devices whose coordinator, and with it the server, is killed

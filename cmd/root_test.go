@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data/federated"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"

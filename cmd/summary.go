@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"

@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data/synthetic"
-	"fedpace/actors/external/externaltest"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/testport"
 )
 
 // digits is a short run of FEMNIST.

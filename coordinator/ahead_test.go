@@ -5,19 +5,19 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // stayingFleet is that of the rules, of clients that stay until they are done:
 // so no task is shorter than two transfers.
-func stayingFleet(t testing.TB) *device.Fleet {
+func stayingFleet(t testing.TB) *clientmodel.Fleet {
 	t.Helper()
-	fleet, err := device.NewFleet(device.Config{
-		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{
+		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +27,10 @@ func stayingFleet(t testing.TB) *device.Fleet {
 
 // haste draws what a run does about plans and transfers: waits for each plan,
 // lets events run ahead of them, or shares the server.
-func haste(t *rapid.T, c *round.Config, staying, leaving *device.Fleet) *device.Fleet {
+func haste(t *rapid.T, c *round.Config, staying, leaving *clientmodel.Fleet) *clientmodel.Fleet {
 	switch rapid.IntRange(0, 2).Draw(t, "haste") {
 	case 1:
-		c.Soonest = round.Time(staying.Soonest(device.Both(ruleBits)))
+		c.Soonest = round.Time(staying.Soonest(clientmodel.Both(ruleBits)))
 		return staying
 	case 2:
 		down, _ := fairshare.Need(ruleBits, 30)

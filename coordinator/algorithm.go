@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"fedpace/actors/algorithm"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
 
@@ -15,7 +15,7 @@ import (
 // have one of their own. It keeps the factor that the server applies to the round's sum.
 func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s singles, err error) {
 	steps, staleness, samples := make([]int, len(tasks)), make([]int, len(tasks)), make([]int, len(tasks))
-	weights = aggregate.Equal(len(tasks))
+	weights = algorithm.Equal(len(tasks))
 	of := l.config.Learning.Samples
 	for i, t := range tasks {
 		steps[i], staleness[i] = t.LocalSteps, t.Staleness
@@ -27,7 +27,7 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 	}
 	if of != nil {
 		l.devices.CapSamples(tasks, samples)
-		if weights, err = aggregate.BySamples(aggregate.Told(samples)); err != nil {
+		if weights, err = algorithm.BySamples(algorithm.Told(samples)); err != nil {
 			return nil, s, err
 		}
 	}
@@ -43,7 +43,7 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 // algorithm that mixes models. Tasks with the same base model count together, in their
 // order.
 func (l *learner) rebase(tasks []round.Task, weights []float64) error {
-	if _, ok := l.algorithm.Algorithm.(aggregate.Mixing); !ok || l.config.Learning.Combine.Single() {
+	if _, ok := l.algorithm.Algorithm.(algorithm.Mixing); !ok || l.config.Learning.Combine.Single() {
 		return nil
 	}
 	of := map[uint64]float64{}
@@ -63,7 +63,7 @@ func (l *learner) rebase(tasks []round.Task, weights []float64) error {
 // rebaseOn makes a sum of differences to an earlier model, whose weights come to this, one
 // of differences to the newest.
 func (l *learner) rebaseOn(sum []int64, version uint64, weight float64) error {
-	if err := aggregate.Rebase(sum, weight, l.models.list[version].params, l.params); err != nil {
+	if err := algorithm.Rebase(sum, weight, l.models.list[version].params, l.params); err != nil {
 		return fmt.Errorf("%w: version %d of the model and the newest one: %w", ErrDiverged, version, err)
 	}
 	return nil
@@ -72,23 +72,23 @@ func (l *learner) rebaseOn(sum []int64, version uint64, weight float64) error {
 // variates are the control variates of one round's tasks, or the residuals of its
 // clients, on the bus while the round is trained.
 type variates struct {
-	of     *aggregate.Variates // nil: the algorithm has none
+	of     *algorithm.Variates // nil: the algorithm has none
 	bus    bus.Coordinator
 	server bus.Digest          // zero: none yet
 	before []bus.Digest        // by task; zero: none yet
-	after  []aggregate.Variate // by task, as the sums bring them
+	after  []algorithm.Variate // by task, as the sums bring them
 }
 
 // putVariates makes the variates that the tasks need available to trainers.
 func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variates, error) {
-	v := &variates{of: l.algorithm.Variates, bus: l.bus, before: make([]bus.Digest, len(tasks)), after: make([]aggregate.Variate, len(tasks))}
+	v := &variates{of: l.algorithm.Variates, bus: l.bus, before: make([]bus.Digest, len(tasks)), after: make([]algorithm.Variate, len(tasks))}
 	if v.of == nil {
 		return v, nil
 	}
-	var put []aggregate.Variate
+	var put []algorithm.Variate
 	if c := v.of.Server(); c != nil {
 		v.server = bus.DigestOf(c)
-		put = append(put, aggregate.Variate{Digest: v.server, Values: c})
+		put = append(put, algorithm.Variate{Digest: v.server, Values: c})
 	}
 	for i, t := range tasks {
 		if own := v.of.Client(t.Client); own.Values != nil {
@@ -118,7 +118,7 @@ func (v *variates) method() *bus.Method {
 // take keeps what task i's client ends with.
 func (v *variates) take(i int, r *bus.Result, j int) {
 	if v.of != nil {
-		v.after[i] = aggregate.Variate{Digest: bus.DigestFrom(r.Clients[j].VariateDigest), Values: r.Variates[j]}
+		v.after[i] = algorithm.Variate{Digest: bus.DigestFrom(r.Clients[j].VariateDigest), Values: r.Variates[j]}
 	}
 }
 

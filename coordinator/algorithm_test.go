@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/synthetic"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -60,22 +60,22 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: aggregate.Default, Kernel: kernel}
+	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: algorithm.Default, Kernel: kernel}
 	return &lab{problem: problem, closing: closing.All{}, rounds: 5}
 }
 
-func (l *lab) algorithm(t *testing.T, name string) *aggregate.Instance {
+func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	t.Helper()
 	c, err := config.Load("", []string{"aggregate.algorithm=" + name}) // with its options at their defaults
 	if err != nil {
 		t.Fatal(err)
 	}
-	return aggregate.New(c.Aggregate.Algorithm, c.Compress, l.problem.Model.Params(), l.problem.Set.Clients())
+	return algorithm.New(c.Aggregate.Algorithm, c.Compress, l.problem.Model.Params(), l.problem.Set.Clients())
 }
 
 // run plays a run with so many hosts, of one worker each, and jobs a round, and
 // returns all that it leaves behind.
-func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string, error) {
+func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string, error) {
 	t.Helper()
 	problem := l.problem
 	problem.Algorithm = a.Algorithm
@@ -95,7 +95,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	fleet, err := device.NewFleet(device.Config{Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestAlgorithmsThroughTheBus(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	seen := map[string]string{}
-	for _, name := range aggregate.Algorithms.Names() {
+	for _, name := range algorithm.Algorithms.Names() {
 		want, err := l.run(t, l.algorithm(t, name), 1, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +187,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 		}
 	}
 	kept := int64(len(s.Server)) * (8 + 4*int64(len(s.Clients)))
-	if most := aggregate.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients), 0); kept > most {
+	if most := algorithm.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients), 0); kept > most {
 		t.Errorf("the state takes %d bytes, at most %d were foreseen", kept, most)
 	}
 }
@@ -235,7 +235,7 @@ func TestAlgorithmsWithOverlappingRounds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.closing, l.rounds = closing.Buffered{N: 3}, 8
-	for _, name := range aggregate.Algorithms.Names() {
+	for _, name := range algorithm.Algorithms.Names() {
 		want, err := l.run(t, l.algorithm(t, name), 1, 1)
 		if name == "scaffold" {
 			if err == nil || err.Error() != "coordinator: scaffold needs rounds that do not overlap" {

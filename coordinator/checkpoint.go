@@ -3,8 +3,8 @@ package coordinator
 import (
 	"fmt"
 
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/devices"
+	"fedpace/actors/algorithm"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
 )
@@ -19,10 +19,10 @@ type State struct {
 	Models   []Version                // that tasks may start from, ascending; the last is the newest. None without training
 	Measured bool                     // whether a model was
 	Best     float64                  // quality of the best one so far
-	Server   [][]float64              // the algorithm's vectors, see [aggregate.Server]
-	Variates *aggregate.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
-	Updates  []devices.Answer         // of real devices, that may yet count
-	Said     devices.Said             // of real devices
+	Server   [][]float64              // the algorithm's vectors, see [algorithm.Server]
+	Variates *algorithm.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
+	Updates  []realdevices.Answer     // of real devices, that may yet count
+	Said     realdevices.Said         // of real devices
 	Guard    Guard                    // against them
 
 	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine

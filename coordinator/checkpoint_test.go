@@ -15,16 +15,16 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors"
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -34,10 +34,10 @@ import (
 // scene is a server with a host, on which runs are played one after another.
 type scene struct {
 	lab     *lab
-	fleet   *device.Fleet // of the run: one of those below
+	fleet   *clientmodel.Fleet // of the run: one of those below
 	connect func() *natsbus.Conn
 
-	leaving, staying *device.Fleet
+	leaving, staying *clientmodel.Fleet
 
 	scores map[int][]measure.ClientScore // by round, of all lives
 }
@@ -65,7 +65,7 @@ func newScene(t *testing.T) *scene {
 
 // play plays one life of a run, under a name of its own, with so many jobs a
 // round. After the algorithm's name other keys may be set.
-func (s *scene) play(name string, rounds round.Config, algorithm string, jobs int, resume *coordinator.State, checkpoint coordinator.Checkpoint) (*coordinator.Result, error) {
+func (s *scene) play(name string, rounds round.Config, called string, jobs int, resume *coordinator.State, checkpoint coordinator.Checkpoint) (*coordinator.Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	c := coordinator.Config{Run: name, ModelBits: ruleBits, Round: rounds, Resume: resume, Checkpoint: checkpoint}
@@ -73,14 +73,14 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 	if rounds.Train {
 		params := make([]float32, s.lab.problem.Model.Params())
 		s.lab.problem.Model.(learn.Model).Init(params, 1)
-		defaults, err := config.Load("", strings.Fields("aggregate.algorithm="+algorithm))
+		defaults, err := config.Load("", strings.Fields("aggregate.algorithm="+called))
 		if err != nil {
 			return nil, err
 		}
 		problem.Algorithm, problem.Compression = defaults.Aggregate.Algorithm, defaults.Compress
 		c.Learning = coordinator.Learning{
 			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
-			HeldOut: s.lab.problem.Set.HeldOut(), OwnSamples: s.lab.problem.Set.Samples, Algorithm: aggregate.New(problem.Algorithm, problem.Compression, len(params), rounds.Clients),
+			HeldOut: s.lab.problem.Set.HeldOut(), OwnSamples: s.lab.problem.Set.Samples, Algorithm: algorithm.New(problem.Algorithm, problem.Compression, len(params), rounds.Clients),
 			Combine: defaults.Combining(),
 		}
 	}
@@ -276,8 +276,8 @@ func TestStatesOfOtherRuns(t *testing.T) {
 		{"a version missing", "fedyogi", func(s *coordinator.State) { s.Models = s.Models[1:] }, "versions of the model"},
 		{"another version", "fedyogi", func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
 		{"a model of another size", "fedyogi", func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
-		{"variates of residuals", "fedyogi compress={method:qsgd}", func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{Residuals: true} }, "control variates"},
-		{"variates", "fedyogi", func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{} }, "control variates"},
+		{"variates of residuals", "fedyogi compress={method:qsgd}", func(s *coordinator.State) { s.Variates = &algorithm.VariatesState{Residuals: true} }, "control variates"},
+		{"variates", "fedyogi", func(s *coordinator.State) { s.Variates = &algorithm.VariatesState{} }, "control variates"},
 		{"a run that is over", "fedyogi", func(s *coordinator.State) { s.Machine.Phase = round.Stopped }, "a state of a run that is stopped"},
 		{"another population", "fedyogi", func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
 	} {

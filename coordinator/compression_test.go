@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 )
@@ -22,10 +22,10 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 	c := ruleConfig(l, fleet, closing.Deadline{Seconds: 0.43}, nil)
 	c.Stop.Rounds = 24
 	compressed := *l
-	compression := aggregate.TopK{Share: 0.1, Feedback: true}
+	compression := algorithm.TopK{Share: 0.1, Feedback: true}
 	compressed.problem.Compression = compression
 	var models [][]float32
-	instance := aggregate.New(aggregate.Default, compression, l.problem.Model.Params(), c.Clients)
+	instance := algorithm.New(algorithm.Default, compression, l.problem.Model.Params(), c.Clients)
 	ruleRunWith(t, &compressed, fleet, c, 3, 4, func(c *coordinator.Config) {
 		c.Learning.Algorithm = instance
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
@@ -84,21 +84,21 @@ func TestCompressionsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	for _, x := range []struct {
-		algorithm   aggregate.Algorithm
-		compression aggregate.Compression
+		algorithm   algorithm.Algorithm
+		compression algorithm.Compression
 		closing     closing.Rule
 		want        string
 	}{
-		{aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}, "those of scaffold are two"},
-		{aggregate.Scaffold{Rate: 1}, aggregate.TopK{Share: 0.1, Feedback: true}, closing.All{}, "those of scaffold are two"},
-		{aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}, "top_k needs rounds that do not overlap"},
-		{aggregate.FedNova{Rate: 1}, aggregate.Sign{Step: 0.1}, closing.All{}, "decides how far parameters move, which fednova changes"},
-		{aggregate.FedAsync{Mixing: 0.6}, aggregate.Sign{Step: 0.1}, closing.Buffered{N: 3}, "decides how far parameters move, which fedasync changes"},
+		{algorithm.Scaffold{Rate: 1}, algorithm.QSGD{Levels: 1}, closing.All{}, "those of scaffold are two"},
+		{algorithm.Scaffold{Rate: 1}, algorithm.TopK{Share: 0.1, Feedback: true}, closing.All{}, "those of scaffold are two"},
+		{algorithm.Default, algorithm.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}, "top_k needs rounds that do not overlap"},
+		{algorithm.FedNova{Rate: 1}, algorithm.Sign{Step: 0.1}, closing.All{}, "decides how far parameters move, which fednova changes"},
+		{algorithm.FedAsync{Mixing: 0.6}, algorithm.Sign{Step: 0.1}, closing.Buffered{N: 3}, "decides how far parameters move, which fedasync changes"},
 	} {
 		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, fleet, x.closing, nil)}
 		c.Learning = coordinator.Learning{
 			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: 1, HeldOut: l.problem.Set.HeldOut(),
-			Algorithm: aggregate.New(x.algorithm, x.compression, l.problem.Model.Params(), c.Round.Clients),
+			Algorithm: algorithm.New(x.algorithm, x.compression, l.problem.Model.Params(), c.Round.Clients),
 		}
 		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || !strings.HasPrefix(err.Error(), "coordinator: ") || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v, want %s", err, x.want)

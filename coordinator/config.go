@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/devices"
-	"fedpace/coordinator/measure"
-	"fedpace/coordinator/privacy"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 	"fedpace/simclock"
@@ -36,7 +36,7 @@ type Config struct {
 	Pace     float64               // virtual seconds per wall second; 0: free
 	Observer Observer
 
-	Devices *devices.Config // nil: all clients are simulated
+	Devices *realdevices.Config // nil: all clients are simulated
 
 	Checkpoint Checkpoint
 	Resume     *State // goes on from there; nil: from the start
@@ -65,7 +65,7 @@ type Learning struct {
 	Attackers *Attackers
 	// Algorithm is how updates become a model; nil: FedAvg. It is made for the
 	// model and the population, and its state moves on with the run.
-	Algorithm *aggregate.Instance
+	Algorithm *algorithm.Instance
 	// Combine is what is done with single updates before.
 	Combine combine.Setup
 	// Privacy adds noise to the sums of updates that Combine has clipped; nil: there is none.
@@ -93,7 +93,7 @@ type Stats struct {
 	bus.Stats
 	pacer   *simclock.Pacer
 	lag     *atomic.Int64
-	devices *devices.Devices
+	devices *realdevices.Devices
 }
 
 // PacingLag is how far the run is behind its pace; 0 where it runs free.
@@ -104,7 +104,7 @@ func (s *Stats) PacingLag() time.Duration { return s.pacer.Lag() }
 func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
 
 // Devices is how the real devices do; false where there are none.
-func (s *Stats) Devices() (devices.Stats, bool) { return s.devices.Stats() }
+func (s *Stats) Devices() (realdevices.Stats, bool) { return s.devices.Stats() }
 
 // Versions are those of the real devices' programs, in the order of their names; empty of
 // one that has not joined or does not say.
@@ -137,13 +137,13 @@ func (c *Config) validate() error {
 	if l.Algorithm == nil {
 		return nil
 	}
-	name, compression := aggregate.Keeper(l.Algorithm.Algorithm, l.Algorithm.Compression), l.Algorithm.Compression
+	name, compression := algorithm.Keeper(l.Algorithm.Algorithm, l.Algorithm.Compression), l.Algorithm.Compression
 	needs := registry.NeedsOf(l.Algorithm.Algorithm)
 	if compression != nil {
 		needs.Rounds = needs.Rounds || registry.NeedsOf(compression).Rounds
 	}
 	needs.EqualWeight = needs.EqualWeight || registry.NeedsOf(l.Combine.Rule).EqualWeight
-	if err := cmp.Or(aggregate.CheckCompression(l.Algorithm.Algorithm, compression), l.Combine.Check(l.Algorithm.Algorithm, compression)); err != nil {
+	if err := cmp.Or(algorithm.CheckCompression(l.Algorithm.Algorithm, compression), l.Combine.Check(l.Algorithm.Algorithm, compression)); err != nil {
 		return fmt.Errorf("coordinator: %w", err)
 	}
 	switch {

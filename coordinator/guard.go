@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/learn"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
 
@@ -30,7 +30,7 @@ type guard struct {
 	Guard
 	of      bus.Digest          // the model that was measured last
 	loss    float64             // its loss, +Inf if it has none
-	scratch *aggregate.Instance // to try what the server makes of a sum; nil: not needed yet
+	scratch *algorithm.Instance // to try what the server makes of a sum; nil: not needed yet
 }
 
 const (
@@ -117,7 +117,7 @@ func (t *trial) run(ctx context.Context) error {
 func (l *learner) next() (x model, err error) {
 	if l.scratch == nil {
 		c := l.config.Learning.Model
-		l.scratch = aggregate.NewPartly(l.algorithm.Algorithm, nil, c.Params(), learn.Trainable(c), l.config.Round.Clients)
+		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), learn.Trainable(c), l.config.Round.Clients)
 	}
 	if err := l.scratch.Server.Restore(l.algorithm.Server.State()); err != nil {
 		return x, err

@@ -6,23 +6,23 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/devices"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
 	"fedpace/simclock"
 )
 
 // lateFleet is clients of very unequal speed, who stay until they are done.
-func lateFleet(t testing.TB) *device.Fleet {
+func lateFleet(t testing.TB) *clientmodel.Fleet {
 	t.Helper()
-	fleet, err := device.NewFleet(device.Config{
-		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Availability: device.Markov{OnSeconds: 30, OffSeconds: 5},
-		Fleet: []device.Class{{Name: "any", SecondsPerStep: device.Lognormal{Mean: 0.2, Sigma: 1.5}}},
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{
+		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Availability: clientmodel.Markov{OnSeconds: 30, OffSeconds: 5},
+		Fleet: []clientmodel.Class{{Name: "any", SecondsPerStep: clientmodel.Lognormal{Mean: 0.2, Sigma: 1.5}}},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -101,16 +101,16 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 	l, fleet := newLab(t), lateFleet(t)
 	for _, x := range []struct {
 		name      string
-		algorithm aggregate.Algorithm
+		algorithm algorithm.Algorithm
 		closing   closing.Rule
 		samples   bool
 		formula   func(u updated) []float64
 	}{
-		{"fresh ones alike", aggregate.FedAvg{Rate: 1}, closing.Deadline{Seconds: 0.5}, false, func(u updated) []float64 { return u.weighted(func(int) float64 { return 1 }) }},
-		{"by age", aggregate.FedAvg{Rate: 1, Staleness: aggregate.Staleness{Exponent: 1}}, closing.First{N: 4}, false, func(u updated) []float64 {
+		{"fresh ones alike", algorithm.FedAvg{Rate: 1}, closing.Deadline{Seconds: 0.5}, false, func(u updated) []float64 { return u.weighted(func(int) float64 { return 1 }) }},
+		{"by age", algorithm.FedAvg{Rate: 1, Staleness: algorithm.Staleness{Exponent: 1}}, closing.First{N: 4}, false, func(u updated) []float64 {
 			return u.weighted(func(i int) float64 { return 1 / float64(1+u.staleness[i]) })
 		}},
-		{"damped", aggregate.FedBuff{Rate: 0.9, Exponent: 2, Rule: "damped"}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 {
+		{"damped", algorithm.FedBuff{Rate: 0.9, Exponent: 2, Rule: "damped"}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 {
 			sum := make([]float64, len(u.difference[0]))
 			for i, d := range u.difference {
 				for j := range d {
@@ -119,10 +119,10 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 			}
 			return sum
 		}},
-		{"refl", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.First{N: 4}, false, func(u updated) []float64 { return u.refl(0.35, 1) }},
-		{"refl by samples", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.Deadline{Seconds: 0.5}, true, func(u updated) []float64 { return u.refl(0.35, 1) }},
-		{"refl, what is added alone", aggregate.REFL{Rate: 1, Beta: 1, Divisor: 10}, closing.Deadline{Seconds: 0.4}, false, func(u updated) []float64 { return u.refl(1, 10) }},
-		{"refl, age alone", aggregate.REFL{Rate: 1, Divisor: 1}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 { return u.refl(0, 1) }},
+		{"refl", algorithm.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.First{N: 4}, false, func(u updated) []float64 { return u.refl(0.35, 1) }},
+		{"refl by samples", algorithm.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.Deadline{Seconds: 0.5}, true, func(u updated) []float64 { return u.refl(0.35, 1) }},
+		{"refl, what is added alone", algorithm.REFL{Rate: 1, Beta: 1, Divisor: 10}, closing.Deadline{Seconds: 0.4}, false, func(u updated) []float64 { return u.refl(1, 10) }},
+		{"refl, age alone", algorithm.REFL{Rate: 1, Divisor: 1}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 { return u.refl(0, 1) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := ruleConfig(l, fleet, x.closing, nil)
@@ -201,23 +201,23 @@ type oneDevice struct {
 	joined  bool
 }
 
-func (*oneDevice) AddAnswer(*devices.Answer) error    { return nil }
-func (*oneDevice) AddPresence(devices.Presence) error { return nil }
-func (*oneDevice) AddBan(devices.Ban) error           { return nil }
-func (*oneDevice) Bans() []devices.Ban                { return nil }
+func (*oneDevice) AddAnswer(*realdevices.Answer) error    { return nil }
+func (*oneDevice) AddPresence(realdevices.Presence) error { return nil }
+func (*oneDevice) AddBan(realdevices.Ban) error           { return nil }
+func (*oneDevice) Bans() []realdevices.Ban                { return nil }
 
-func (d *oneDevice) Presence() (devices.Presence, bool, error) {
+func (d *oneDevice) Presence() (realdevices.Presence, bool, error) {
 	first := !d.joined
 	d.joined = true
-	return devices.Presence{Clock: simclock.New().Fingerprint(), Client: d.client, Joined: true}, first, nil
+	return realdevices.Presence{Clock: simclock.New().Fingerprint(), Client: d.client, Joined: true}, first, nil
 }
 
-func (d *oneDevice) Answer(task uint64) (*devices.Answer, error) {
+func (d *oneDevice) Answer(task uint64) (*realdevices.Answer, error) {
 	values := slices.Clone(d.initial)
 	for j := range values {
 		values[j] += float32(0.05 * math.Sin(float64(j)+float64(task%1000)))
 	}
-	return &devices.Answer{
+	return &realdevices.Answer{
 		Kind: round.Planned, Task: task, Client: d.client, Plan: round.Plan{Download: 1e8, Compute: 5e8, Upload: 1e8}, Loss: 1, Samples: 9, Values: values,
 	}, nil
 }
@@ -228,13 +228,13 @@ func TestLateUpdatesOfADevice(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	late := 0
-	play := func(a aggregate.Algorithm) [][]float32 {
+	play := func(a algorithm.Algorithm) [][]float32 {
 		c := ruleConfig(l, fleet, closing.Deadline{Seconds: 0.5}, nil)
 		c.Late, c.Devices = closing.Use{Limit: 3}, round.Devices{Count: 1, Liveness: 60e9}
 		return ruleModels(t, l, a, func(change func(*coordinator.Config)) {
 			ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
 				change(c)
-				c.Devices = &devices.Config{Names: []string{"pi"}, Replay: true, Record: &oneDevice{client: c.Round.Clients, initial: initial(l)}}
+				c.Devices = &realdevices.Config{Names: []string{"pi"}, Replay: true, Record: &oneDevice{client: c.Round.Clients, initial: initial(l)}}
 				c.Observer.Task = func(r *round.TaskReport) {
 					if r.Client == c.Round.Clients && r.Outcome == round.Accepted && r.End-r.Start == 7e8 {
 						late++
@@ -243,8 +243,8 @@ func TestLateUpdatesOfADevice(t *testing.T) {
 			})
 		})
 	}
-	want := play(aggregate.FedAvg{Rate: 1, Staleness: aggregate.Staleness{Exponent: 1}})
-	got := play(aggregate.REFL{Rate: 1, Divisor: 1})
+	want := play(algorithm.FedAvg{Rate: 1, Staleness: algorithm.Staleness{Exponent: 1}})
+	got := play(algorithm.REFL{Rate: 1, Divisor: 1})
 	for i := range want {
 		for j := range want[i] {
 			if d := math.Abs(float64(got[i][j]) - float64(want[i][j])); !(d < 1e-5) {

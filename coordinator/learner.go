@@ -8,12 +8,12 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
-	"fedpace/coordinator/devices"
-	"fedpace/coordinator/measure"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 )
 
@@ -22,8 +22,8 @@ import (
 type learner struct {
 	config    *Config
 	bus       bus.Coordinator
-	algorithm *aggregate.Instance
-	devices   *devices.Devices // nil: all clients are simulated
+	algorithm *algorithm.Instance
+	devices   *realdevices.Devices // nil: all clients are simulated
 
 	model  // the newest; its params are never changed, only replaced
 	models models
@@ -43,13 +43,13 @@ type learner struct {
 // newLearner makes a learner whose models are those that the run begins or goes
 // on with. kept are the versions that the machine asks for.
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []uint64) (*learner, error) {
-	algorithm := c.Learning.Algorithm
-	if algorithm == nil {
-		algorithm = aggregate.NewPartly(aggregate.Default, nil, c.Learning.Model.Params(), learn.Trainable(c.Learning.Model), c.Round.Clients)
+	instance := c.Learning.Algorithm
+	if instance == nil {
+		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), learn.Trainable(c.Learning.Model), c.Round.Clients)
 	}
 	l := &learner{
-		config: c, bus: channel, algorithm: algorithm, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
-		sum:  make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
+		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
+		sum:  make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 		clip: combine.Clipper{Of: c.Learning.Combine.Clip}, bound: combine.Clipper{Of: c.Learning.Combine.Devices},
 	}
 	list := []Version{{0, c.Learning.Initial}}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 )
@@ -33,15 +33,15 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 		return func(tau float64) float64 { return math.Pow(1+tau, -a) }
 	}
 	for _, x := range []struct {
-		algorithm aggregate.Algorithm
+		algorithm algorithm.Algorithm
 		formula   func(x, own, base float64, tau, n int) float64
 	}{
-		{aggregate.FedBuff{Rate: 1, Exponent: 0.5, Rule: "damped"}, fedbuff(power(0.5), 1)},
-		{aggregate.FedBuff{Rate: 0.7, Exponent: 8, Rule: "damped"}, fedbuff(power(8), 0.7)},
-		{aggregate.FedBuff{Rate: 2, Rule: "damped"}, fedbuff(power(0), 2)},
-		{aggregate.FedAsync{Mixing: 0.6, Rule: "constant"}, fedasync(power(0), 0.6)},
-		{aggregate.FedAsync{Mixing: 0.9, Rule: "polynomial", Exponent: 0.5}, fedasync(power(0.5), 0.9)},
-		{aggregate.FedAsync{Mixing: 1, Rule: "hinge", Slope: 3, After: 1}, fedasync(func(tau float64) float64 {
+		{algorithm.FedBuff{Rate: 1, Exponent: 0.5, Rule: "damped"}, fedbuff(power(0.5), 1)},
+		{algorithm.FedBuff{Rate: 0.7, Exponent: 8, Rule: "damped"}, fedbuff(power(8), 0.7)},
+		{algorithm.FedBuff{Rate: 2, Rule: "damped"}, fedbuff(power(0), 2)},
+		{algorithm.FedAsync{Mixing: 0.6, Rule: "constant"}, fedasync(power(0), 0.6)},
+		{algorithm.FedAsync{Mixing: 0.9, Rule: "polynomial", Exponent: 0.5}, fedasync(power(0.5), 0.9)},
+		{algorithm.FedAsync{Mixing: 1, Rule: "hinge", Slope: 3, After: 1}, fedasync(func(tau float64) float64 {
 			if tau <= 1 {
 				return 1
 			}
@@ -49,7 +49,7 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 		}, 1)},
 	} {
 		for _, n := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%v, n %d", aggregate.Algorithms.Text(x.algorithm), n), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v, n %d", algorithm.Algorithms.Text(x.algorithm), n), func(t *testing.T) {
 				c := ruleConfig(l, fleet, closing.Buffered{N: n}, nil)
 				c.Stop.Rounds = 12 + 24/n // enough for K to shrink under way
 				models := ruleModels(t, l, x.algorithm, func(change func(*coordinator.Config)) {
@@ -88,23 +88,23 @@ func TestTheNormalisedRuleIsFedAvgs(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	c := ruleConfig(l, fleet, closing.Buffered{N: 4}, nil)
-	play := func(a aggregate.Algorithm) [][]float32 {
+	play := func(a algorithm.Algorithm) [][]float32 {
 		return ruleModels(t, l, a, func(change func(*coordinator.Config)) { ruleRunWith(t, l, fleet, c, 2, 3, change) })
 	}
-	want := play(aggregate.FedAvg{Rate: 0.8, Staleness: aggregate.Staleness{Exponent: 2}})
-	if got := play(aggregate.FedBuff{Rate: 0.8, Exponent: 2, Rule: "normalised"}); !slices.EqualFunc(got, want, slices.Equal) {
+	want := play(algorithm.FedAvg{Rate: 0.8, Staleness: algorithm.Staleness{Exponent: 2}})
+	if got := play(algorithm.FedBuff{Rate: 0.8, Exponent: 2, Rule: "normalised"}); !slices.EqualFunc(got, want, slices.Equal) {
 		t.Error("other models")
 	}
-	if got := play(aggregate.FedBuff{Rate: 0.8, Exponent: 2, Rule: "damped"}); slices.EqualFunc(got, want, slices.Equal) {
+	if got := play(algorithm.FedBuff{Rate: 0.8, Exponent: 2, Rule: "damped"}); slices.EqualFunc(got, want, slices.Equal) {
 		t.Error("damping leads to the same models: the test says little")
 	}
 }
 
 // ruleModels plays a run with an algorithm and returns the model after each round.
-func ruleModels(t *testing.T, l *lab, a aggregate.Algorithm, play func(change func(*coordinator.Config))) (models [][]float32) {
+func ruleModels(t *testing.T, l *lab, a algorithm.Algorithm, play func(change func(*coordinator.Config))) (models [][]float32) {
 	t.Helper()
 	play(func(c *coordinator.Config) {
-		c.Learning.Algorithm = aggregate.New(a, nil, l.problem.Model.Params(), c.Round.Clients)
+		c.Learning.Algorithm = algorithm.New(a, nil, l.problem.Model.Params(), c.Round.Clients)
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
 	})
 	return models
@@ -118,7 +118,7 @@ func TestStalenessDampsASingleUpdate(t *testing.T) {
 	for rule, want := range map[string]int{"damped": 3, "normalised": 1} {
 		var seen [][]float32
 		for _, exponent := range []float64{0, 0.5, 8} {
-			models := ruleModels(t, l, aggregate.FedBuff{Rate: 1, Exponent: exponent, Rule: rule}, func(change func(*coordinator.Config)) {
+			models := ruleModels(t, l, algorithm.FedBuff{Rate: 1, Exponent: exponent, Rule: rule}, func(change func(*coordinator.Config)) {
 				ruleRunWith(t, l, fleet, ruleConfig(l, fleet, closing.Buffered{N: 1}, nil), 1, 1, change)
 			})
 			last := models[len(models)-1]

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -30,12 +30,12 @@ import (
 const ruleBits = 1e6 // of a model on the network
 
 // ruleFleet is slow and fast clients that come and go and sometimes drop out.
-func ruleFleet(t testing.TB) *device.Fleet {
+func ruleFleet(t testing.TB) *clientmodel.Fleet {
 	t.Helper()
-	fleet, err := device.NewFleet(device.Config{
-		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
-		Dropout:      device.Dropout{Probability: 0.1, WhenUnavailable: true},
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{
+		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
+		Dropout:      clientmodel.Dropout{Probability: 0.1, WhenUnavailable: true},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func ruleFleet(t testing.TB) *device.Fleet {
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *device.Fleet, closing closing.Rule, choose choice.Selection) round.Config {
+func ruleConfig(l *lab, fleet *clientmodel.Fleet, closing closing.Rule, choose choice.Selection) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
@@ -53,11 +53,11 @@ func ruleConfig(l *lab, fleet *device.Fleet, closing closing.Rule, choose choice
 		Train: true, Evaluate: measure.Timetable{Every: 5}, Stop: round.Limits{Rounds: 12},
 		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
-			next := int64(device.Never)
+			next := int64(clientmodel.Never)
 			for c := range clients {
 				next = min(next, fleet.NextChange(c, int64(at)))
 			}
-			return round.Time(next), next != device.Never
+			return round.Time(next), next != clientmodel.Never
 		},
 		Samples: l.problem.Set.Samples,
 		Expect: func(client, steps int) round.Time {
@@ -87,13 +87,13 @@ func every[T any](table *registry.Table[T], whole int64) (list []T) {
 }
 
 // ruleRun plays a run over the bus.
-func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hosts, jobs int) *coordinator.Result {
+func ruleRun(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Config, hosts, jobs int) *coordinator.Result {
 	t.Helper()
 	return ruleRunWith(t, l, fleet, rounds, hosts, jobs, func(*coordinator.Config) {})
 }
 
 // ruleRunWith plays a run whose configuration is changed before it starts.
-func ruleRunWith(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hosts, jobs int, change func(*coordinator.Config)) *coordinator.Result {
+func ruleRunWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Config, hosts, jobs int, change func(*coordinator.Config)) *coordinator.Result {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -151,22 +151,22 @@ func initial(l *lab) []float32 {
 // reference plays a run without a bus, a host or a job: every update is trained
 // by itself, from the version of the model that its task names, which are all
 // kept.
-func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
+func reference(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
-	algorithm, trainer := l.algorithm(t, "fedavg"), newTrainer(t, l)
+	rule, trainer := l.algorithm(t, "fedavg"), newTrainer(t, l)
 	return referenceWith(t, l, fleet, c, func(tasks []round.Task, versions [][]float32) (next []float32, losses []float64) {
 		newest := versions[len(versions)-1]
 		var steps, staleness []int
 		for _, x := range tasks {
 			steps, staleness = append(steps, x.LocalSteps), append(staleness, len(versions)-1-int(x.Model))
 		}
-		weights, scale := algorithm.Weigh(aggregate.Equal(len(tasks)), steps, staleness)
+		weights, scale := rule.Weigh(algorithm.Equal(len(tasks)), steps, staleness)
 		sum := make([]int64, len(newest))
 		for i, x := range tasks {
 			losses = append(losses, train(t, trainer, versions[x.Model], actors.Assignment{Task: x.Task, Client: x.Client, LocalSteps: x.LocalSteps, StepsDone: x.StepsDone, Rate: x.LearningRate, Batch: l.own(x.Client), Weight: weights[i]}, sum))
 		}
 		next = slices.Clone(newest)
-		algorithm.Server.Apply(next, sum, scale)
+		rule.Server.Apply(next, sum, scale)
 		return next, losses
 	})
 }
@@ -192,7 +192,7 @@ func train(t *testing.T, trainer *actors.Trainer, base []float32, a actors.Assig
 
 // referenceWith is a reference whose next model and losses a function makes of a
 // round's tasks and of all versions of the model so far.
-func referenceWith(t *testing.T, l *lab, fleet *device.Fleet, c round.Config, advance func(tasks []round.Task, versions [][]float32) ([]float32, []float64)) (params []float32, fingerprint uint64, stop round.Stop) {
+func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Config, advance func(tasks []round.Task, versions [][]float32) ([]float32, []float64)) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	machine, err := round.New(c)
 	if err != nil {
@@ -220,13 +220,13 @@ func referenceWith(t *testing.T, l *lab, fleet *device.Fleet, c round.Config, ad
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, device.Both(ruleBits), int64(x.Start))
+			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}
 			events = append(events, round.Event{Kind: round.Planned, Task: x.Task, Client: x.Client, Plan: round.Plan{
 				Download: round.Time(p.Download), Compute: round.Time(p.Compute), Upload: round.Time(p.Upload),
-				Drops: p.Dropout != device.NoPhase, Dropout: round.Time(p.After)}})
+				Drops: p.Dropout != clientmodel.NoPhase, Dropout: round.Time(p.After)}})
 		}
 		newest := versions[len(versions)-1]
 		if len(out.Query) > 0 {

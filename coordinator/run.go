@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus"
-	"fedpace/coordinator/devices"
-	"fedpace/coordinator/measure"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 	"fedpace/simclock"
@@ -20,7 +20,7 @@ type Result struct {
 	Fingerprint uint64    // of the clock's history
 	Params      []float32 // the final model; nil when the run did not train
 	Completed   bool      // false: interrupted
-	Devices     devices.Said
+	Devices     realdevices.Said
 }
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
@@ -66,8 +66,8 @@ type driver struct {
 	clock   *simclock.Clock
 	pacer   *simclock.Pacer
 	planner planner
-	learner *learner         // nil: timing only
-	devices *devices.Devices // nil: all clients are simulated
+	learner *learner             // nil: timing only
+	devices *realdevices.Devices // nil: all clients are simulated
 
 	scores []measure.ClientScore // of the last evaluation by client
 
@@ -95,8 +95,8 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
 		return err
 	}
-	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
-	if d.devices, err = devices.Open(ctx, *c.Devices, v); err != nil {
+	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
+	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}
 	d.learner.devices = d.devices

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
 	"fedpace/coordinator/round"
 )
 
@@ -42,7 +42,7 @@ func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (
 	for i := range weights {
 		weights[i] = 1
 	}
-	_, mixes := l.algorithm.Algorithm.(aggregate.Mixing)
+	_, mixes := l.algorithm.Algorithm.(algorithm.Mixing)
 	s.join = func(sum []int64) error {
 		l.clip.Clip(s.updates)
 		for i, t := range tasks {
@@ -70,19 +70,19 @@ func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (
 func (l *learner) singleStale(tasks []round.Task, weights []float64) (s singles) {
 	isStale := func(t round.Task) bool { return t.Staleness > 0 }
 	isFresh := func(t round.Task) bool { return t.Staleness == 0 }
-	of, ok := l.algorithm.Algorithm.(aggregate.Apart)
+	of, ok := l.algorithm.Algorithm.(algorithm.Apart)
 	if !ok || !slices.ContainsFunc(tasks, isStale) || !slices.ContainsFunc(tasks, isFresh) {
 		return s
 	}
 	s.take(tasks, isStale)
-	var stale []aggregate.Stale
+	var stale []algorithm.Stale
 	var fresh []float64
 	for i, t := range tasks {
 		if s.place[i] < 0 {
 			fresh = append(fresh, weights[i])
 			continue
 		}
-		stale = append(stale, aggregate.Stale{Share: weights[i], Staleness: t.Staleness})
+		stale = append(stale, algorithm.Stale{Share: weights[i], Staleness: t.Staleness})
 		weights[i] = 1
 	}
 	share := total(fresh)
@@ -123,9 +123,9 @@ func (s *singles) merge(sum []int64, part span, values []int64) error {
 	if s.alone(part.from) {
 		own := make([]int64, len(values))
 		s.updates[s.place[part.from]] = own
-		return aggregate.Merge(own, values)
+		return algorithm.Merge(own, values)
 	}
-	return aggregate.Merge(sum, values)
+	return algorithm.Merge(sum, values)
 }
 
 // addDevices clips the updates of devices, whose tasks are those from first on, and adds

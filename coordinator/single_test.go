@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/devices"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 )
 
@@ -45,23 +45,23 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 	l, fleet := newLab(t), lateFleet(t)
 	for _, x := range []struct {
 		name      string
-		algorithm aggregate.Algorithm
+		algorithm algorithm.Algorithm
 		combine   combine.Setup
 		// formula gives the move of the newest model, of updates whose base models are so
 		// far from it.
 		formula func(u updated, apart [][]float64) []float64
 	}{
-		{"median", aggregate.FedAvg{Rate: 0.8}, combine.Setup{Rule: combine.Median{}}, func(u updated, _ [][]float64) []float64 {
+		{"median", algorithm.FedAvg{Rate: 0.8}, combine.Setup{Rule: combine.Median{}}, func(u updated, _ [][]float64) []float64 {
 			return times(0.8, medians(u.difference))
 		}},
-		{"median, damped", aggregate.FedBuff{Rate: 1, Exponent: 2, Rule: "damped"}, combine.Setup{Rule: combine.Median{}}, func(u updated, _ [][]float64) []float64 {
+		{"median, damped", algorithm.FedBuff{Rate: 1, Exponent: 2, Rule: "damped"}, combine.Setup{Rule: combine.Median{}}, func(u updated, _ [][]float64) []float64 {
 			share := 0.0
 			for _, tau := range u.staleness {
 				share += 1 / float64((1+tau)*(1+tau)) / float64(len(u.staleness))
 			}
 			return times(share, medians(u.difference))
 		}},
-		{"median of models that are mixed", aggregate.FedAsync{Mixing: 0.6, Rule: "constant"}, combine.Setup{Rule: combine.Median{}}, func(u updated, apart [][]float64) []float64 {
+		{"median of models that are mixed", algorithm.FedAsync{Mixing: 0.6, Rule: "constant"}, combine.Setup{Rule: combine.Median{}}, func(u updated, apart [][]float64) []float64 {
 			var moves [][]float64
 			for i, d := range u.difference {
 				move := slices.Clone(d)
@@ -72,7 +72,7 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 			}
 			return times(0.6, medians(moves))
 		}},
-		{"clipped", aggregate.FedAvg{Rate: 1, Staleness: aggregate.Staleness{Exponent: 1}}, combine.Setup{Clip: combine.Fixed{Norm: 0.3}}, func(u updated, _ [][]float64) []float64 {
+		{"clipped", algorithm.FedAvg{Rate: 1, Staleness: algorithm.Staleness{Exponent: 1}}, combine.Setup{Clip: combine.Fixed{Norm: 0.3}}, func(u updated, _ [][]float64) []float64 {
 			for i, d := range u.difference {
 				norm := 0.0
 				for _, v := range d {
@@ -131,17 +131,17 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 func TestABoundThatIsNotMet(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
-	for _, algorithm := range []aggregate.Algorithm{aggregate.FedAvg{Rate: 1}, aggregate.FedNova{Rate: 1}, aggregate.FedAsync{Mixing: 0.6, Rule: "hinge", Slope: 1}} {
+	for _, rule := range []algorithm.Algorithm{algorithm.FedAvg{Rate: 1}, algorithm.FedNova{Rate: 1}, algorithm.FedAsync{Mixing: 0.6, Rule: "hinge", Slope: 1}} {
 		play := func(of combine.Setup) []float32 {
 			return ruleRunWith(t, l, fleet, ruleConfig(l, fleet, closing.Buffered{N: 3}, nil), 1, 2, func(c *coordinator.Config) {
-				c.Learning.Algorithm = aggregate.New(algorithm, nil, l.problem.Model.Params(), c.Round.Clients)
+				c.Learning.Algorithm = algorithm.New(rule, nil, l.problem.Model.Params(), c.Round.Clients)
 				c.Learning.Combine = of
 			}).Params
 		}
 		want := play(combine.Setup{})
 		for j, x := range play(combine.Setup{Clip: combine.MedianNorm{Times: 1e6, Updates: 10}}) {
 			if d := math.Abs(float64(x) - float64(want[j])); !(d < 1e-4) {
-				t.Fatalf("%T: parameter %d is %g, want %g", algorithm, j, x, want[j])
+				t.Fatalf("%T: parameter %d is %g, want %g", rule, j, x, want[j])
 			}
 		}
 	}
@@ -156,13 +156,13 @@ type someDevices struct {
 	there int // have joined
 }
 
-func (d *someDevices) Presence() (devices.Presence, bool, error) {
+func (d *someDevices) Presence() (realdevices.Presence, bool, error) {
 	p, _, _ := (&oneDevice{client: d.client + d.there}).Presence()
 	d.there++
 	return p, d.there <= d.n, nil
 }
 
-func (d *someDevices) Answer(task uint64) (*devices.Answer, error) {
+func (d *someDevices) Answer(task uint64) (*realdevices.Answer, error) {
 	a, _ := d.oneDevice.Answer(task)
 	which := int(task-round.FirstDeviceTask) % d.n
 	if a.Client += which; which == d.n-1 {
@@ -183,11 +183,11 @@ func TestUpdatesOfDevicesAreClipped(t *testing.T) {
 	play := func(clip combine.Clip, rule combine.Rule, lie float32) (models [][]float32, notices string) {
 		c := ruleConfig(l, fleet, closing.All{}, nil)
 		c.Devices, c.Stop.Rounds = round.Devices{Count: len(names), Liveness: 60e9}, 4
-		return ruleModels(t, l, aggregate.Default, func(change func(*coordinator.Config)) {
+		return ruleModels(t, l, algorithm.Default, func(change func(*coordinator.Config)) {
 			ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
 				change(c)
 				c.Learning.Combine = combine.Setup{Devices: clip, Rule: rule}
-				c.Devices = &devices.Config{
+				c.Devices = &realdevices.Config{
 					Names: names, Replay: true, Notice: func(line string) { notices += line + "\n" },
 					Record: &someDevices{oneDevice: oneDevice{client: c.Round.Clients, initial: initial(l)}, lie: lie, n: len(names)},
 				}
@@ -234,7 +234,7 @@ func TestABoundForgetsWhatIsLeftOut(t *testing.T) {
 	l, fleet := newLab(t), ruleFleet(t)
 	c := ruleConfig(l, fleet, closing.All{}, nil)
 	c.Devices, c.Stop.Rounds = round.Devices{Count: 1, Liveness: 60e9}, 3
-	ruleModels(t, l, aggregate.Default, func(change func(*coordinator.Config)) {
+	ruleModels(t, l, algorithm.Default, func(change func(*coordinator.Config)) {
 		banned := false
 		ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
 			change(c)
@@ -248,7 +248,7 @@ func TestABoundForgetsWhatIsLeftOut(t *testing.T) {
 				banned = banned || len(s.Said.Bans) > 0
 				return nil
 			}}
-			c.Devices = &devices.Config{
+			c.Devices = &realdevices.Config{
 				Names: []string{"liar"}, Replay: true, Notice: func(string) {},
 				Record: &someDevices{oneDevice: oneDevice{client: c.Round.Clients, initial: initial(l)}, lie: 50, n: 1},
 			}

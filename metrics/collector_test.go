@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 const second = round.Time(1e9)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 )
 
 // Fairness is how evenly a model serves clients. Every client counts once, however many

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/measure"
-	_ "fedpace/internal/testseed"
+	"fedpace/actors/measure"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 )
 

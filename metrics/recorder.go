@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 )
 

@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 )
 

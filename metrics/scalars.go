@@ -4,7 +4,7 @@ import (
 	"iter"
 	"math"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 )
 

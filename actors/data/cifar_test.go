@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
+	"fedpace/internal/testkit/datatest"
 )
 
 // cifarFile makes n images; image i has fine label i mod 100 and pixels that

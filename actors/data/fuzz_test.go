@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/parquetfile"
 	"fedpace/actors/data/text"
+	"fedpace/internal/testkit/datatest"
 
 	"github.com/parquet-go/parquet-go"
 )

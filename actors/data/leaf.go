@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
 	"fedpace/actors/data/text"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/datatest"
 
 	"github.com/parquet-go/parquet-go"
 )

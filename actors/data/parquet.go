@@ -10,8 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/source"
 	"fedpace/actors/data/table"
 	"fedpace/actors/data/text"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/table"
+	"fedpace/internal/testkit/datatest"
 )
 
 type hubPicture struct {

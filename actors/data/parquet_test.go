@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
+	"fedpace/internal/testkit/datatest"
 )
 
 // The files of many writers are sets of the columns client, x and y.

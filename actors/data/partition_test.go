@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/synthetic"
-	_ "fedpace/internal/testseed"
+	"fedpace/internal/testkit/datatest"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // labelsOf makes n samples of each of k labels, five fine labels below each

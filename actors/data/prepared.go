@@ -18,7 +18,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
 	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
+	"fedpace/internal/testkit/datatest"
 )
 
 // A prepared file can be opened without its source and is the same set.

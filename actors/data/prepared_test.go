@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
+	"fedpace/internal/testkit/datatest"
 )
 
 // sources makes one source of every kind of store.

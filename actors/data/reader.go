@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
 )
 
 // readerOf finds the reader that knows the source best.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/datatest"
 )
 
 // real gives the path of real data, or skips.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/text"
+	"fedpace/internal/testkit/datatest"
 )
 
 // works is a text in the form of Project Gutenberg's etext 100: contents, then

@@ -18,8 +18,8 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/external/externaltest"
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/externaltest"
 )
 
 // heard keeps notices.

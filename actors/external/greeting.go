@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/internal/names"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"fedpace/actors/external/externaltest"
+	"fedpace/internal/testkit/externaltest"
 )
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 )
 
 // Model is what a trainer says of its model (a [learn.ModelInfo]).

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/learn/internal/kernel"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // pieces are layers of which lists are drawn; a residual's own are drawn, too.

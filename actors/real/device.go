@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
@@ -19,8 +21,6 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/privacy"
 )
 
 // Config is a real device.
@@ -305,7 +305,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if spec.Model != "" && model.Params() != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", run, model, model.Params(), welcome.Params)
 	}
-	algorithm, err := aggregate.Algorithms.Decode(spec.Algorithm)
+	algorithm, err := algorithm.Algorithms.Decode(spec.Algorithm)
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)
 	}

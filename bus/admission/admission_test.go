@@ -23,10 +23,10 @@ import (
 	"fedpace/bus/admission"
 	"fedpace/bus/auth"
 	"fedpace/bus/embedded"
-	"fedpace/bus/internal/bustest"
 	"fedpace/bus/natsconn"
 	"fedpace/bus/quota"
-	"fedpace/internal/hostile"
+	"fedpace/internal/testkit/bustest"
+	"fedpace/internal/testkit/hostile"
 )
 
 // siege is a server with a model, and attackers of it.

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/internal/subject"
+	"fedpace/internal/mailbox"
 	"fedpace/internal/names"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"fedpace/bus/embedded"
-	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/mailbox"
 
 	"github.com/nats-io/nats.go"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/mailbox"
+	"fedpace/internal/mailbox"
 )
 
 // Limits of what may wait for the coordinator.

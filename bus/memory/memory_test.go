@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/conformance"
 	"fedpace/bus/memory"
+	"fedpace/internal/testkit/conformance"
 )
 
 func TestConformance(t *testing.T) {

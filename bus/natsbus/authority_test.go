@@ -13,10 +13,10 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
-	"fedpace/bus/internal/conformance"
 	"fedpace/bus/natsbus"
+	"fedpace/internal/testkit/conformance"
 
-	"fedpace/bus/internal/bustest"
+	"fedpace/internal/testkit/bustest"
 )
 
 func TestARunWithCredentialsOnEveryConnection(t *testing.T) {

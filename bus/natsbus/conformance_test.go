@@ -7,9 +7,9 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
-	"fedpace/bus/internal/conformance"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/conformance"
 )
 
 // place is one of the two ways to reach a server.

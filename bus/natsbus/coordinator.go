@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/mailbox"
 	"fedpace/internal/names"
 )
 

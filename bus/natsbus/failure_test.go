@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/bus/internal/conformance"
 	"fedpace/bus/natsbus"
+	"fedpace/internal/testkit/conformance"
 )
 
 func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
-	"fedpace/bus/internal/bustest"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/bustest"
 )
 
 // noticed connects as place.connect does, and collects notices.

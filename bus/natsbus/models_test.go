@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/conformance"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/conformance"
 )
 
 // cached is a host that fetches models over TCP, where two have been put.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/conformance"
+	"fedpace/internal/testkit/conformance"
 )
 
 // named joins run r as a host of another process.

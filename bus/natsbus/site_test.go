@@ -16,7 +16,7 @@ import (
 	"fedpace/bus/auth"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 )
 
 // configured runs a server with a configuration file, as an external one.

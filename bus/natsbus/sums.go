@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
-	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/mailbox"
 	"fedpace/internal/vector"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
-	"fedpace/bus/internal/bustest"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/testkit/bustest"
 )
 
 func TestWithoutCredentialsThereIsNothing(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // ahead plays as a driver does that asks what may run ahead before it waits for

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
-	"fedpace/coordinator/measure"
 	"fedpace/internal/bitset"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
 

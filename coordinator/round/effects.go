@@ -3,7 +3,7 @@ package round
 import (
 	"math"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 )
 
 // Effects is what the driver must do after an event. It is valid until the

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 )

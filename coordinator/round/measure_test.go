@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
 

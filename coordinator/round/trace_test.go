@@ -11,9 +11,9 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )

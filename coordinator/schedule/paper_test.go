@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // Table 3, dSGD: K_r = 1, eta_r = eta_0.

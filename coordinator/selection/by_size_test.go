@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // Drawing by size without replacement: the first place goes to a client with

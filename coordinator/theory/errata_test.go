@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // errata has a test for each place where the paper prints something else than

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"fedpace/experiment/ui"
-	"fedpace/internal/browsertest"
+	"fedpace/internal/testkit/browsertest"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }

@@ -3,32 +3,32 @@ package plugins
 import (
 	"math"
 
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/algorithm"
 )
 
 func init() {
-	aggregate.Algorithms.Register("clipped", "local steps have bounded gradients", Clipped{})
+	algorithm.Algorithms.Register("clipped", "local steps have bounded gradients", Clipped{})
 }
 
 // Clipped is FedAvg whose clients shrink a gradient that is longer than a bound.
 type Clipped struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 	Norm float64 `key:"norm" default:"1" range:"(0,1e6]" help:"largest Euclidean norm of a minibatch's gradient"`
-	aggregate.Staleness
+	algorithm.Staleness
 }
 
 // Server makes the server half, which keeps no state.
-func (c Clipped) Server(int) aggregate.Server { return server{c.Rate} }
+func (c Clipped) Server(int) algorithm.Server { return server{c.Rate} }
 
 // Client makes the client half of one worker.
-func (c Clipped) Client(int) aggregate.Client { return client{c.Norm} }
+func (c Clipped) Client(int) algorithm.Client { return client{c.Norm} }
 
 type server struct{ rate float64 }
 
 // Apply moves the model by the mean of the updates.
 func (s server) Apply(model []float32, sum []int64, scale float64) {
 	for i := range model {
-		model[i] = float32(float64(model[i]) + float64(s.rate*aggregate.Delta(sum[i], scale)))
+		model[i] = float32(float64(model[i]) + float64(s.rate*algorithm.Delta(sum[i], scale)))
 	}
 }
 func (server) State() [][]float64        { return nil }

@@ -3,7 +3,7 @@ package plugins
 import (
 	"slices"
 
-	"fedpace/coordinator/aggregate/combine"
+	"fedpace/actors/algorithm/combine"
 )
 
 func init() {

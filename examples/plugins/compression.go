@@ -4,11 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/algorithm"
 )
 
 func init() {
-	aggregate.Compressions.Register("short_floats", "floats with fewer bits of their fraction", ShortFloats{})
+	algorithm.Compressions.Register("short_floats", "floats with fewer bits of their fraction", ShortFloats{})
 }
 
 // ShortFloats cuts the fraction of each value of an update; with 7 bits of it the
@@ -21,7 +21,7 @@ type ShortFloats struct {
 func (s ShortFloats) Bits(values int64) int64 { return values * int64(9+s.Fraction) }
 
 // Compressor makes the memory of one worker, of which this compression needs none.
-func (s ShortFloats) Compressor(int) aggregate.Compressor { return s }
+func (s ShortFloats) Compressor(int) algorithm.Compressor { return s }
 
 // Compress cuts the values; it draws nothing.
 func (s ShortFloats) Compress(update []float32, _ *rand.PCG) {

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
@@ -73,18 +73,18 @@ func TestClientsTakeTurns(t *testing.T) {
 // A fleet of old and new devices that take turns and get hot.
 func TestDeviceLaws(t *testing.T) {
 	const second = 1_000_000_000
-	fleet, err := device.NewFleet(device.Config{
-		Network:      device.Network{DownloadMbps: 1, UploadMbps: 1},
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{
+		Network:      clientmodel.Network{DownloadMbps: 1, UploadMbps: 1},
 		Slowdown:     Throttle{AfterSeconds: 10, Factor: 3},
 		Availability: Shifts{Shifts: 2, Seconds: 60},
-		Fleet:        []device.Class{{Name: "any", SecondsPerStep: TwoPoint{Low: 1, High: 2, Share: 0.5}}},
+		Fleet:        []clientmodel.Class{{Name: "any", SecondsPerStep: TwoPoint{Low: 1, High: 2, Share: 0.5}}},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	times := map[int64]int{}
 	for client := range 1000 {
-		d, err := fleet.Durations(client, 1, 15, device.Both(1_000_000), 0)
+		d, err := fleet.Durations(client, 1, 15, clientmodel.Both(1_000_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestClippedStepsAreShort(t *testing.T) {
 	if diff := cmp.Diff([]float32{-0.5, -0.25, -0.5}, local); diff != "" {
 		t.Error(diff)
 	}
-	c.Server(3).Apply(local, []int64{aggregate.One / 2, 0, aggregate.One}, 1)
+	c.Server(3).Apply(local, []int64{algorithm.One / 2, 0, algorithm.One}, 1)
 	if diff := cmp.Diff([]float32{0, -0.25, 0.5}, local); diff != "" {
 		t.Error(diff)
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/attack"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
@@ -49,14 +49,14 @@ func TestEverythingIsNamed(t *testing.T) {
 		"schedule":        schedule.Ks.NameOf(c.Schedule.K) == "proportional",
 		"closing rule":    c.Close == closing.Rule(Share{Of: 0.7}),
 		"selection":       c.Select == choice.Selection(InTurn{}),
-		"algorithm":       aggregate.Algorithms.NameOf(c.Aggregate.Algorithm) == "clipped",
+		"algorithm":       algorithm.Algorithms.NameOf(c.Aggregate.Algorithm) == "clipped",
 		"combining rule":  c.Aggregate.Combine == combine.Rule(Shortest{Drop: 0.3}),
 		"clipping":        c.Aggregate.Clip == combine.Clip(Falling{First: 5, Factor: 0.9}),
-		"compression":     c.Compress == aggregate.Compression(ShortFloats{Fraction: 10}),
+		"compression":     c.Compress == algorithm.Compression(ShortFloats{Fraction: 10}),
 		"optimizer":       c.Local == learn.Optimizer(Signs{WeightDecay: 0.01}),
-		"availability":    c.Availability == device.Availability(Shifts{Shifts: 2, Seconds: 5}),
-		"slowdown":        c.Slowdown == device.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
-		"distribution":    c.Fleet[0].SecondsPerStep == device.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
+		"availability":    c.Availability == clientmodel.Availability(Shifts{Shifts: 2, Seconds: 5}),
+		"slowdown":        c.Slowdown == clientmodel.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
+		"distribution":    c.Fleet[0].SecondsPerStep == clientmodel.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
 		"attack":          c.Fleet[1].Attack == attack.Attack(Stubborn{Part: 0.5}),
 		"sink":            len(c.Outputs) == 1 && c.Outputs[0] == metrics.Sink(Reach{File: "reach.csv"}),
 		"table of models": learn.Models.NameOf(c.Model) == "scaled" && federated.Readers.NameOf(c.Data.Reader) == "points",

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/internal/robust"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*max(1, math.Abs(want)) }

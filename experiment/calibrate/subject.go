@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus"
-	"fedpace/coordinator/aggregate"
 	"fedpace/experiment/config"
 	"fedpace/internal/tasks"
 )
@@ -61,7 +61,7 @@ func (s *Subject) WithBatch(batch int) *Subject {
 // alone is what a run of one client would tell a device. A nil model is that of the
 // device's external trainer.
 func alone(task tasks.Task, m learn.ModelInfo, batch int) *bus.Welcome {
-	algorithm, err := aggregate.Algorithms.Encode(aggregate.Default)
+	algorithm, err := algorithm.Algorithms.Encode(algorithm.Default)
 	if err != nil {
 		panic("calibrate: " + err.Error()) // its options are numbers and words
 	}
@@ -155,7 +155,7 @@ func ofConfig(c *config.Config, own Own) (*Subject, error) {
 	}
 	w := alone(c.Task, m, batch)
 	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment
-	if w.Spec.Algorithm, err = aggregate.Algorithms.Encode(c.Aggregate.Algorithm); err != nil {
+	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err != nil {
 		return nil, err
 	}
 	if !learn.Plain(c.Local) {

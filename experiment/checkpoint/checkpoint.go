@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
@@ -79,9 +79,9 @@ func (c *Checkpoint) pack() {
 		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number})
 	}
 	if v := c.State.Variates; v != nil {
-		b.State.Variates = &aggregate.VariatesState{Clients: v.Clients, Residuals: v.Residuals}
+		b.State.Variates = &algorithm.VariatesState{Clients: v.Clients, Residuals: v.Residuals}
 		for _, own := range v.Values {
-			b.State.Variates.Values = append(b.State.Variates.Values, aggregate.Variate{Digest: own.Digest})
+			b.State.Variates.Values = append(b.State.Variates.Values, algorithm.Variate{Digest: own.Digest})
 		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"fedpace/actors/algorithm"
+	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 	"fedpace/simclock"
 )
@@ -67,13 +67,13 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Server = append(c.State.Server, vector())
 	}
 	if rapid.Bool().Draw(t, "variates") {
-		v := &aggregate.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
+		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
 		if !v.Residuals {
 			v.Server = vector()
 		}
 		for i := range small.Draw(t, "clients") {
 			v.Clients = append(v.Clients, 3*i)
-			v.Values = append(v.Values, aggregate.Variate{Digest: [32]byte{byte(i)}, Values: values()})
+			v.Values = append(v.Values, algorithm.Variate{Digest: [32]byte{byte(i)}, Values: values()})
 		}
 		c.State.Variates = v
 	}

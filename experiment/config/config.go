@@ -5,15 +5,15 @@ import (
 	"reflect"
 	"slices"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
+	"fedpace/actors/algorithm/privacy"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus/quota"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/aggregate/combine"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
-	"fedpace/coordinator/privacy"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
 	"fedpace/experiment/config/tree"
@@ -26,51 +26,51 @@ import (
 // one key of the YAML file, or a group of keys; package registry explains the
 // tags. A zero in a field that may be null means that the key is not set.
 type Config struct {
-	Name         string                `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
-	Tags         []string              `key:"tags" is:"null,inert" help:"words by which lists of runs show and find the run"`
-	Seed         uint64                `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data by a model that you name"`
-	Data         Data                  `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
-	Synthetic    Synthetic             `key:"synthetic"`
-	Sent140      Sent140               `key:"sent140"`
-	Model        learn.Architecture    `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
-	Clients      int                   `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as many as the data has; 0: devices.names alone take part"`
-	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100, or all devices where clients is 0"`
-	Batch        int                   `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
-	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
-	Trainer      Trainer               `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
-	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
-	Quadratic    Quadratic             `key:"quadratic"`
-	Logistic     Logistic              `key:"logistic"`
-	Select       choice.Selection      `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
-	Availability device.Availability   `key:"availability" default:"always" help:"when clients can be chosen"`
-	Dropout      device.Dropout        `key:"dropout"`
-	Schedule     Schedule              `key:"schedule"`
-	Theory       Theory                `key:"theory"`
-	Close        closing.Rule          `key:"close" default:"all" help:"what closes a round"`
-	Late         closing.Lateness      `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
-	Aggregate    Aggregate             `key:"aggregate"`
-	Privacy      privacy.Options       `key:"privacy"`
-	Compress     aggregate.Compression `key:"compress" is:"null" help:"how updates are made smaller for their upload; null: not at all"`
-	Limits       Limits                `key:"limits"`
-	Stop         Stop                  `key:"stop"`
-	Network      Network               `key:"network"`
-	Compute      device.Compute        `key:"compute"`
-	Slowdown     device.Slowdown       `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
-	Fleet        []device.Class        `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients are alike"`
-	Correlation  device.Correlation    `key:"correlation"`
-	Devices      Devices               `key:"devices"`
-	Train        bool                  `key:"train" default:"true" help:"false: time only, nothing is learned"`
-	Kernel       string                `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic that trains, which decides the last bits of a model; auto: the fastest of this machine; go: the same bits on every machine"`
-	Evaluate     Evaluate              `key:"evaluate"`
-	Init         string                `key:"init" is:"null,path" help:"a model.safetensors to start from; null: the task's own initial parameters"`
-	Checkpoint   Checkpoint            `key:"checkpoint"`
-	NATS         NATS                  `key:"nats"`
-	HTTP         string                `key:"http" default:"" is:"inert" help:"address of the live page and the metrics, e.g. localhost:9090; empty: none"`
-	Pace         float64               `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
-	Out          string                `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
-	Events       Events                `key:"events"`
-	Outputs      []metrics.Sink        `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [{sink: NAME, ...}, ...]; one that is usual has these options"`
+	Name         string                   `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
+	Tags         []string                 `key:"tags" is:"null,inert" help:"words by which lists of runs show and find the run"`
+	Seed         uint64                   `key:"seed" default:"1" help:"all that is random follows from it"`
+	Task         Task                     `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data by a model that you name"`
+	Data         Data                     `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
+	Synthetic    Synthetic                `key:"synthetic"`
+	Sent140      Sent140                  `key:"sent140"`
+	Model        learn.Architecture       `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
+	Clients      int                      `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as many as the data has; 0: devices.names alone take part"`
+	Cohort       int                      `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100, or all devices where clients is 0"`
+	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
+	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
+	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
+	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
+	Quadratic    Quadratic                `key:"quadratic"`
+	Logistic     Logistic                 `key:"logistic"`
+	Select       choice.Selection         `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
+	Availability clientmodel.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
+	Dropout      clientmodel.Dropout      `key:"dropout"`
+	Schedule     Schedule                 `key:"schedule"`
+	Theory       Theory                   `key:"theory"`
+	Close        closing.Rule             `key:"close" default:"all" help:"what closes a round"`
+	Late         closing.Lateness         `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
+	Aggregate    Aggregate                `key:"aggregate"`
+	Privacy      privacy.Options          `key:"privacy"`
+	Compress     algorithm.Compression    `key:"compress" is:"null" help:"how updates are made smaller for their upload; null: not at all"`
+	Limits       Limits                   `key:"limits"`
+	Stop         Stop                     `key:"stop"`
+	Network      Network                  `key:"network"`
+	Compute      clientmodel.Compute      `key:"compute"`
+	Slowdown     clientmodel.Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Fleet        []clientmodel.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients are alike"`
+	Correlation  clientmodel.Correlation  `key:"correlation"`
+	Devices      Devices                  `key:"devices"`
+	Train        bool                     `key:"train" default:"true" help:"false: time only, nothing is learned"`
+	Kernel       string                   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic that trains, which decides the last bits of a model; auto: the fastest of this machine; go: the same bits on every machine"`
+	Evaluate     Evaluate                 `key:"evaluate"`
+	Init         string                   `key:"init" is:"null,path" help:"a model.safetensors to start from; null: the task's own initial parameters"`
+	Checkpoint   Checkpoint               `key:"checkpoint"`
+	NATS         NATS                     `key:"nats"`
+	HTTP         string                   `key:"http" default:"" is:"inert" help:"address of the live page and the metrics, e.g. localhost:9090; empty: none"`
+	Pace         float64                  `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
+	Out          string                   `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
+	Events       Events                   `key:"events"`
+	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [{sink: NAME, ...}, ...]; one that is usual has these options"`
 }
 
 // AutoKernel is the value of Kernel that leaves it to the machine.
@@ -235,7 +235,7 @@ const maxSeconds = 4e9
 
 // Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
 type Network struct {
-	device.Network
+	clientmodel.Network
 	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network: exact (32 bits a parameter), table1 or a number"`
 	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: what compress makes of the model's size, or that size"`
 	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what the downloads of all clients share at the server, fairly; null: they do not slow each other down"`
@@ -475,12 +475,12 @@ func (c Config) ForHosts() Config {
 
 // HasOwnBatches reports whether a class of devices has minibatches of its own size.
 func (c *Config) HasOwnBatches() bool {
-	return slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Batch > 0 })
+	return slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Batch > 0 })
 }
 
 // devices are the clients' devices as package device takes them.
-func (c *Config) devices() device.Config {
-	d := device.Config{
+func (c *Config) devices() clientmodel.Config {
+	d := clientmodel.Config{
 		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),
 	}
 	for _, of := range c.Devices.Names {
@@ -491,8 +491,8 @@ func (c *Config) devices() device.Config {
 
 // NewFleet makes the clients' devices and reads the files that the configuration
 // names. An error is a *[KeyError].
-func (c Config) NewFleet() (*device.Fleet, error) {
-	f, err := device.NewFleet(c.devices(), c.Seed)
+func (c Config) NewFleet() (*clientmodel.Fleet, error) {
+	f, err := clientmodel.NewFleet(c.devices(), c.Seed)
 	if err != nil {
 		return nil, Error("", err)
 	}
@@ -501,18 +501,20 @@ func (c Config) NewFleet() (*device.Fleet, error) {
 
 // EverAbsent reports whether any client is ever not there.
 func (c *Config) EverAbsent() bool {
-	absent := func(a device.Availability) bool { return a != nil && a != device.Availability(device.Always{}) }
+	absent := func(a clientmodel.Availability) bool {
+		return a != nil && a != clientmodel.Availability(clientmodel.Always{})
+	}
 	if len(c.Fleet) == 0 {
 		return absent(c.Availability)
 	}
-	return slices.ContainsFunc(c.Fleet, func(k device.Class) bool {
+	return slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool {
 		return absent(k.Availability) || k.Availability == nil && absent(c.Availability)
 	})
 }
 
 // Aggregate makes the next global model of the updates.
 type Aggregate struct {
-	Algorithm aggregate.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
+	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
 	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of a client's update"`
 	Clip      combine.Clip        `key:"clip" is:"null" help:"bound on the norm of every update, which is shortened to it; null: none"`
 	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that makes one update of a round's, so that a few that are false do not decide; null: the weighted mean"`

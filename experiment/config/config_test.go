@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/tasks"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // fromText loads a configuration from a file called config.yaml in the working
@@ -91,7 +91,7 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 			c.Data.Path, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", AllClients, learn.MLP{Layers: []int{3, 2}}, 0
 		}},
 		{"an algorithm is named behind its neighbour", []string{"aggregate.weights=samples", "aggregate.algorithm=fedprox"}, func(c *Config) {
-			c.Aggregate = Aggregate{Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.01, Staleness: aggregate.Staleness{Exponent: 0.5}}, Weights: SampleWeights}
+			c.Aggregate = Aggregate{Algorithm: algorithm.FedProx{Rate: 1, Mu: 0.01, Staleness: algorithm.Staleness{Exponent: 0.5}}, Weights: SampleWeights}
 		}},
 		{"table1 is the task's size", []string{"network.model_megabits=exact", "network.model_megabits=table1"}, func(*Config) {}},
 		{"table2 is the task's deviation", []string{"compute.std=table2"}, func(c *Config) { c.Compute.Std = 5.1e-4 }},
@@ -242,8 +242,8 @@ func anyConfig(t *rapid.T) Config {
 		Rounds: rapid.IntRange(1, 1_000_000_000).Draw(t, "rounds"), VirtualSeconds: positive("virtual_seconds"),
 		EqualRuntimeRounds: maybe("equal", 100), ValidationAccuracy: rapid.Float64Range(0, 1).Draw(t, "accuracy"),
 	}
-	c.Network = Network{Network: device.Network{DownloadMbps: positive("down"), UploadMbps: positive("up")}, ModelMegabits: rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
-	c.Compute = device.Compute{SecondsPerStep: rapid.Float64Range(0, 10).Draw(t, "step"), Std: rapid.Float64Range(0, 10).Draw(t, "std")}
+	c.Network = Network{Network: clientmodel.Network{DownloadMbps: positive("down"), UploadMbps: positive("up")}, ModelMegabits: rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
+	c.Compute = clientmodel.Compute{SecondsPerStep: rapid.Float64Range(0, 10).Draw(t, "step"), Std: rapid.Float64Range(0, 10).Draw(t, "std")}
 	anyRules(t, &c)
 	anyDevices(t, &c)
 	c.Init = rapid.OneOf(rapid.Just(""), printable).Draw(t, "init")
@@ -278,7 +278,7 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 // Every key is written, so that a file of a run hides no default, and has help.
 func TestYAMLHoldsEveryKey(t *testing.T) {
 	c := Demonstration()
-	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, device.Trace{Sessions: "x", PeriodSeconds: 3}, device.Spells{}
+	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, clientmodel.Trace{Sessions: "x", PeriodSeconds: 3}, clientmodel.Spells{}
 	file, err := tree.Parse("config.yaml", c.YAML())
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/device"
 )
 
 // Task custom has data and a model of its owner's. Nothing in a table is true of
@@ -20,7 +20,7 @@ func (c *Config) checkCustom() error {
 		return nil
 	}
 	timed := c.DevicesAlone() || c.Compute.SecondsPerStep > 0 || c.Compute.Measured != "" ||
-		len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.SecondsPerStep == nil })
+		len(c.Fleet) > 0 && !slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.SecondsPerStep == nil })
 	learns := c.Train || c.Network.ModelMegabits == 0
 	var missing []*KeyError
 	for _, asked := range []struct {

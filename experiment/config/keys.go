@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/internal/registry"
 )
 
@@ -27,7 +27,7 @@ func KnownKeys() []KnownKey { return keysBelow("", reflect.TypeFor[Config](), fa
 
 // ClassKeys lists the keys of a class in fleet.
 func ClassKeys() (list []KnownKey) {
-	for _, o := range registry.Options(reflect.TypeFor[device.Class]()) {
+	for _, o := range registry.Options(reflect.TypeFor[clientmodel.Class]()) {
 		list = append(list, known(o.Key, o))
 	}
 	return list
@@ -106,7 +106,7 @@ func known(path string, o registry.Option) KnownKey {
 
 // Distributions lists the distributions with their parameters.
 func Distributions() (list []KnownKey) {
-	for _, e := range device.Distributions.Entries {
+	for _, e := range clientmodel.Distributions.Entries {
 		list = append(list, KnownKey{Key: e.Name, Help: e.Help + " (" + strings.Join(keysOf(registry.Options(e.Type())), ", ") + ")"})
 	}
 	return list

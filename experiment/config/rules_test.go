@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
@@ -48,19 +48,19 @@ func anyRules(t *rapid.T, c *Config) {
 	}
 
 	c.Aggregate.Weights = rapid.SampledFrom([]string{EqualWeights, SampleWeights}).Draw(t, "weights")
-	algorithms := []aggregate.Algorithm{
-		aggregate.Default, aggregate.FedProx{Rate: 2, Mu: 0.5, Staleness: aggregate.Staleness{Exponent: 2}},
-		aggregate.FedAdam{Rate: 0.1, Beta1: 0.5, Beta2: 0.25, Tau: 1e-9}, aggregate.FedAvgM{Rate: 1, Momentum: 0.5}, aggregate.FedAdagrad{Rate: 1e6, Tau: 1},
+	algorithms := []algorithm.Algorithm{
+		algorithm.Default, algorithm.FedProx{Rate: 2, Mu: 0.5, Staleness: algorithm.Staleness{Exponent: 2}},
+		algorithm.FedAdam{Rate: 0.1, Beta1: 0.5, Beta2: 0.25, Tau: 1e-9}, algorithm.FedAvgM{Rate: 1, Momentum: 0.5}, algorithm.FedAdagrad{Rate: 1e6, Tau: 1},
 	}
 	if c.Aggregate.Weights == EqualWeights && !closing.Overlaps(c.Close) && !closing.UsesLate(c.Late) {
-		algorithms = append(algorithms, aggregate.Scaffold{Rate: 0.5})
+		algorithms = append(algorithms, algorithm.Scaffold{Rate: 0.5})
 	}
 	c.Aggregate.Algorithm = rapid.SampledFrom(algorithms).Draw(t, "algorithm")
 	c.Local = rapid.SampledFrom([]learn.Optimizer{
 		learn.SGD{}, learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 1e-4, Clipping: learn.Clipping{Clip: 1}}, learn.SGD{Clipping: learn.Clipping{Clip: 0.5}},
 		learn.Adam{Moments: learn.Moments{Beta1: 0.5, Beta2: 0.75, Eps: 1e-9}, WeightDecay: 2}, learn.AdamW{Moments: learn.Moments{Eps: 1}},
 	}).Draw(t, "local")
-	if _, plain := c.Aggregate.Algorithm.(aggregate.Scaffold); plain {
+	if _, plain := c.Aggregate.Algorithm.(algorithm.Scaffold); plain {
 		c.Local = learn.SGD{}
 	}
 	c.Limits.StateGB = rapid.Float64Range(0, 1e6).Draw(t, "state")
@@ -72,7 +72,7 @@ func anyRules(t *rapid.T, c *Config) {
 // anyDevices draws who the clients are, when they are there and when they leave.
 func anyDevices(t *rapid.T, c *Config) {
 	c.Availability = anyAvailability(t, "availability")
-	c.Dropout = device.Dropout{Probability: rapid.Float64Range(0, 1).Draw(t, "dropout"), WhenUnavailable: rapid.Bool().Draw(t, "when_unavailable")}
+	c.Dropout = clientmodel.Dropout{Probability: rapid.Float64Range(0, 1).Draw(t, "dropout"), WhenUnavailable: rapid.Bool().Draw(t, "when_unavailable")}
 	c.Slowdown = anySlowdown(t, "slowdown")
 	if rapid.Bool().Draw(t, "links") {
 		c.Network.Links.File = "links.csv"
@@ -86,26 +86,26 @@ func anyDevices(t *rapid.T, c *Config) {
 			c.Fleet[i].Battery = nil
 		}
 	}
-	c.Correlation.Speed = rapid.SampledFrom([]device.SpeedTie{
-		c.Correlation.Speed, {Tie: device.Tie{Spearman: -0.5, With: "entropy"}, Of: "upload"}, {Tie: device.Tie{Spearman: 1, With: "labels"}, Of: "compute"},
+	c.Correlation.Speed = rapid.SampledFrom([]clientmodel.SpeedTie{
+		c.Correlation.Speed, {Tie: clientmodel.Tie{Spearman: -0.5, With: "entropy"}, Of: "upload"}, {Tie: clientmodel.Tie{Spearman: 1, With: "labels"}, Of: "compute"},
 	}).Draw(t, "speed and data")
-	if !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Availability != nil }) {
-		c.Correlation.Availability = rapid.SampledFrom([]device.Tie{c.Correlation.Availability, {Spearman: 0.25, With: "samples"}}).Draw(t, "availability and data")
+	if !slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Availability != nil }) {
+		c.Correlation.Availability = rapid.SampledFrom([]clientmodel.Tie{c.Correlation.Availability, {Spearman: 0.25, With: "samples"}}).Draw(t, "availability and data")
 	}
 }
 
-func anyClass(t *rapid.T, name string) device.Class {
-	k := device.Class{Name: name, Weight: rapid.Float64Range(0.1, 9).Draw(t, "weight")}
+func anyClass(t *rapid.T, name string) clientmodel.Class {
+	k := clientmodel.Class{Name: name, Weight: rapid.Float64Range(0.1, 9).Draw(t, "weight")}
 	maybe := func(what string) bool { return rapid.Bool().Draw(t, name+"'s "+what) }
 	if maybe("links") {
-		k.Links = device.Links{File: rapid.SampledFrom([]string{"a.csv", "a b.csv"}).Draw(t, "file")}
+		k.Links = clientmodel.Links{File: rapid.SampledFrom([]string{"a.csv", "a b.csv"}).Draw(t, "file")}
 		if maybe("traces") {
 			k.Links.Traces = []string{"ATT-LTE-driving", "x, y"}
 		}
 	} else {
 		k.DownloadMbps, k.UploadMbps = anyDist(t, "download"), anyDist(t, "upload")
 		if maybe("varying upload") {
-			k.Vary.Upload = device.Lognormal{Mean: 1, Sigma: 0.3}
+			k.Vary.Upload = clientmodel.Lognormal{Mean: 1, Sigma: 0.3}
 		}
 	}
 	if maybe("own steps") {
@@ -121,54 +121,54 @@ func anyClass(t *rapid.T, name string) device.Class {
 		k.Availability = anyAvailability(t, "own availability")
 	}
 	if maybe("dropout") {
-		k.Dropout = new(device.Dropout{Probability: 0.5})
+		k.Dropout = new(clientmodel.Dropout{Probability: 0.5})
 	}
 	if maybe("batch") {
 		k.Batch = rapid.SampledFrom([]int{1, 7, 100_000}).Draw(t, "own batch")
 	}
-	k.Watts = rapid.SampledFrom([]device.Watts{{}, {Download: 3, Compute: 3, Upload: 3}, {Download: 1, Compute: 5}}).Draw(t, "watts")
-	if k.Watts != (device.Watts{}) && maybe("battery") {
-		k.Battery = rapid.SampledFrom([]*device.Battery{
+	k.Watts = rapid.SampledFrom([]clientmodel.Watts{{}, {Download: 3, Compute: 3, Upload: 3}, {Download: 1, Compute: 5}}).Draw(t, "watts")
+	if k.Watts != (clientmodel.Watts{}) && maybe("battery") {
+		k.Battery = rapid.SampledFrom([]*clientmodel.Battery{
 			{Joules: 40_000, Floor: 0.2, Charges: "always"},
-			{Joules: 1e3, Floor: 1, Start: device.Uniform{Min: 0.5, Max: 1}, ChargeWatts: 7.5, Charges: "available"},
-			{Joules: 12.5, Floor: 0.3, ChargeWatts: 1, Charges: "always", Charging: device.Daily{FromHour: 22, ToHour: 6, Probability: 1}},
+			{Joules: 1e3, Floor: 1, Start: clientmodel.Uniform{Min: 0.5, Max: 1}, ChargeWatts: 7.5, Charges: "available"},
+			{Joules: 12.5, Floor: 0.3, ChargeWatts: 1, Charges: "always", Charging: clientmodel.Daily{FromHour: 22, ToHour: 6, Probability: 1}},
 		}).Draw(t, name+"'s battery")
 	}
 	return k
 }
 
-func anyDist(t *rapid.T, name string) device.Distribution {
-	return rapid.SampledFrom([]device.Distribution{
-		device.Constant{Value: 12.5},
-		device.Constant{Value: 3, Bounds: device.Bounds{AtMost: 2}},
-		device.Uniform{Min: 1, Max: 2},
-		device.Normal{Mean: 20, Std: 4, Bounds: device.Bounds{AtLeast: 1}},
-		device.Lognormal{Median: 20, Sigma: 0.5},
-		device.ShiftedExponential{Mean: 3, Shift: 1e-5},
-		device.Pareto{Min: 1, Shape: 1.5, Bounds: device.Bounds{AtMost: 1e9}},
-		device.Weibull{Scale: 3, Shape: 2, Bounds: device.Bounds{AtLeast: 0.25}},
-		device.Empirical{Values: []float64{1, 2.5, 1e6}},
+func anyDist(t *rapid.T, name string) clientmodel.Distribution {
+	return rapid.SampledFrom([]clientmodel.Distribution{
+		clientmodel.Constant{Value: 12.5},
+		clientmodel.Constant{Value: 3, Bounds: clientmodel.Bounds{AtMost: 2}},
+		clientmodel.Uniform{Min: 1, Max: 2},
+		clientmodel.Normal{Mean: 20, Std: 4, Bounds: clientmodel.Bounds{AtLeast: 1}},
+		clientmodel.Lognormal{Median: 20, Sigma: 0.5},
+		clientmodel.ShiftedExponential{Mean: 3, Shift: 1e-5},
+		clientmodel.Pareto{Min: 1, Shape: 1.5, Bounds: clientmodel.Bounds{AtMost: 1e9}},
+		clientmodel.Weibull{Scale: 3, Shape: 2, Bounds: clientmodel.Bounds{AtLeast: 0.25}},
+		clientmodel.Empirical{Values: []float64{1, 2.5, 1e6}},
 	}).Draw(t, name)
 }
 
-func anySlowdown(t *rapid.T, name string) device.Slowdown {
-	return rapid.SampledFrom([]device.Slowdown{
+func anySlowdown(t *rapid.T, name string) clientmodel.Slowdown {
+	return rapid.SampledFrom([]clientmodel.Slowdown{
 		nil,
-		device.Spells{},
-		device.Spells{EverySeconds: 600, ForSeconds: 60, Factor: device.Constant{Value: 8}, Links: true},
-		device.Spells{EverySeconds: 600, ForSeconds: 0.5, Factor: device.Pareto{Min: 2, Shape: 1.5}},
+		clientmodel.Spells{},
+		clientmodel.Spells{EverySeconds: 600, ForSeconds: 60, Factor: clientmodel.Constant{Value: 8}, Links: true},
+		clientmodel.Spells{EverySeconds: 600, ForSeconds: 0.5, Factor: clientmodel.Pareto{Min: 2, Shape: 1.5}},
 	}).Draw(t, name)
 }
 
-func anyAvailability(t *rapid.T, name string) device.Availability {
-	return rapid.SampledFrom([]device.Availability{
-		device.Always{},
-		device.Bernoulli{Probability: 0.3, PeriodSeconds: 60},
-		device.Markov{OnSeconds: 600, OffSeconds: 1400},
-		device.Share{Share: device.Uniform{Min: 0.25, Max: 1}, CycleSeconds: 3600},
-		device.Daily{FromHour: 22, ToHour: 6, JitterHours: 1.5, Probability: 1},
-		device.Daily{ToHour: 6, StartHour: 12, Probability: 0.5, Zones: []device.Zone{{Hours: -5, Weight: 2}, {Hours: 0, Weight: 1}}},
-		device.Trace{Sessions: "stays.csv", Spread: true, PeriodSeconds: 86400},
+func anyAvailability(t *rapid.T, name string) clientmodel.Availability {
+	return rapid.SampledFrom([]clientmodel.Availability{
+		clientmodel.Always{},
+		clientmodel.Bernoulli{Probability: 0.3, PeriodSeconds: 60},
+		clientmodel.Markov{OnSeconds: 600, OffSeconds: 1400},
+		clientmodel.Share{Share: clientmodel.Uniform{Min: 0.25, Max: 1}, CycleSeconds: 3600},
+		clientmodel.Daily{FromHour: 22, ToHour: 6, JitterHours: 1.5, Probability: 1},
+		clientmodel.Daily{ToHour: 6, StartHour: 12, Probability: 0.5, Zones: []clientmodel.Zone{{Hours: -5, Weight: 2}, {Hours: 0, Weight: 1}}},
+		clientmodel.Trace{Sessions: "stays.csv", Spread: true, PeriodSeconds: 86400},
 	}).Draw(t, name)
 }
 
@@ -199,19 +199,19 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 		{"a key of a map, again", "", []string{"trainer.command=a", "trainer.threads=4", "trainer.command=b"}, func(c *Config) { c.Trainer.Command, c.Trainer.Threads = "b", 4 }},
 		{"a word takes back a map", "trainer: {command: a, threads: 4}", []string{"trainer=b"}, func(c *Config) { c.Trainer.Command = "b" }},
 		{"availability", "availability: {model: markov, on_seconds: 600, off_seconds: 1400}", []string{"availability={model: bernoulli, probability: 0.3, period_seconds: 60}"}, func(c *Config) {
-			c.Availability = device.Bernoulli{Probability: 0.3, PeriodSeconds: 60}
+			c.Availability = clientmodel.Bernoulli{Probability: 0.3, PeriodSeconds: 60}
 		}},
 		{"an algorithm", "aggregate: {algorithm: fedadam, server_rate: 0.05, beta1: 0, tau: null}", nil, func(c *Config) {
-			c.Aggregate.Algorithm = aggregate.FedAdam{Rate: 0.05, Beta2: 0.99, Tau: 1e-3, Staleness: aggregate.Staleness{Exponent: 0.5}}
+			c.Aggregate.Algorithm = algorithm.FedAdam{Rate: 0.05, Beta2: 0.99, Tau: 1e-3, Staleness: algorithm.Staleness{Exponent: 0.5}}
 		}},
 		{"a class of devices", "fleet:\n  - name: phone\n    download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}\n    upload_mbps: 5\n    slowdown: {}\n    availability: always\n    watts: 4\n", nil, func(c *Config) {
-			c.Fleet = []device.Class{{
-				Name: "phone", DownloadMbps: device.Lognormal{Mean: 20, Sigma: 0.5}, UploadMbps: device.Constant{Value: 5},
-				Slowdown: device.Spells{}, Availability: device.Always{}, Watts: device.Watts{Download: 4, Compute: 4, Upload: 4},
+			c.Fleet = []clientmodel.Class{{
+				Name: "phone", DownloadMbps: clientmodel.Lognormal{Mean: 20, Sigma: 0.5}, UploadMbps: clientmodel.Constant{Value: 5},
+				Slowdown: clientmodel.Spells{}, Availability: clientmodel.Always{}, Watts: clientmodel.Watts{Download: 4, Compute: 4, Upload: 4},
 			}}
 		}},
 		{"classes on the command line", "fleet: [{name: a}]", []string{"fleet=[{name: b, links: {file: l.csv, traces: [x]}, watts: {compute: 2}}, {name: c, links: d.csv}]"}, func(c *Config) {
-			c.Fleet = []device.Class{{Name: "b", Links: device.Links{File: "l.csv", Traces: []string{"x"}}, Watts: device.Watts{Compute: 2}}, {Name: "c", Links: device.Links{File: "d.csv"}}}
+			c.Fleet = []clientmodel.Class{{Name: "b", Links: clientmodel.Links{File: "l.csv", Traces: []string{"x"}}, Watts: clientmodel.Watts{Compute: 2}}, {Name: "c", Links: clientmodel.Links{File: "d.csv"}}}
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/names"
 	"fedpace/internal/registry"
@@ -202,7 +202,7 @@ func (c *Config) checkTheory() error {
 	case !learn.Plain(c.Local):
 		return problem("local", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about plain steps of SGD (set local: sgd)", learn.Optimizers.NameOf(c.Local))
 	case c.Compress != nil:
-		return problem("compress", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about whole updates (remove it)", aggregate.Compressions.NameOf(c.Compress))
+		return problem("compress", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about whole updates (remove it)", algorithm.Compressions.NameOf(c.Compress))
 	}
 	if !c.Task.IsConvex() {
 		for _, s := range []struct {
@@ -282,7 +282,7 @@ func (c *Config) checkFleet() error {
 			return problem("fleet", []string{"clients"}, "the counts of its classes come to more than %d clients (lower them, or set clients)", c.Clients)
 		}
 	}
-	i := slices.IndexFunc(c.Fleet, func(k device.Class) bool { return k.Battery != nil })
+	i := slices.IndexFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
 	key := fmt.Sprintf("fleet[%d].battery", i)
 	switch {
 	case i < 0:
@@ -354,9 +354,9 @@ func (c *Config) checkDevicesAlone() error {
 // checkCompression refuses updates that cannot be compressed, or be looked at one by one.
 func (c *Config) checkCompression() error {
 	if c.Compress != nil && len(c.Devices.Names) > 0 {
-		return problem("compress", []string{"devices.names"}, "%q is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])", aggregate.Compressions.NameOf(c.Compress))
+		return problem("compress", []string{"devices.names"}, "%q is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])", algorithm.Compressions.NameOf(c.Compress))
 	}
-	err := cmp.Or(aggregate.CheckCompression(c.Aggregate.Algorithm, c.Compress), c.Combining().Check(c.Aggregate.Algorithm, c.Compress))
+	err := cmp.Or(algorithm.CheckCompression(c.Aggregate.Algorithm, c.Compress), c.Combining().Check(c.Aggregate.Algorithm, c.Compress))
 	return withOthers(Error("", err), "aggregate.algorithm")
 }
 

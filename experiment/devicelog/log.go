@@ -16,7 +16,7 @@ import (
 	"slices"
 
 	"fedpace/bus"
-	"fedpace/coordinator/devices"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
@@ -86,8 +86,8 @@ type Log struct {
 	out     metrics.File // nil: a replay
 	buffer  []byte
 	answers map[uint64]place // of a replay, by task: the last
-	present []devices.Presence
-	bans    []devices.Ban
+	present []realdevices.Presence
+	bans    []realdevices.Ban
 	bare    bool // a replay's log has updates without their values
 }
 
@@ -169,11 +169,11 @@ func (l *Log) scan(in *bufio.Reader) error {
 	at := int64(len(head))
 	var payload []byte
 	for n := 1; ; n++ {
-		var answer *devices.Answer
-		var presence *devices.Presence
+		var answer *realdevices.Answer
+		var presence *realdevices.Presence
 		var err error
 		if payload, err = nextRecord(in, payload[:0]); err == nil && payload[0] == recordBanned {
-			l.bans = append(l.bans, devices.Ban{
+			l.bans = append(l.bans, realdevices.Ban{
 				Client: clientOf(payload), Reason: string(payload[silentSize:]), For: int64(binary.LittleEndian.Uint64(payload[1:])),
 			})
 			at += recordHeading + int64(len(payload))
@@ -225,7 +225,7 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 func clientOf(payload []byte) int { return int(binary.LittleEndian.Uint32(payload[9:])) }
 
 // parseRecord reads a payload: an answer or a presence.
-func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
+func parseRecord(b []byte) (a *realdevices.Answer, p *realdevices.Presence, err error) {
 	size := map[byte]int{
 		recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize,
 		recordMeasured: updateSize, recordJoined: joinedSize, recordOvertaken: refusedSize,
@@ -241,16 +241,16 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 		if b[13] > 1 {
 			return nil, nil, fmt.Errorf("its device is %d, want 0 (left) or 1 (joined)", b[13])
 		}
-		return nil, &devices.Presence{Clock: number, Client: client, Joined: b[13] == 1}, nil
+		return nil, &realdevices.Presence{Clock: number, Client: client, Joined: b[13] == 1}, nil
 	}
 	if b[0] == recordJoined {
 		samples := binary.LittleEndian.Uint64(b[13:])
 		if samples > bus.MaxDeviceSamples {
 			return nil, nil, fmt.Errorf("its device has %d samples", samples)
 		}
-		return nil, &devices.Presence{Clock: number, Client: client, Joined: true, Samples: int(samples)}, nil
+		return nil, &realdevices.Presence{Clock: number, Client: client, Joined: true, Samples: int(samples)}, nil
 	}
-	a = &devices.Answer{Kind: round.Silent, Task: number, Client: client}
+	a = &realdevices.Answer{Kind: round.Silent, Task: number, Client: client}
 	if b[0] == recordSilent {
 		return a, nil, nil
 	}
@@ -294,7 +294,7 @@ func (l *Log) write(fill func([]byte) []byte) error {
 }
 
 // AddAnswer implements [devices.Record].
-func (l *Log) AddAnswer(a *devices.Answer) error {
+func (l *Log) AddAnswer(a *realdevices.Answer) error {
 	if !l.Keep && a.Values != nil {
 		bare := *a
 		bare.Values = nil
@@ -309,7 +309,7 @@ func appendHead(b []byte, kind byte, number uint64, client int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(client))
 }
 
-func appendAnswer(b []byte, a *devices.Answer) []byte {
+func appendAnswer(b []byte, a *realdevices.Answer) []byte {
 	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused, round.Overtaken: recordOvertaken}[a.Kind]
 	if kind == recordUpdate && a.Values == nil {
 		kind = recordMeasured
@@ -330,7 +330,7 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 }
 
 // AddPresence implements [devices.Record].
-func (l *Log) AddPresence(p devices.Presence) error {
+func (l *Log) AddPresence(p realdevices.Presence) error {
 	return l.write(func(b []byte) []byte {
 		if p.Joined {
 			return binary.LittleEndian.AppendUint64(appendHead(b, recordJoined, p.Clock, p.Client), uint64(p.Samples))
@@ -340,17 +340,17 @@ func (l *Log) AddPresence(p devices.Presence) error {
 }
 
 // AddBan implements [devices.Record].
-func (l *Log) AddBan(ban devices.Ban) error {
+func (l *Log) AddBan(ban realdevices.Ban) error {
 	return l.write(func(b []byte) []byte {
 		return append(appendHead(b, recordBanned, uint64(ban.For), ban.Client), bus.ValidText(ban.Reason)...)
 	})
 }
 
 // Bans implements [devices.Record].
-func (l *Log) Bans() []devices.Ban { return l.bans }
+func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
 // Presence implements [devices.Record].
-func (l *Log) Presence() (p devices.Presence, ok bool, err error) {
+func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
 	}
@@ -359,7 +359,7 @@ func (l *Log) Presence() (p devices.Presence, ok bool, err error) {
 }
 
 // Answer implements [devices.Record].
-func (l *Log) Answer(task uint64) (*devices.Answer, error) {
+func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	p, ok := l.answers[task]
 	if !ok {
 		return nil, nil
@@ -369,7 +369,7 @@ func (l *Log) Answer(task uint64) (*devices.Answer, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	var a *devices.Answer
+	var a *realdevices.Answer
 	b, err := nextRecord(io.NewSectionReader(f, p.at-recordHeading, recordHeading+int64(p.size)), nil)
 	if err == nil {
 		a, _, err = parseRecord(b)
@@ -382,12 +382,12 @@ func (l *Log) Answer(task uint64) (*devices.Answer, error) {
 
 // Read reads the answers of the real devices of the run in a folder, in the order
 // of their tasks, without values where the log holds none.
-func Read(dir string) ([]*devices.Answer, error) {
+func Read(dir string) ([]*realdevices.Answer, error) {
 	l, err := open(dir)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*devices.Answer, 0, len(l.answers))
+	list := make([]*realdevices.Answer, 0, len(l.answers))
 	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
 		a, err := l.Answer(task)
 		if err != nil {

@@ -13,16 +13,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/coordinator/devices"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
 
-func someAnswers() []*devices.Answer {
+func someAnswers() []*realdevices.Answer {
 	const first = round.FirstDeviceTask
-	return []*devices.Answer{
+	return []*realdevices.Answer{
 		{Kind: round.Planned, Task: first, Client: 200, Plan: round.Plan{Download: 1, Compute: 2, Upload: 3}, Loss: 4.1, Samples: 170, Values: []float32{1, -2.5, math.SmallestNonzeroFloat32}},
 		{Kind: round.Silent, Task: first + 1, Client: 201},
 		{Kind: round.Invalid, Task: first + 2, Client: 200, Plan: round.Plan{Compute: 5}},
@@ -42,9 +42,9 @@ func logged(t testing.TB, dir string) *Log {
 		t.Fatal(err)
 	}
 	for i, a := range someAnswers() {
-		err = errors.Join(err, l.AddPresence(devices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
+		err = errors.Join(err, l.AddPresence(realdevices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
 	}
-	err = errors.Join(err, l.AddBan(devices.Ban{Client: 201, Reason: "it has no manners", For: 6e10}))
+	err = errors.Join(err, l.AddBan(realdevices.Ban{Client: 201, Reason: "it has no manners", For: 6e10}))
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +73,14 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 	}
 	for i := range someAnswers() {
 		p, ok, err := l.Presence()
-		if want := (devices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}); p != want || !ok || err != nil {
+		if want := (realdevices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}); p != want || !ok || err != nil {
 			t.Errorf("presence %d is %+v, %v, %v", i, p, ok, err)
 		}
 	}
 	if _, ok, _ := l.Presence(); ok {
 		t.Error("there is another")
 	}
-	if diff := cmp.Diff([]devices.Ban{{Client: 201, Reason: "it has no manners", For: 6e10}}, l.Bans()); diff != "" {
+	if diff := cmp.Diff([]realdevices.Ban{{Client: 201, Reason: "it has no manners", For: 6e10}}, l.Bans()); diff != "" {
 		t.Error(diff)
 	}
 	all, err := Read(dir)

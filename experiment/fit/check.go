@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
 	"fedpace/internal/keyed"
 )
@@ -58,7 +58,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 	}
 	c.DealtRoundSeconds = f.dealt(r, rounds)
 	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
-	var fleet *device.Fleet
+	var fleet *clientmodel.Fleet
 	for draw := range draws {
 		if draw%eachSeed == 0 {
 			of := f.config
@@ -88,7 +88,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 }
 
 // play is one draw: the seconds of all tasks, and in drawn those of each round.
-func (f *Fit) play(fleet *device.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all float64, err error) {
+func (f *Fit) play(fleet *clientmodel.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all float64, err error) {
 	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
 	takes := func(x *task, round uint64) (float64, error) {
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))

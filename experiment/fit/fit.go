@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 	"fedpace/internal/robust"
@@ -101,7 +101,7 @@ func (f *Fit) device(r *record, h *history) Device {
 	if d.Tasks == 0 {
 		return d
 	}
-	var known device.Overhead
+	var known clientmodel.Overhead
 	if k := classOf(&r.config, h.Class); k != nil {
 		known = k.Overhead
 	}
@@ -113,8 +113,8 @@ func (f *Fit) device(r *record, h *history) Device {
 }
 
 // classOf is a class of a configuration's fleet; nil: it has none of the name.
-func classOf(c *config.Config, name string) *device.Class {
-	if i := slices.IndexFunc(c.Fleet, func(k device.Class) bool { return k.Name == name }); i >= 0 {
+func classOf(c *config.Config, name string) *clientmodel.Class {
+	if i := slices.IndexFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Name == name }); i >= 0 {
 		return &c.Fleet[i]
 	}
 	return nil
@@ -125,8 +125,8 @@ func classOf(c *config.Config, name string) *device.Class {
 // them.
 func (f *Fit) fleet(r *record, o Options) {
 	before := &r.config
-	weighted := slices.ContainsFunc(before.Fleet, func(k device.Class) bool { return k.Weight > 0 })
-	var fleet []device.Class
+	weighted := slices.ContainsFunc(before.Fleet, func(k clientmodel.Class) bool { return k.Weight > 0 })
+	var fleet []clientmodel.Class
 	for _, k := range before.Fleet {
 		if k.Weight > 0 || r.first > 0 && !weighted {
 			k.Weight = cmp.Or(k.Weight, 1)
@@ -137,10 +137,10 @@ func (f *Fit) fleet(r *record, o Options) {
 		for f.SimulatedClass = "simulated"; slices.Contains(before.Devices.IDs(), f.SimulatedClass); {
 			f.SimulatedClass += "-clients"
 		}
-		fleet = []device.Class{{Name: f.SimulatedClass, Weight: 1}}
+		fleet = []clientmodel.Class{{Name: f.SimulatedClass, Weight: 1}}
 	}
 	place := func(name string) int {
-		return slices.IndexFunc(fleet, func(k device.Class) bool { return k.Name == name })
+		return slices.IndexFunc(fleet, func(k clientmodel.Class) bool { return k.Name == name })
 	}
 	for i := range f.Devices {
 		d, former := &f.Devices[i], before.Devices.Names[i].Class
@@ -182,15 +182,15 @@ func (f *Fit) fleet(r *record, o Options) {
 
 // class makes the class of some devices, from what the class that they have gives besides
 // their times. Several devices keep their own speeds: a client of the class draws one.
-func (f *Fit) class(before *config.Config, former string, members []Device) device.Class {
-	var k device.Class
+func (f *Fit) class(before *config.Config, former string, members []Device) clientmodel.Class {
+	var k clientmodel.Class
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
-	k.Weight, k.Vary, k.Overhead, k.FirstTask, k.Uncertainty, k.StepCV = 0, device.Vary{}, device.Overhead{}, device.Overhead{}, device.Uncertainty{}, 0
+	k.Weight, k.Vary, k.Overhead, k.FirstTask, k.Uncertainty, k.StepCV = 0, clientmodel.Vary{}, clientmodel.Overhead{}, clientmodel.Overhead{}, clientmodel.Uncertainty{}, 0
 	k.Batch = 0 // the steps were those of the run's batch
 	if k.Slowdown != nil || before.Slowdown != nil {
-		k.Slowdown = device.Spells{} // the factors have it
+		k.Slowdown = clientmodel.Spells{} // the factors have it
 	}
 	of := func(of func(*law) float64) []float64 {
 		list := make([]float64, len(members))
@@ -199,16 +199,16 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 		}
 		return list
 	}
-	pool := func(of func(*law) *phase) (own device.Distribution, factors []float64) {
+	pool := func(of func(*law) *phase) (own clientmodel.Distribution, factors []float64) {
 		var values []float64
 		for i := range members {
 			p := of(&members[i].law)
 			values, factors = append(values, short(p.typical.Value)), append(factors, p.factors...)
 		}
 		if slices.Sort(values); len(values) > 1 {
-			return device.Empirical{Values: values}, factors
+			return clientmodel.Empirical{Values: values}, factors
 		}
-		return device.Constant{Value: values[0]}, factors
+		return clientmodel.Constant{Value: values[0]}, factors
 	}
 	middle := func(values []float64) float64 { return short(robust.Median(values)) }
 	var factors []float64
@@ -219,7 +219,7 @@ func (f *Fit) class(before *config.Config, former string, members []Device) devi
 	k.FirstTask.Compute = middle(of(func(l *law) float64 { return l.first.Compute }))
 	k.Uncertainty.Compute = middle(of(func(l *law) float64 { return l.compute.uncertainty }))
 	if f.LinksMeasured {
-		k.Links = device.Links{}
+		k.Links = clientmodel.Links{}
 		k.DownloadMbps, factors = pool(func(l *law) *phase { return &l.download })
 		k.Vary.Download = vary(factors, true)
 		k.UploadMbps, factors = pool(func(l *law) *phase { return &l.up })

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -91,7 +91,7 @@ func (m made) play(t testing.TB) (dir string) {
 }
 
 // bits are those of FEMNIST's model in Table 1.
-var bits = device.Both(6_710_000)
+var bits = clientmodel.Both(6_710_000)
 
 const (
 	three = "task: femnist\nclients: 5\ncohort: 5\ndevices: {names: [pi1, pi2, pi3]}\n"
@@ -369,8 +369,8 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 		t.Fatalf("the fleet is %+v", c.Fleet)
 	}
 	board := c.Fleet[1]
-	upload, ok := board.UploadMbps.(device.Empirical)
-	if !ok || len(upload.Values) != 2 || board.Weight != 0 || board.Watts.Compute != 6 || board.Slowdown != device.Slowdown(device.Spells{}) || board.Overhead.Upload != 0.5 {
+	upload, ok := board.UploadMbps.(clientmodel.Empirical)
+	if !ok || len(upload.Values) != 2 || board.Weight != 0 || board.Watts.Compute != 6 || board.Slowdown != clientmodel.Slowdown(clientmodel.Spells{}) || board.Overhead.Upload != 0.5 {
 		t.Errorf("the class is %+v", board)
 	}
 	// pi1's 6.71 Mbit at 5 Mbit/s take 1.342 s, half a second of which is overhead.

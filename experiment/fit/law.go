@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/internal/robust"
 )
 
@@ -16,12 +16,12 @@ const confidence = 0.9
 
 // law is what the tasks of a device come to.
 type law struct {
-	overhead     device.Overhead
+	overhead     clientmodel.Overhead
 	download, up phase
 	compute      phase
 	atNoSteps    robust.Estimate // overhead of the local steps
 	cv           float64
-	first        device.Overhead // that the first task took besides
+	first        clientmodel.Overhead // that the first task took besides
 }
 
 // phase is one phase of a device's tasks: megabits a second, or seconds a step.
@@ -34,7 +34,7 @@ type phase struct {
 
 // lawOf estimates a device's law from tasks. known is the overhead of the class which the
 // device has. links says whether the transfers are measured.
-func lawOf(tasks []task, known device.Overhead, bits device.Bits, links bool) (l law) {
+func lawOf(tasks []task, known clientmodel.Overhead, bits clientmodel.Bits, links bool) (l law) {
 	of := func(f func(*task) float64) []float64 {
 		list := make([]float64, len(tasks))
 		for i := range tasks {
@@ -72,7 +72,7 @@ func lawOf(tasks []task, known device.Overhead, bits device.Bits, links bool) (l
 }
 
 // besides is what the first task took besides what is typical.
-func (l *law) besides(first *task, bits device.Bits, links bool) (o device.Overhead) {
+func (l *law) besides(first *task, bits clientmodel.Bits, links bool) (o clientmodel.Overhead) {
 	more := func(took, typical float64) float64 { return short(max(0, took-typical)) }
 	o.Compute = more(first.compute, l.overhead.Compute+float64(first.steps)*l.compute.typical.Value)
 	if links {
@@ -200,7 +200,7 @@ const (
 // few tasks a lognormal law whose 90 % are those in which the next task lies, by Student's t.
 // Either has the mean of the factors. A factor of a speed is one over that of a time. nil:
 // nothing varies, or nothing is known of it.
-func vary(factors []float64, speed bool) device.Distribution {
+func vary(factors []float64, speed bool) clientmodel.Distribution {
 	n := len(factors)
 	if n < 2 {
 		return nil
@@ -213,7 +213,7 @@ func vary(factors []float64, speed bool) device.Distribution {
 		if speed {
 			mean = 1 / mean
 		}
-		return device.Constant{Value: short(mean)}
+		return clientmodel.Constant{Value: short(mean)}
 	}
 	if n >= robust.Enough {
 		values := robust.Condense(factors, mostFactors)
@@ -224,7 +224,7 @@ func vary(factors []float64, speed bool) device.Distribution {
 			values[i] = short(f)
 		}
 		slices.Sort(values)
-		return device.Empirical{Values: values}
+		return clientmodel.Empirical{Values: values}
 	}
 	var logs []float64
 	for _, f := range factors {
@@ -234,7 +234,7 @@ func vary(factors []float64, speed bool) device.Distribution {
 	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
 	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
 	if speed { // of which one over has the mean
-		return device.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
+		return clientmodel.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
 	}
-	return device.Lognormal{Mean: short(mean), Sigma: short(sigma)}
+	return clientmodel.Lognormal{Mean: short(mean), Sigma: short(sigma)}
 }

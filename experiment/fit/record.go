@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -27,8 +27,8 @@ const (
 // record is what a run's folder has of its real devices.
 type record struct {
 	config  config.Config
-	first   int         // client number of the first device
-	bits    device.Bits // of a task's transfers, as simulations have them
+	first   int              // client number of the first device
+	bits    clientmodel.Bits // of a task's transfers, as simulations have them
 	rounds  int
 	devices []history
 	kept    statistics.Thinned[span]
@@ -126,7 +126,7 @@ func (r *record) size(dir string) error {
 		}
 	}
 	model, update := r.config.Bits(params, params)
-	r.bits = device.Bits{Down: int64(model), Up: int64(update)}
+	r.bits = clientmodel.Bits{Down: int64(model), Up: int64(update)}
 	return nil
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/internal/keyed"
 	"fedpace/internal/robust"
 )
@@ -63,7 +63,7 @@ func (f *Fit) inRounds(r *record, rounds []span, number int) []task {
 
 // ofRounds takes the factors from these tasks, scaled to the mean that the factors have. What single
 // steps scatter is in them.
-func (l *law) ofRounds(tasks []task, bits device.Bits, links bool) {
+func (l *law) ofRounds(tasks []task, bits clientmodel.Bits, links bool) {
 	of := func(p *phase, factor func(*task) float64) {
 		mean := stat.Mean(p.factors, nil)
 		p.factors = make([]float64, len(tasks))
@@ -92,8 +92,8 @@ func (l *law) ofRounds(tasks []task, bits device.Bits, links bool) {
 const leastFactor = 0.05
 
 // laws are a class's factors as they are, in the order of rounds.
-func laws(k *device.Class, l *law, links bool) {
-	values := func(factors []float64, speed bool) device.Distribution {
+func laws(k *clientmodel.Class, l *law, links bool) {
+	values := func(factors []float64, speed bool) clientmodel.Distribution {
 		list := slices.Clone(factors)
 		for i, x := range list {
 			if speed {
@@ -101,9 +101,9 @@ func laws(k *device.Class, l *law, links bool) {
 			}
 			list[i] = short(x)
 		}
-		return device.Empirical{Values: list}
+		return clientmodel.Empirical{Values: list}
 	}
-	k.Vary = device.Vary{Compute: values(l.compute.factors, false), Together: true}
+	k.Vary = clientmodel.Vary{Compute: values(l.compute.factors, false), Together: true}
 	if links {
 		k.Vary.Download, k.Vary.Upload = values(l.download.factors, true), values(l.up.factors, true)
 	}

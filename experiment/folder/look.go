@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 	"fedpace/metrics"

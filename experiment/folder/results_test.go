@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/metrics"
 )
 

@@ -3,7 +3,7 @@ package outlook
 import (
 	"math"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 )

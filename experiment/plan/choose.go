@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/device"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/clientmodel"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
@@ -102,7 +102,7 @@ func (p *Plan) unknown() (list []string) {
 	say(some(func(s *Setting) bool { return s.AtMost }), "Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.")
 	say(some(func(s *Setting) bool { return s.Asks }), "The time to ask candidates for their losses is in what was trained, not in the other times.")
 	say(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")
-	say(!slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Dropout != nil }) && c.Dropout == device.Dropout{}, "Losses: no client is taken to leave in the middle of a task (set dropout).")
+	say(!slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Dropout != nil }) && c.Dropout == clientmodel.Dropout{}, "Losses: no client is taken to leave in the middle of a task (set dropout).")
 	devices := len(own.real.Devices.Names)
 	say(devices > 0 && p.trained() > 0, "The devices' data: %d simulated clients with shares of %s stand for them.", devices, dataOf(c))
 	say(p.trained() > 0 && c.IsSynthetic(), "The data: it is synthetic, so how well settings end there says little of other data.")

@@ -3,7 +3,7 @@ package plan
 import (
 	"math"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
 	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/experiment/config"
 )
 
@@ -15,7 +15,7 @@ func Simulated(c config.Config) (config.Config, error) {
 	if n := len(c.Devices.Names); n > 0 {
 		c.Fleet = slices.Clone(c.Fleet)
 		for _, d := range c.Devices.Names {
-			at := slices.IndexFunc(c.Fleet, func(k device.Class) bool { return k.Name == d.Class })
+			at := slices.IndexFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Name == d.Class })
 			if d.Class == "" || at < 0 {
 				return c, &config.KeyError{Key: "devices.names", Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID)}
 			}

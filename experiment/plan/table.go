@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/registry"
@@ -115,7 +115,7 @@ func (c *Comparison) say(format string, a ...any) {
 // withoutClass names the devices of which no class is known.
 func withoutClass(p *problem.Problem) (list []string) {
 	for i, d := range p.Config.Devices.Names {
-		if p.Fleet.DeviceClass(p.Config.Clients+i) == device.NoClass {
+		if p.Fleet.DeviceClass(p.Config.Clients+i) == clientmodel.NoClass {
 			list = append(list, d.ID)
 		}
 	}

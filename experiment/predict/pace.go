@@ -3,7 +3,7 @@ package predict
 import (
 	"math"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 	"fedpace/internal/portable"
@@ -19,7 +19,7 @@ type pace struct {
 // paceOf draws how far a client is from its class: for each phase a lognormal factor with median
 // 1, whose relative standard deviation u is what the class gives as its uncertainty. Its
 // logarithm has the variance ln(1 + u²).
-func paceOf(k *device.Class, seed uint64, client int) (d pace) {
+func paceOf(k *clientmodel.Class, seed uint64, client int) (d pace) {
 	for p, u := range [...]float64{k.Uncertainty.Download, k.Uncertainty.Compute, k.Uncertainty.Upload} {
 		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
 		d.factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(u*u))) * z)
@@ -38,7 +38,7 @@ func (t *twin) paces(seed uint64) []pace {
 }
 
 // times are the seconds of an overhead.
-func times(o device.Overhead) (list [len(phases)]round.Time) {
+func times(o clientmodel.Overhead) (list [len(phases)]round.Time) {
 	for p, seconds := range [...]float64{o.Download, o.Compute, o.Upload} {
 		list[p] = round.Time(math.RoundToEven(seconds * 1e9))
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -21,7 +21,7 @@ type twin struct {
 	rounds   round.Config
 	first    int                                            // client number of the first device
 	devices  int                                            // how many there are
-	bits     device.Bits                                    // of a device's transfers
+	bits     clientmodel.Bits                               // of a device's transfers
 	link     func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
 	presence presence
 }
@@ -109,12 +109,12 @@ func Answer(p *problem.Problem) func(*round.Task) (round.Event, error) {
 // keeps a pace of its own, by the seed, in all of the run.
 func Drawn(p *problem.Problem, seed uint64) func(*round.Task) (round.Event, error) {
 	classes := p.Config.Fleet
-	if !slices.ContainsFunc(classes, func(k device.Class) bool { return k.Uncertainty != device.Uncertainty{} }) {
+	if !slices.ContainsFunc(classes, func(k clientmodel.Class) bool { return k.Uncertainty != clientmodel.Uncertainty{} }) {
 		return Answer(p)
 	}
 	return func(t *round.Task) (round.Event, error) {
 		e, err := planned(p.Fleet, t, p.Bits)
-		if k := &classes[p.Fleet.Class(t.Client)]; k.Uncertainty != (device.Uncertainty{}) {
+		if k := &classes[p.Fleet.Class(t.Client)]; k.Uncertainty != (clientmodel.Uncertainty{}) {
 			d := paceOf(k, seed, t.Client)
 			d.first = [len(phases)]round.Time{} // a simulation has no first tasks
 			d.apply(&e.Plan)
@@ -124,12 +124,12 @@ func Drawn(p *problem.Problem, seed uint64) func(*round.Task) (round.Event, erro
 }
 
 // planned is the plan of a simulated client for a task.
-func planned(f *device.Fleet, t *round.Task, bits device.Bits) (round.Event, error) {
+func planned(f *clientmodel.Fleet, t *round.Task, bits clientmodel.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
 	d, err := f.PlanFor(c, t.Task, t.LocalSteps, bits, int64(t.Start))
 	return round.Event{Kind: round.Planned, Task: t.Task, Client: t.Client, Plan: round.Plan{
 		Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload),
-		Drops: d.Dropout != device.NoPhase, Dropout: round.Time(d.After),
+		Drops: d.Dropout != clientmodel.NoPhase, Dropout: round.Time(d.After),
 	}}, err
 }

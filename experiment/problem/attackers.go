@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"fedpace/actors/attack"
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -15,7 +15,7 @@ import (
 
 // attacks are those of the fleet's classes, by their number; nil where all are honest.
 func attacks(c *config.Config) (list []attack.Attack) {
-	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k device.Class) bool { return k.Attack != nil }) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Attack != nil }) {
 		return nil
 	}
 	for _, k := range c.Fleet {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -70,14 +70,14 @@ func (p *Problem) Tied() (lines []string) {
 }
 
 // batteries are the fleet's as the round machine asks for them.
-type batteries struct{ *device.Fleet }
+type batteries struct{ *clientmodel.Fleet }
 
 func (b batteries) Charged(client int, joules float64, since, now round.Time) float64 {
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(client, device.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
+	return b.Fleet.Spent(client, clientmodel.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
 }
 
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {

@@ -3,7 +3,7 @@ package problem
 import (
 	"fmt"
 
-	"fedpace/coordinator/privacy"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"

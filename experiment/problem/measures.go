@@ -3,7 +3,7 @@ package problem
 import (
 	"fmt"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/internal/registry"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -26,9 +26,9 @@ func (p *Problem) Power() metrics.Power {
 // watts are those of the fleet's classes; nil: none gives any, or none that does has a
 // client.
 func watts(c *config.Config) (list []metrics.Watts) {
-	known := func(k device.Class) bool {
+	known := func(k clientmodel.Class) bool {
 		of := func(d config.Device) bool { return d.Class == k.Name }
-		return k.Watts != device.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
+		return k.Watts != clientmodel.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
 	}
 	if !slices.ContainsFunc(c.Fleet, known) {
 		return nil
@@ -41,11 +41,11 @@ func watts(c *config.Config) (list []metrics.Watts) {
 
 // DeviceBits are what a task of a real device transfers: the whole model both ways, or, where
 // their transfers take what is modelled, what those of simulated clients do.
-func (p *Problem) DeviceBits() device.Bits {
+func (p *Problem) DeviceBits() clientmodel.Bits {
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}
-	return device.Both(32 * int64(p.Model.Params()))
+	return clientmodel.Both(32 * int64(p.Model.Params()))
 }
 
 // ModelledLink is what devices' transfers take in place of what they measure: what is
@@ -68,7 +68,7 @@ func (p *Problem) ModelledLink() (func(client int) (download, upload round.Time)
 		return nil, fmt.Errorf("devices.link: %w", err)
 	}
 	return func(client int) (round.Time, round.Time) {
-		if p.Fleet.DeviceClass(client) != device.NoClass {
+		if p.Fleet.DeviceClass(client) != clientmodel.NoClass {
 			if d, err := p.Fleet.Expect(client, 0, p.Bits); err == nil {
 				return round.Time(d.Download), round.Time(d.Upload)
 			}

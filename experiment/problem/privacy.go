@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"sync"
 
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/privacy"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"

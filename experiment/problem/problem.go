@@ -7,15 +7,15 @@ import (
 	"strings"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
-	"fedpace/actors/device"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -29,8 +29,8 @@ import (
 type Problem struct {
 	Config config.Config // with clients filled in
 
-	Fleet *device.Fleet
-	Bits  device.Bits // of a task's transfers
+	Fleet *clientmodel.Fleet
+	Bits  clientmodel.Bits // of a task's transfers
 
 	// Only when the run trains; the set also when clients are chosen by it.
 	Set     federated.Set
@@ -49,7 +49,7 @@ type Problem struct {
 	// for whoever plays the run to set.
 	Grid round.Time
 
-	Algorithm aggregate.Algorithm
+	Algorithm algorithm.Algorithm
 	Privacy   *Privacy // nil: the run has none
 
 	notice func(string) // takes lines about the trainer; may be nil
@@ -140,7 +140,7 @@ func (p *Problem) size(params, trainable int) error {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
-	p.Bits = device.Bits{Down: int64(model), Up: int64(update)}
+	p.Bits = clientmodel.Bits{Down: int64(model), Up: int64(update)}
 	return nil
 }
 
@@ -200,26 +200,26 @@ func (p *Problem) State() string {
 	if s := p.Config.Combining(); s.Single() {
 		single = fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
 	}
-	bytes := aggregate.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
+	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
 	if bytes == 0 {
 		return strings.TrimPrefix(single, " ")
 	}
 	of := ""
 	if v := p.Config.Compress; registry.NeedsOf(p.Algorithm).ClientState || v != nil && registry.NeedsOf(v).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.Config.Clients)
-	} else if _, apart := p.Algorithm.(aggregate.Apart); apart {
+	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of) + single
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", algorithm.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of) + single
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
 func (p *Problem) checkMemory(params int) error {
 	c, limit := &p.Config, int64(p.Config.Limits.StateGB*1e9)
-	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit); err != nil {
+	if err := algorithm.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit); err != nil {
 		return err
 	}
-	kept := aggregate.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
+	kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
 	return c.Combining().CheckBytes(params, p.accepted(), kept, limit)
 }
 
@@ -408,7 +408,7 @@ func (p *Problem) checkPhases() error {
 		if e.Batch > 0 {
 			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
-		if _, err := p.Fleet.Expect(client, steps, device.Both(0)); err != nil {
+		if _, err := p.Fleet.Expect(client, steps, clientmodel.Both(0)); err != nil {
 			return &config.KeyError{Key: compute + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps)}
 		}
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -196,12 +196,12 @@ func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
 	if next <= int64(t) { // all who are there have work: anybody's next change
-		next = device.Never
+		next = clientmodel.Never
 		for c := range clients {
 			next = min(next, p.Fleet.NextChange(c, int64(t)))
 		}
 	}
-	return round.Time(next), next != device.Never
+	return round.Time(next), next != clientmodel.Never
 }
 
 // FixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // All seeds share one problem, unless the data's seed is left to theirs.

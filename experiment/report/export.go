@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"

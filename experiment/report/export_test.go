@@ -21,14 +21,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
 	"fedpace/internal/atomicfile"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/testport"
 	"fedpace/metrics/eventlog"
 )
 

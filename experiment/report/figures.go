@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/predict"
 	"fedpace/metrics/figure"

@@ -10,7 +10,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // besieged is a fleet in which every attack has a class.

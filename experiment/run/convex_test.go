@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.

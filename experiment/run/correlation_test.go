@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // tied are clients whose speed and availability follow their data.
@@ -44,7 +44,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if got := r.Plan; int64(got.Total()) != want.Total() || got.Drops != (want.Dropout != device.NoPhase) || got.Drops && int64(got.Dropout) != want.After {
+		if got := r.Plan; int64(got.Total()) != want.Total() || got.Drops != (want.Dropout != clientmodel.NoPhase) || got.Drops && int64(got.Dropout) != want.After {
 			t.Errorf("task %d of client %d, %+v: planned %+v, want %+v", r.Task, r.Client, who, got, want)
 		}
 		if who.Device != r.Client || who.Presence != r.Client {

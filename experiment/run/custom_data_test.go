@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // Custom data, with a model named in the configuration, learns; a model

@@ -9,7 +9,7 @@ import (
 	"fedpace/actors/real"
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // owner is a real device over real NATS, which works until the run is over.

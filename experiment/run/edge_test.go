@@ -8,7 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // The corners of data: each works or is refused in words.

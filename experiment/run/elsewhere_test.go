@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics/tensorboard"
 )
 

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -18,9 +20,7 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/devices"
-	"fedpace/coordinator/privacy"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -118,7 +118,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
 			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), Attackers: p.Attackers(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: aggregate.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), learn.Trainable(p.Model), p.Config.Clients),
+			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), learn.Trainable(p.Model), p.Config.Clients),
 		}
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)
@@ -192,7 +192,7 @@ var errUnreachable = errors.New("devices.names: the devices cannot reach the emb
 
 // realDevices are the run's real devices as the coordinator takes them; nil where
 // there are none.
-func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
+func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	c := &e.p.Config
 	d := &c.Devices
 	if len(d.Names) == 0 {
@@ -206,7 +206,7 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		return nil, err
 	}
 	welcome.Version = e.options.Version
-	v := &devices.Config{
+	v := &realdevices.Config{
 		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome,

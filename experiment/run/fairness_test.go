@@ -14,7 +14,7 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics/fairness"
 	"fedpace/metrics/tables"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // evaluatedAfter are the rounds of a run whose models were measured.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -59,7 +59,7 @@ func (p *experiment) updates() int {
 // their digits and as many tasks of devices.
 func (p *experiment) usualRound(run *metrics.Run, devices int, before float64) *metrics.Round {
 	c, k := &p.Config, p.InitialSteps()
-	plan, err := run.MeanPlan(device.NoClass, k)
+	plan, err := run.MeanPlan(clientmodel.NoClass, k)
 	if err != nil {
 		plan = round.Plan{Download: 1e9, Compute: 1e9, Upload: 1e9}
 	}

@@ -3,7 +3,7 @@ package run
 import (
 	"testing"
 
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // A model from layers, with dropout, has the same bits through NATS and without, and the

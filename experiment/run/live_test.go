@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier=0.5"}

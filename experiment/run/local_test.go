@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // Local steps by an optimizer, and minibatches of a class's own size, lead to a model of

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics/fairness"
 	"fedpace/metrics/live"
 	"fedpace/metrics/models"

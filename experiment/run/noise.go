@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"fedpace/coordinator/privacy"
+	"fedpace/actors/algorithm/privacy"
 	"fedpace/experiment/folder"
 )
 

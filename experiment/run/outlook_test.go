@@ -9,8 +9,8 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/outlook"
-	"fedpace/experiment/run/runtest"
 	"fedpace/internal/keyed"
+	"fedpace/internal/testkit/runtest"
 )
 
 // From a tenth of a run on, the time left is within a quarter of the truth, whatever the

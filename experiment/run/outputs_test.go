@@ -13,7 +13,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // Devices that would need years for one task are a mistake in a key, which is

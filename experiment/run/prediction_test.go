@@ -8,7 +8,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/predict"
 	"fedpace/experiment/problem"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // What package predict plays, on no bus and in one goroutine, has the history of the run:

@@ -12,7 +12,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}

@@ -11,11 +11,11 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // realData is the path of a file of real data; the test is skipped, by name, where

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/measure"
 	"fedpace/bus/admission"
 	"fedpace/coordinator"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/devicelog"

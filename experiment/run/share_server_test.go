@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // Sixty equal clients and a server that has no more than 100 Mbit/s each way:

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // A run with a rule has the same bits through NATS, in memory, with three hosts, and

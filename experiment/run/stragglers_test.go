@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 var closings = map[string]struct {
@@ -166,7 +166,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 	t.Parallel()
 	models := map[string]string{}
 	var fingerprint string
-	for _, name := range aggregate.Algorithms.Names() {
+	for _, name := range algorithm.Algorithms.Names() {
 		// Per-client K: only then does FedNova's normalisation differ.
 		sets := []string{"close={rule: deadline, seconds: 4}", "select=fit", "aggregate.algorithm=" + name}
 		if name == "fedprox" {

@@ -14,7 +14,7 @@ import (
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics/tables"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // scraped is a scrape in text: values by series, labels of the run left out.

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"

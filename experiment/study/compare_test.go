@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testkit/runtest"
 )
 
 // One step at a rate far too high may go well; forty do not.

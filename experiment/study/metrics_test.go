@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"

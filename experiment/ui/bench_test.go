@@ -13,7 +13,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/browsertest"
+	"fedpace/internal/testkit/browsertest"
 )
 
 // synthetic makes folders that hold what runs of so many rounds would, with made losses.

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/predict"
 	"fedpace/metrics"

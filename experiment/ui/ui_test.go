@@ -24,7 +24,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/experiment/ui"
-	"fedpace/internal/browsertest"
+	"fedpace/internal/testkit/browsertest"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }

@@ -31,13 +31,13 @@ simclock: time
 python:
 coordinator/fairshare:
 coordinator/theory:
-coordinator/measure:
+actors/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
 coordinator/battery: simclock
 coordinator/known: simclock
 coordinator/choice: internal/keyed internal/registry simclock
-coordinator/round: coordinator/battery coordinator/choice coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
+coordinator/round: coordinator/battery coordinator/choice coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/choice coordinator/closing coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.
@@ -46,99 +46,99 @@ actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/attack: internal/keyed internal/portable internal/registry
-actors/device: internal/keyed internal/portable internal/registry actors/attack os
+actors/clientmodel: internal/keyed internal/portable internal/registry actors/attack os
 actors/data/federated: internal/keyed internal/registry actors/learn os
-actors/data/internal/source: actors/data/federated os golang.org/x/sync/...
-actors/data/internal/datatest: actors/data/federated actors/data/internal/source actors/learn os github.com/parquet-go/parquet-go/...
-actors/data/parquetfile: actors/data/federated actors/data/internal/source
+actors/data/source: actors/data/federated os golang.org/x/sync/...
+internal/testkit/datatest: actors/data/federated actors/data/source actors/learn os github.com/parquet-go/parquet-go/...
+actors/data/parquetfile: actors/data/federated actors/data/source
 	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data/table: internal/registry actors/data/federated actors/data/internal/source actors/data/parquetfile actors/learn os
+actors/data/table: internal/registry actors/data/federated actors/data/source actors/data/parquetfile actors/learn os
 	github.com/parquet-go/parquet-go/...
-actors/data: internal/atomicfile actors/data/federated actors/data/internal/source actors/data/parquetfile actors/data/table actors/data/text actors/learn os
+actors/data: internal/atomicfile actors/data/federated actors/data/source actors/data/parquetfile actors/data/table actors/data/text actors/learn os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
-coordinator/aggregate: internal/keyed internal/registry
-coordinator/aggregate/combine: internal/registry coordinator/aggregate
-coordinator/privacy: internal/portable internal/registry coordinator/aggregate
+actors/algorithm: internal/keyed internal/registry
+actors/algorithm/combine: internal/registry actors/algorithm
+actors/algorithm/privacy: internal/portable internal/registry actors/algorithm
 
 # Messages, and the two ends that talk by them.
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... google.golang.org/protobuf/...
 bus/internal/subject: bus internal/names
-bus/internal/mailbox:
-bus/memory: bus bus/internal/mailbox internal/names time google.golang.org/protobuf/...
+internal/mailbox:
+bus/memory: bus internal/mailbox internal/names time google.golang.org/protobuf/...
 bus/internal/placement: bus internal/keyed time
 bus/auth: bus bus/internal/subject internal/names os time
 	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
 bus/certificate: internal/atomicfile net os time
 bus/natsconn: bus bus/auth bus/internal/subject internal/names internal/vector net os time github.com/nats-io/nats.go/...
-bus/natsbus: bus bus/natsconn bus/internal/mailbox bus/internal/placement bus/internal/subject internal/names internal/vector os time
+bus/natsbus: bus bus/natsconn internal/mailbox bus/internal/placement bus/internal/subject internal/names internal/vector os time
 	github.com/nats-io/nats.go/... golang.org/x/sync/... google.golang.org/protobuf/...
-bus/gateway: bus bus/internal/mailbox bus/internal/subject internal/names internal/vector time
+bus/gateway: bus internal/mailbox bus/internal/subject internal/names internal/vector time
 	google.golang.org/protobuf/...
-bus/internal/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
+internal/testkit/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
 bus/quota:
 bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
-bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
-actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn coordinator/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-actors: internal/keyed internal/registry actors/attack actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate coordinator/privacy golang.org/x/sync/...
-actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate coordinator/privacy time
+internal/testkit/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
+actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn actors/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors: internal/keyed internal/registry actors/attack actors/data/federated actors/clientmodel actors/external actors/learn bus actors/algorithm actors/algorithm/privacy golang.org/x/sync/...
+actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
 actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
-coordinator/devices: bus bus/gateway bus/quota coordinator/aggregate coordinator/round simclock time
-coordinator: internal/registry actors/learn bus coordinator/aggregate coordinator/aggregate/combine coordinator/devices coordinator/closing coordinator/measure coordinator/privacy coordinator/round simclock time
+coordinator/realdevices: bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
+coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices coordinator/closing actors/measure actors/algorithm/privacy coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit log net net/http syscall time
-metrics: coordinator/measure coordinator/round internal/keyed internal/registry time
+metrics: actors/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
-metrics/eventlog: coordinator/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
+metrics/eventlog: actors/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/models: metrics
 metrics/mlflow: coordinator/round internal/atomicfile metrics os time github.com/goccy/go-yaml
 metrics/tensorboard: metrics google.golang.org/protobuf/...
-metrics/fairness: coordinator/measure metrics
-metrics/tables: coordinator/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
-metrics/openmetrics: coordinator/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
+metrics/fairness: actors/measure metrics
+metrics/tables: actors/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/progress: coordinator/round metrics time
-metrics/live: internal/statistics coordinator/measure coordinator/round metrics metrics/page metrics/web net/http time
-metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
+metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
+metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/aggregate/combine coordinator/choice coordinator/closing coordinator/measure coordinator/privacy coordinator/selection metrics
+experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/choice coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
 experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
-	bus bus/gateway coordinator/aggregate experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
-experiment/checkpoint: actors/external actors/learn coordinator coordinator/aggregate coordinator/round experiment/config experiment/folder internal/vector metrics os time
-experiment/devicelog: bus coordinator/devices coordinator/round experiment/folder internal/vector metrics os
-experiment/run/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
-experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
-	bus coordinator coordinator/aggregate coordinator/choice coordinator/closing coordinator/fairshare coordinator/measure coordinator/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
+	bus bus/gateway actors/algorithm experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
+experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
+experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
+experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/vector metrics os
+internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
+experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
+	bus coordinator actors/algorithm coordinator/choice coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/predict: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
+experiment/predict: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
 	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
-experiment/outlook: coordinator/closing coordinator/measure coordinator/round coordinator/schedule internal/keyed
+experiment/outlook: coordinator/closing actors/measure coordinator/round coordinator/schedule internal/keyed
 experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/names internal/registry
 	metrics/... os time golang.org/x/sync/...
-experiment/fit: actors/device coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
+experiment/fit: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
+experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
+experiment/ui: coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/config/tree bus coordinator coordinator/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+experiment/study: experiment/config/tree bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
-experiment/plan: actors/device coordinator/closing coordinator/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
+experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
 	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
-experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
@@ -147,7 +147,7 @@ cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experi
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
-cmd/internal/folders: cmd/internal/cli coordinator/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
+cmd/internal/folders: cmd/internal/cli actors/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
@@ -158,16 +158,16 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/attack actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/aggregate/combine coordinator/choice coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/choice coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
 
 # Tests alone.
-actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
-internal/testport: net syscall
-internal/browsertest: os/... time github.com/chromedp/...
-internal/hostile: net time github.com/nats-io/jwt/...
-internal/testseed: os pgregory.net/rapid
+internal/testkit/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn actors/algorithm os/... time github.com/edsrzf/mmap-go
+internal/testkit/testport: net syscall
+internal/testkit/browsertest: os/... time github.com/chromedp/...
+internal/testkit/hostile: net time github.com/nats-io/jwt/...
+internal/testkit/testseed: os pgregory.net/rapid
 `
 
 // outside are the standard library's ways out of the process.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 )
 
 // The wall clock of a coordinator, a host or a server jumps a day on, back, and another

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 )
 
 // process is one that a test may kill. It ends with the test at the latest.

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/testport"
 )
 
 // keys are those of a server's users, handled by the program's own command.

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fedpace/internal/hostile"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/hostile"
+	"fedpace/internal/testkit/testport"
 )
 
 // attackVariable makes the test's binary an attacker, so that what the attack takes of

@@ -20,7 +20,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus"
-	"fedpace/coordinator/devices"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 )
 
@@ -117,8 +117,8 @@ func (c *cluster) serveDevice(p *part, i int) error {
 // the tasks that they answered.
 type record struct {
 	answers  map[uint64]answered
-	presence []devices.Presence
-	bans     []devices.Ban
+	presence []realdevices.Presence
+	bans     []realdevices.Ban
 	next     int       // of a replay
 	to       io.Writer // an output that keeps it, too
 
@@ -127,7 +127,7 @@ type record struct {
 }
 
 type answered struct {
-	devices.Answer
+	realdevices.Answer
 	task *bus.Task
 }
 
@@ -137,10 +137,10 @@ func newRecord() *record {
 
 // spoken is one entry of a record as an output holds it.
 type spoken struct {
-	Answer   *devices.Answer
+	Answer   *realdevices.Answer
 	Task     []byte // that it answers
-	Presence *devices.Presence
-	Ban      *devices.Ban
+	Presence *realdevices.Presence
+	Ban      *realdevices.Ban
 }
 
 // read reads an output, in which each entry is a stream of encoding/gob.
@@ -167,7 +167,7 @@ func (r *record) read(in *bytes.Reader) error {
 	return nil
 }
 
-func (r *record) AddAnswer(a *devices.Answer) error {
+func (r *record) AddAnswer(a *realdevices.Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	task := r.sent[a.Task]
@@ -179,26 +179,26 @@ func (r *record) AddAnswer(a *devices.Answer) error {
 	return errors.Join(err, gob.NewEncoder(r.to).Encode(spoken{Answer: a, Task: text}))
 }
 
-func (r *record) AddPresence(p devices.Presence) error {
+func (r *record) AddPresence(p realdevices.Presence) error {
 	r.presence = append(r.presence, p)
 	return gob.NewEncoder(r.to).Encode(spoken{Presence: &p})
 }
 
-func (r *record) AddBan(b devices.Ban) error {
+func (r *record) AddBan(b realdevices.Ban) error {
 	r.bans = append(r.bans, b)
 	return gob.NewEncoder(r.to).Encode(spoken{Ban: &b})
 }
 
-func (r *record) Bans() []devices.Ban { return r.bans }
+func (r *record) Bans() []realdevices.Ban { return r.bans }
 
-func (r *record) Answer(task uint64) (*devices.Answer, error) {
+func (r *record) Answer(task uint64) (*realdevices.Answer, error) {
 	if a, ok := r.answers[task]; ok {
 		return &a.Answer, nil
 	}
 	return nil, nil
 }
 
-func (r *record) Presence() (p devices.Presence, ok bool, err error) {
+func (r *record) Presence() (p realdevices.Presence, ok bool, err error) {
 	if r.next == len(r.presence) {
 		return p, false, nil
 	}
@@ -223,11 +223,11 @@ func (l line) Publish(subject string, data []byte) error {
 }
 
 // deviceConfig is the devices' part of a run whose line is l; nil: of a replay.
-func (s *scenario) deviceConfig(r *record, l bus.Line, notice func(string)) *devices.Config {
+func (s *scenario) deviceConfig(r *record, l bus.Line, notice func(string)) *realdevices.Config {
 	if len(s.devices) == 0 {
 		return nil
 	}
-	c := &devices.Config{
+	c := &realdevices.Config{
 		Welcome: &bus.Welcome{Task: "simulated"}, Liveness: liveness, TaskLimit: taskLimit, Record: r, Replay: l == nil, Notice: notice,
 	}
 	for i := range s.devices {

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -31,8 +31,8 @@ type world struct {
 	model      learn.Model
 	initial    []float32
 	kernel     learn.Kernel
-	leaving    *device.Fleet
-	algorithms map[string]aggregate.Algorithm
+	leaving    *clientmodel.Fleet
+	algorithms map[string]algorithm.Algorithm
 	folder     string // of devices' files
 }
 
@@ -42,7 +42,7 @@ const (
 )
 
 func newWorld(folder string) (w *world, err error) {
-	w = &world{algorithms: map[string]aggregate.Algorithm{}, folder: folder}
+	w = &world{algorithms: map[string]algorithm.Algorithm{}, folder: folder}
 	if err := writePaces(folder); err != nil {
 		return nil, err
 	}
@@ -57,20 +57,20 @@ func newWorld(folder string) (w *world, err error) {
 	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
 		return nil, err
 	}
-	for _, name := range aggregate.Algorithms.Names() {
+	for _, name := range algorithm.Algorithms.Names() {
 		c, err := config.Load("", []string{"aggregate.algorithm=" + name})
 		if err != nil {
 			return nil, err
 		}
 		w.algorithms[name] = c.Aggregate.Algorithm
 	}
-	w.leaving, err = device.NewFleet(device.Config{
-		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
-		Dropout:      device.Dropout{Probability: 0.1, WhenUnavailable: true},
-		Fleet: []device.Class{{
-			Name: "phone", Watts: device.Watts{Download: 1, Compute: 4, Upload: 1.5}, // a task takes about 1 J
-			Battery: &device.Battery{Joules: 3, Start: device.Uniform{Min: 0.1, Max: 1}, Floor: 0.2, ChargeWatts: 0.3, Charges: "available"},
+	w.leaving, err = clientmodel.NewFleet(clientmodel.Config{
+		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
+		Dropout:      clientmodel.Dropout{Probability: 0.1, WhenUnavailable: true},
+		Fleet: []clientmodel.Class{{
+			Name: "phone", Watts: clientmodel.Watts{Download: 1, Compute: 4, Upload: 1.5}, // a task takes about 1 J
+			Battery: &clientmodel.Battery{Joules: 3, Start: clientmodel.Uniform{Min: 0.1, Max: 1}, Floor: 0.2, ChargeWatts: 0.3, Charges: "available"},
 		}},
 	}, 1)
 	return w, err
@@ -81,7 +81,7 @@ type scenario struct {
 	seed      uint64
 	rounds    round.Config
 	algorithm string
-	compress  aggregate.Compression // nil: updates are whole
+	compress  algorithm.Compression // nil: updates are whole
 	jobs      int                   // a round is split into, beside those for hosts
 	hosts     int
 	devices   []pi
@@ -146,19 +146,19 @@ func (w *world) draw(seed uint64) *scenario {
 }
 
 // compression draws what becomes of the updates: in half of the runs that may have it something.
-func (w *world) compression(s *scenario, r *rand.Rand) aggregate.Compression {
-	algorithm := w.algorithms[s.algorithm]
-	if !s.rounds.Train || s.rounds.Devices.Count > 0 || registry.NeedsOf(algorithm).ClientState || r.IntN(2) == 0 {
+func (w *world) compression(s *scenario, r *rand.Rand) algorithm.Compression {
+	chosen := w.algorithms[s.algorithm]
+	if !s.rounds.Train || s.rounds.Devices.Count > 0 || registry.NeedsOf(chosen).ClientState || r.IntN(2) == 0 {
 		return nil
 	}
 	overlap := closing.Overlaps(s.rounds.Closing) || closing.UsesLate(s.rounds.Late)
-	all := []aggregate.Compression{
-		aggregate.QSGD{Levels: 2}, aggregate.TopK{Share: 0.3}, aggregate.RandomK{Share: 0.3}, aggregate.Sign{Step: 0.05},
-		aggregate.TopK{Share: 0.3, Feedback: true}, aggregate.RandomK{Share: 0.3, Feedback: true},
+	all := []algorithm.Compression{
+		algorithm.QSGD{Levels: 2}, algorithm.TopK{Share: 0.3}, algorithm.RandomK{Share: 0.3}, algorithm.Sign{Step: 0.05},
+		algorithm.TopK{Share: 0.3, Feedback: true}, algorithm.RandomK{Share: 0.3, Feedback: true},
 	}
-	return pick(r, slices.DeleteFunc(all, func(c aggregate.Compression) bool {
+	return pick(r, slices.DeleteFunc(all, func(c algorithm.Compression) bool {
 		needs := registry.NeedsOf(c)
-		return overlap && (needs.Rounds || needs.ClientState) || aggregate.CheckCompression(algorithm, c) != nil
+		return overlap && (needs.Rounds || needs.ClientState) || algorithm.CheckCompression(chosen, c) != nil
 	})...)
 }
 
@@ -166,7 +166,7 @@ func (w *world) compression(s *scenario, r *rand.Rand) aggregate.Compression {
 func (w *world) drawDevices(s *scenario, r *rand.Rand) {
 	with := s.rounds
 	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
-	if !with.Train || with.Validate() != nil || aggregate.New(w.algorithms[s.algorithm], nil, len(w.initial), clients).Variates != nil || r.IntN(6) == 0 {
+	if !with.Train || with.Validate() != nil || algorithm.New(w.algorithms[s.algorithm], nil, len(w.initial), clients).Variates != nil || r.IntN(6) == 0 {
 		return
 	}
 	s.rounds = with
@@ -193,7 +193,7 @@ func (w *world) drawDevices(s *scenario, r *rand.Rand) {
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
 // run draws a run.
-func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
+func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	const second = round.Time(1e9)
 	rule := pick(r, append(every(closing.Rules, int64(2+r.IntN(3))), closing.Buffered{N: 2, StalenessLimit: 1})...)
 	train := r.IntN(3) > 0
@@ -204,11 +204,11 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
 		Available: func(client int, at round.Time) bool { return w.leaving.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
-			next := int64(device.Never)
+			next := int64(clientmodel.Never)
 			for c := range clients {
 				next = min(next, w.leaving.NextChange(c, int64(at)))
 			}
-			return round.Time(next), next != device.Never
+			return round.Time(next), next != clientmodel.Never
 		},
 		Samples: w.set.Samples,
 		Expect: func(client, steps int) round.Time {
@@ -225,7 +225,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 	if c.Late = pick(r, every(closing.Lates, int64(1+r.IntN(3)))...); c.Validate() != nil {
 		c.Late = nil
 	}
-	names := aggregate.Algorithms.Names()
+	names := algorithm.Algorithms.Names()
 	if train {
 		c.Evaluate.Every = r.IntN(3)
 		c.EvaluateClients.Every = 2 * c.Evaluate.Every
@@ -240,23 +240,23 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 	if r.IntN(4) == 0 {
 		c.Stop.Time = round.Time(1+r.IntN(8)) * second
 	}
-	algorithm = pick(r, names...)
+	chosen = pick(r, names...)
 	charged := c
 	if charged.Batteries = (batteries{w.leaving}); r.IntN(3) == 0 && charged.Validate() == nil {
 		c = charged
 	}
-	return c, algorithm
+	return c, chosen
 }
 
 // batteries are a fleet's as the round machine asks for them.
-type batteries struct{ *device.Fleet }
+type batteries struct{ *clientmodel.Fleet }
 
 func (b batteries) Charged(client int, joules float64, since, now round.Time) float64 {
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(client, device.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
+	return b.Fleet.Spent(client, clientmodel.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
 }
 
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {
@@ -270,7 +270,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 		problem := s.problem(w)
 		c.Learning = coordinator.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
-			Algorithm: aggregate.New(problem.Algorithm, problem.Compression, len(w.initial), clients),
+			Algorithm: algorithm.New(problem.Algorithm, problem.Compression, len(w.initial), clients),
 		}
 	}
 	return c
@@ -287,7 +287,7 @@ func (s *scenario) String() string {
 		what = "trained with " + s.algorithm
 	}
 	if s.compress != nil {
-		what += " of updates by " + aggregate.Compressions.Text(s.compress)
+		what += " of updates by " + algorithm.Compressions.Text(s.compress)
 	}
 	if s.rounds.Batteries != nil {
 		what += ", on batteries"

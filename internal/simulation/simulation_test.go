@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/algorithm"
 )
 
 var (
@@ -93,10 +93,10 @@ func TestAllCompressionsAreDrawn(t *testing.T) {
 	drawn := map[string]int{}
 	for seed := range uint64(someSeeds) {
 		if c := w.draw(seed).compress; c != nil {
-			drawn[aggregate.Compressions.NameOf(c)]++
+			drawn[algorithm.Compressions.NameOf(c)]++
 		}
 	}
-	for _, name := range aggregate.Compressions.Names() {
+	for _, name := range algorithm.Compressions.Names() {
 		if drawn[name] < someSeeds/200 { // of some twenty
 			t.Errorf("%d of %d seeds compress by %s", drawn[name], someSeeds, name)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // The bytes are those of encoding/binary, and read back to the same bits, on a

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )

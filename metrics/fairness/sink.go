@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/metrics"
 )
 

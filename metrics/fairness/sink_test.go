@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/metrics"
 )
 

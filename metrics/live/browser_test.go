@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/internal/browsertest"
+	"fedpace/internal/testkit/browsertest"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }

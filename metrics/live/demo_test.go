@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/live"

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 )
 

@@ -3,7 +3,7 @@ package live
 import (
 	"math"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/statistics"
 )

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )

@@ -19,8 +19,8 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/internal/browsertest"
-	"fedpace/internal/testport"
+	"fedpace/internal/testkit/browsertest"
+	"fedpace/internal/testkit/testport"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 )

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )

@@ -7,7 +7,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 	"fedpace/metrics/web"
 )

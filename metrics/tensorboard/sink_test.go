@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	_ "google.golang.org/protobuf/types/known/structpb"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // An epoch of n samples takes ceil(n/B) steps, visits every sample, and its

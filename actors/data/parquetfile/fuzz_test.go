@@ -6,7 +6,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/internal/datatest"
+	"fedpace/internal/testkit/datatest"
 )
 
 // readAll reads all columns of a sheet in every way, as far as they can be read.

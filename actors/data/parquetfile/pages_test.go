@@ -9,7 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/internal/datatest"
+	"fedpace/internal/testkit/datatest"
 )
 
 // Row groups with compressions of their own, one of them without a row, are one

@@ -13,7 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
 )
 
 // Damaged, deferred, turns a panic of the Parquet library into an error.

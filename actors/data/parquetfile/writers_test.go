@@ -11,8 +11,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/internal/datatest"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
+	"fedpace/internal/testkit/datatest"
 )
 
 // The columns of those files by the number of the row.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/datatest"
 )
 
 func setOf(t *testing.T, of interface{ Set() (federated.Set, error) }) federated.Set {

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
+	"fedpace/internal/testkit/datatest"
 )
 
 // A task's model learns a synthetic set over rounds of FedAvg, and not at

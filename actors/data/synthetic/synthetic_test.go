@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/datatest"
 )
 
 func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64) federated.Set {

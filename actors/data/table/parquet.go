@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/source"
 )
 
 // parquetTable is one Parquet file as a table, whose columns are read one by one.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/source"
 )
 
 // Proposal is what the columns of a table seem to mean.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
+	"fedpace/internal/testkit/datatest"
 )
 
 // rows repeats lines below a header, so that a column of few words is one of classes.

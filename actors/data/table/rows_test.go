@@ -11,8 +11,8 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	. "fedpace/actors/data/table"
+	"fedpace/internal/testkit/datatest"
 )
 
 // Of a column that is no single feature a list of several values is an error: its

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/source"
 	"fedpace/internal/registry"
 )
 

@@ -17,10 +17,10 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	. "fedpace/actors/data/table"
 	"fedpace/actors/learn"
-	_ "fedpace/internal/testseed"
+	"fedpace/internal/testkit/datatest"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // openMapped opens a file with a mapping.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/source"
 )
 
 // vectors takes one column that has all values of a row: a list of numbers, bytes,

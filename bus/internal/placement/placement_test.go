@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // bench is a table with hosts that answer as it says, on a clock of its own.

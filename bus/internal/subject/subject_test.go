@@ -8,7 +8,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/internal/names"
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 func FuzzClientSubject(f *testing.F) {

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "fedpace/internal/testseed"
+	_ "fedpace/internal/testkit/testseed"
 )
 
 // runAt is a run's status after so many of its 40 rounds.

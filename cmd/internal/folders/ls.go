@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"

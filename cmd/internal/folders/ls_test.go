@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/coordinator/measure"
+	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
 )
 

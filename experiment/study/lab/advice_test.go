@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
@@ -104,7 +104,7 @@ func TestAdviceLacksConstants(t *testing.T) {
 		t.Errorf("momentum: %v", err)
 	}
 	compressed := c
-	compressed.Compress = aggregate.QSGD{Levels: 1}
+	compressed.Compress = algorithm.QSGD{Levels: 1}
 	if _, err := Advise(compressed, Given{L: new(1.0), Mu: new(1.0), G: new(1.0), Loss: new(1.0)}, 3); err == nil || !strings.Contains(err.Error(), "compress: theory is about whole updates") {
 		t.Errorf("compressed updates: %v", err)
 	}

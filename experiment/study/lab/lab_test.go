@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/device"
+	"fedpace/actors/algorithm"
+	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -212,11 +212,11 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "dsgd", "fixed"} },
 		"not a schedule":      func(p *Plan) { p.Schedules = []string{"k-round"} },
 		"train: false":        func(p *Plan) { p.Config.Train = false },
-		"of one size":         func(p *Plan) { p.Config.Fleet = []device.Class{{Name: "any", Batch: 3}} },
+		"of one size":         func(p *Plan) { p.Config.Fleet = []clientmodel.Class{{Name: "any", Batch: 3}} },
 		"plain steps":         func(p *Plan) { p.Config.Local = learn.Adam{Moments: learn.Moments{Eps: 1}} },
-		"whole updates":       func(p *Plan) { p.Config.Compress = aggregate.QSGD{Levels: 1} },
+		"whole updates":       func(p *Plan) { p.Config.Compress = algorithm.QSGD{Levels: 1} },
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
-		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = aggregate.FedProx{} },
+		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = algorithm.FedProx{} },
 		"about local steps":   func(p *Plan) { p.Config.Schedule.Unit = config.Epochs },
 		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
 	} {

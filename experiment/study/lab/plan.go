@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sort"
 
-	"fedpace/coordinator/aggregate"
+	"fedpace/actors/algorithm"
 	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
@@ -47,7 +47,7 @@ const MaxSeeds = 1000
 // cells lists the plan's runs, seeds within schedules. All have the virtual
 // time of the configuration's rounds of K-eta-fixed.
 func (p Plan) cells() ([]study.Cell, error) {
-	_, plain := p.Config.Aggregate.Algorithm.(aggregate.FedAvg)
+	_, plain := p.Config.Aggregate.Algorithm.(algorithm.FedAvg)
 	switch {
 	case !p.Config.Task.IsConvex():
 		return nil, fmt.Errorf("lab: %s: %w; want quadratic or logistic", p.Config.Task, problem.ErrNotConvex)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/device"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
@@ -61,11 +61,11 @@ func speeds(c *config.Config, parameters int) []speed {
 }
 
 // constant takes a distribution's value where it has but one.
-func (s *speed) constant(value *float64, d device.Distribution) {
-	if one, ok := d.(device.Constant); ok {
+func (s *speed) constant(value *float64, d clientmodel.Distribution) {
+	if one, ok := d.(clientmodel.Constant); ok {
 		*value = one.Value
 	} else if d != nil { // else as all clients
-		s.distributed = device.Distributions.NameOf(d)
+		s.distributed = clientmodel.Distributions.NameOf(d)
 	}
 }
 

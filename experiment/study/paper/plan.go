@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 	"fedpace/internal/tasks"

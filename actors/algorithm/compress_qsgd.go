@@ -1,0 +1,80 @@
+package algorithm
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+func init() {
+	Compressions.Register("qsgd", "random rounding to a few levels (Alistarh et al. 2017; FedPAQ, Reisizadeh et al. 2020)", QSGD{})
+}
+
+// QSGD rounds each value v_i of an update at random to one of s levels of the
+// update's norm (Alistarh et al. 2017, Eq. 4; Example 1 of FedPAQ, Reisizadeh et al.
+// 2020):
+//
+//	Q(v_i) = ‖v‖ sign(v_i) ξ_i,  ξ_i = l/s or (l+1)/s,  l/s <= |v_i|/‖v‖ <= (l+1)/s
+//
+// with E ξ_i = |v_i|/‖v‖. So Q is unbiased, and E‖Q(v) − v‖² <= min(d/s², √d/s) ‖v‖²
+// (Lemma 3.1). Buckets are parts of an update with a norm each (section 4), for which
+// d is their size.
+//
+// A value takes its sign and its level, ceil(log2(s+1)) bits; a norm takes 32. The norm
+// is rounded up to float32, so that no value is above it.
+type QSGD struct {
+	Levels int `key:"levels" default:"1" range:"[1,65535]" help:"levels that a value is rounded to beside 0, s"`
+	Bucket int `key:"bucket" is:"null" range:"[1,1000000000]" unit:"values" help:"values that share a norm; null: the whole update"`
+}
+
+func (q QSGD) bucket(values int64) int64 {
+	if q.Bucket == 0 {
+		return values
+	}
+	return min(int64(q.Bucket), values)
+}
+
+func (q QSGD) Bits(values int64) int64 {
+	each := q.bucket(values)
+	return values*int64(1+bits.Len(uint(q.Levels))) + 32*((values+each-1)/each)
+}
+
+func (q QSGD) Compressor(int) Compressor { return q }
+
+// Compress implements [Compressor].
+func (q QSGD) Compress(update []float32, draws *rand.PCG) {
+	each := int(q.bucket(int64(len(update))))
+	for from := 0; from < len(update); from += each {
+		q.quantise(update[from:min(from+each, len(update))], draws)
+	}
+}
+
+func (q QSGD) quantise(v []float32, draws *rand.PCG) {
+	norm := normAbove(v)
+	if norm == 0 {
+		return
+	}
+	s := float64(q.Levels)
+	for i, x := range v {
+		scaled := float64(math.Abs(float64(x)) / norm * s)
+		level := math.Floor(scaled)
+		if float64(draws.Uint64()>>11)*0x1p-53 < scaled-level {
+			level++
+		}
+		v[i] = float32(math.Copysign(float64(norm*level)/s, float64(x)))
+	}
+}
+
+// normAbove is the Euclidean norm as the least float32 that is not below it.
+func normAbove(v []float32) float64 {
+	square := 0.0
+	for _, x := range v {
+		square += float64(float64(x) * float64(x))
+	}
+	exact := math.Sqrt(square)
+	norm := float32(exact)
+	if float64(norm) < exact {
+		norm = math.Nextafter32(norm, math.MaxFloat32)
+	}
+	return float64(norm)
+}

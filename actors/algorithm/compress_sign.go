@@ -1,0 +1,49 @@
+package algorithm
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+func init() {
+	Compressions.Register("sign", "the majority of the updates' signs decides (Bernstein et al. 2018)", Sign{})
+}
+
+// Sign sends the sign of each value, a bit, and moves every parameter by one step in
+// the direction that most clients have (signSGD with majority vote, Bernstein et al.
+// 2018, Algorithm 3):
+//
+//	x ← x + step · sign(Σ w_c sign(x_c − x))
+//
+// The weights are those of the algorithm. A value of 0 is no vote, and a tie moves
+// nothing. It is biased. The algorithm's server takes the decided move for the mean
+// update.
+type Sign struct {
+	Step float64 `key:"step" range:"(0,1e5]" help:"distance by which a round moves each parameter"`
+}
+
+func (Sign) Bits(values int64) int64 { return max(1, values) }
+
+func (s Sign) Compressor(int) Compressor { return s }
+
+// Compress implements [Compressor].
+func (Sign) Compress(update []float32, _ *rand.PCG) {
+	for i, x := range update {
+		if x != 0 {
+			update[i] = float32(math.Copysign(1, float64(x)))
+		}
+	}
+}
+
+// Decide implements [Voting].
+func (s Sign) Decide(sum []int64) {
+	step := int64(math.RoundToEven(float64(s.Step * One)))
+	for i, votes := range sum {
+		switch {
+		case votes > 0:
+			sum[i] = step
+		case votes < 0:
+			sum[i] = -step
+		}
+	}
+}

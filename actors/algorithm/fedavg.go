@@ -1,0 +1,36 @@
+package algorithm
+
+import "math"
+
+func init() { Algorithms.Register("fedavg", "the mean update (McMahan et al. 2017)", FedAvg{}) }
+
+// FedAvg adds the mean update, times a rate: with rate 1 it is that of McMahan et
+// al. 2017, Algorithm 1, with others generalised FedAvg (Reddi et al. 2021,
+// Algorithm 1 with SGD at the server).
+type FedAvg struct {
+	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+	PlainSGD
+	Staleness
+}
+
+// Default is the algorithm of the paper.
+var Default = FedAvg{Rate: 1, Staleness: Staleness{0.5}}
+
+func (a FedAvg) Server(int) Server { return average{a.Rate} }
+
+// PlainSGD is the client half of algorithms whose local steps are plain SGD.
+type PlainSGD struct{}
+
+func (PlainSGD) Client(int) Client { return nil }
+
+type average struct{ rate float64 }
+
+func (a average) Apply(model []float32, sum []int64, scale float64) {
+	checkLengths(len(model), len(sum), len(sum))
+	for i, s := range sum {
+		model[i] = float32(float64(model[i]) + float64(a.rate*Delta(s, scale)))
+	}
+}
+
+func (average) State() [][]float64              { return nil }
+func (average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }

@@ -1,0 +1,50 @@
+package algorithm
+
+func init() {
+	Algorithms.Register("fedprox", "local steps are pulled towards the global model (Li et al. 2020)", FedProx{})
+}
+
+// FedProx has clients minimise F_c(x) + μ/2 ‖x − x_r‖² (Li et al. 2020, Eq. 2): a
+// local step is y ← y − η (g(y) + μ (y − x_r)). The server is FedAvg's.
+type FedProx struct {
+	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+	Mu   float64 `key:"mu" default:"0.01" range:"[0,1e6]" help:"pull of local steps towards the global model"`
+	Staleness
+}
+
+func (a FedProx) Server(int) Server { return average{a.Rate} }
+
+func (a FedProx) Client(int) Client {
+	if a.Mu == 0 {
+		return nil
+	}
+	return &proximal{mu: float32(a.Mu)}
+}
+
+type proximal struct {
+	mu   float32
+	base []float32
+}
+
+func (p *proximal) Start(base, _, _ []float32) { p.base = base }
+
+// Step rounds every operation by itself, so that machines agree.
+func (p *proximal) Step(local, gradient []float32, rate float32) {
+	gradient, base := gradient[:len(local)], p.base[:len(local)]
+	for i := range local {
+		pull := float32(p.mu * float32(local[i]-base[i]))
+		local[i] -= float32(rate * float32(gradient[i]+pull))
+	}
+}
+
+// Correct adds the pull to the gradient.
+func (p *proximal) Correct(local, gradient []float32) {
+	gradient, base := gradient[:len(local)], p.base[:len(local)]
+	for i := range local {
+		gradient[i] += float32(p.mu * float32(local[i]-base[i]))
+	}
+}
+
+func (*proximal) End([]float32, int, float64) []float32 { return nil }
+
+func (p *proximal) Terms() (mu float32, vector []float32) { return p.mu, nil }

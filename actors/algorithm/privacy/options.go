@@ -1,0 +1,34 @@
+package privacy
+
+import "fedpace/internal/registry"
+
+// Options are what a configuration says of privacy. Their zero value, but for Delta, is a
+// run without it.
+type Options struct {
+	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"largest Euclidean norm of an update, which is shortened to it; null: no differential privacy"`
+	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on the sum of a round's updates, in clips; null: no differential privacy"`
+	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability with which epsilon may not hold; below 1 over the number of clients"`
+	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"most that the run may spend: it stops with the last round that keeps to it; null: no limit"`
+
+	Local Local `key:"local"`
+}
+
+// On reports whether the models of the run are private.
+func (o Options) On() bool { return o.Clip > 0 && o.Noise > 0 }
+
+// Validate returns a [*registry.OptionError] when options do not fit each other.
+func (o Options) Validate() error {
+	switch given := o.Clip > 0 || o.Noise > 0; {
+	case given && !o.On():
+		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
+	case !given && o.Epsilon > 0:
+		return registry.Errorf("epsilon", "%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)", o.Epsilon)
+	case o.Clip*o.Noise > mostDeviation:
+		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", o.Noise, o.Clip, float64(mostDeviation))
+	}
+	return o.Local.Validate()
+}
+
+// mostDeviation bounds the noise: the largest draw, of 11.7 deviations, is below
+// 2^16 · 2^44, so that a sum with it stays below algorithm.Limit.
+const mostDeviation = 4096

@@ -1,0 +1,111 @@
+package algorithm
+
+import (
+	"math"
+	"slices"
+)
+
+func init() {
+	Algorithms.Register("refl", "stale updates count by their age and by what they add (Abdelmoniem et al. 2023)", REFL{})
+}
+
+// REFL is the staleness-aware aggregation of REFL (Abdelmoniem et al. 2023). A fresh
+// update has the weight 1, a stale one
+//
+//	w_s = (1 − β)/(τ_s + 1) + β (1 − e^(−Λ_s/Λ_max)/d)
+//	Λ_s = ‖û − (u_s + n û)/(n + 1)‖² / ‖û‖²
+//
+// where u_s is the update, τ_s its staleness, û the mean of the n fresh updates, and
+// Λ_max the largest Λ of the round. All are divided by their sum. The first part damps
+// by age. The second boosts updates that differ from the fresh ones, and so bring what
+// those lack. d is 1, in the program that its authors published 10. There Λ compares
+// models; here it compares updates, each with the model from which it started.
+//
+// Where a round has no fresh update there is no û: the first part counts alone. With
+// weights by samples û is the weighted mean, and the share of a client's samples is a
+// factor of its weight.
+type REFL struct {
+	Rate    float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+	Beta    float64 `key:"beta" default:"0.35" range:"[0,1]" help:"part of a stale update's weight that follows from what it adds, not from its age"`
+	Divisor float64 `key:"boost_divisor" default:"1" range:"[1,1e6]" help:"d in 1 - exp(-deviation)/d, the weight by what a stale update adds"`
+	PlainSGD
+}
+
+func (a REFL) Server(int) Server { return average{a.Rate} }
+
+// Weigh weighs by age.
+func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
+	return Staleness{1}.Weigh(weights, steps, staleness)
+}
+
+// Join adds stale updates by their age and by what they add.
+func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
+	apart, list := make([]float64, len(stale)), make([]float64, len(stale)+1)
+	for i, s := range stale {
+		apart[i] = squaredDistance(s.Update[:trainable], sum[:trainable])
+	}
+	// (û − u_s)/(n + 1) is what is between û and the mean with u_s, so that all but
+	// this distance cancels in Λ_s/Λ_max.
+	most := slices.Max(apart)
+	for i, s := range stale {
+		ratio := 0.0
+		if most > 0 {
+			ratio = apart[i] / most
+		}
+		age, added := 1/float64(s.Staleness+1), 1-Fading(ratio)/a.Divisor
+		list[i] = s.Share * (float64((1-a.Beta)*age) + float64(a.Beta*added))
+	}
+	list[len(stale)] = fresh
+	normalise(list)
+	scaleSum(sum, sum, list[len(stale)])
+	part := make([]int64, len(sum))
+	for i, s := range stale {
+		scaleSum(part, s.Update, list[i])
+		for j, x := range part {
+			sum[j] += x
+		}
+	}
+}
+
+// Apart is an algorithm that looks at stale updates one by one, where a round has
+// fresh ones, too.
+type Apart interface {
+	Algorithm
+	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
+	// 1 in it. fresh is the fresh ones' share of all weights. The first parameters are
+	// trained, so many; the others are added with the same weights, and say nothing.
+	Join(sum []int64, trainable int, fresh float64, stale []Stale)
+}
+
+// Stale is a stale update by itself.
+type Stale struct {
+	Update    []int64 // its exact sum of weight 1
+	Share     float64 // of all weights: these and that of the fresh updates come to 1
+	Staleness int
+}
+
+// squaredDistance is that of two exact sums, added in order.
+func squaredDistance(x, y []int64) (sum float64) {
+	for i := range x {
+		d := float64(x[i]-y[i]) / One
+		sum += float64(d * d)
+	}
+	return sum
+}
+
+// scaleSum sets dst to w times an exact sum, rounded to even, for 0 <= w <= 1.
+func scaleSum(dst, sum []int64, w float64) {
+	for i, s := range sum {
+		dst[i] = int64(math.RoundToEven(w * float64(s)))
+	}
+}
+
+// Fading is e^-r for 0 <= r <= 1, from its series: sums and products are rounded alike
+// on every machine, which math.Exp does not promise.
+func Fading(r float64) float64 {
+	sum := 1.0
+	for k := 20.0; k > 0; k-- {
+		sum = 1 - float64(r*sum)/k
+	}
+	return sum
+}

@@ -1,0 +1,60 @@
+package algorithm
+
+import (
+	"fmt"
+	"math"
+)
+
+// Server turns the exact sum of a round's weighted updates into the next
+// model. The sum stands for the paper's pseudo-gradient
+//
+//	Δ = scale · S · 2^-44 = Σ w_c (x_c − x)
+//
+// with scale 1 unless the weights were shrunk to keep S in bounds (see
+// [Normalised]). Each element is computed on its own in float64, every product
+// rounded by itself, and rounded once to float32 at the end: the result is the
+// same on every machine.
+type Server interface {
+	// Apply moves the model and the optimiser's own state by one round. It
+	// panics when a length is not that of New.
+	Apply(model []float32, sum []int64, scale float64)
+	// State lists the optimiser's vectors, one value a parameter, in a fixed
+	// order. They are the optimiser's own: valid until the next Apply or Restore.
+	State() [][]float64
+	// Restore copies what State returned. It returns an error when the number of
+	// vectors, a length or a value is not one that State could have returned.
+	Restore(state [][]float64) error
+}
+
+// Delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
+func Delta(s int64, scale float64) float64 {
+	return float64(float64(float64(s)*(1./One)) * scale)
+}
+
+// checkLengths panics when a model, its sum and a vector of the state differ.
+func checkLengths(model, sum, vector int) {
+	if model != sum || model != vector {
+		panic("aggregate: Apply of slices of different lengths")
+	}
+}
+
+// restore copies vectors, the last of which has no value below least.
+func restore(dst, src [][]float64, least float64) error {
+	if len(src) != len(dst) {
+		return fmt.Errorf("aggregate: a state of %d vectors, want %d", len(src), len(dst))
+	}
+	for i, v := range src {
+		if len(v) != len(dst[i]) {
+			return fmt.Errorf("aggregate: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
+		}
+		for j, x := range v {
+			if math.IsNaN(x) || math.IsInf(x, 0) || i == len(src)-1 && x < least {
+				return fmt.Errorf("aggregate: vector %d of a state holds %v for parameter %d", i, x, j)
+			}
+		}
+	}
+	for i, v := range src {
+		copy(dst[i], v)
+	}
+	return nil
+}

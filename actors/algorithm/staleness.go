@@ -1,0 +1,66 @@
+package algorithm
+
+import (
+	"math"
+	"slices"
+)
+
+// Staleness is how algorithms weigh down updates of old base models, where
+// rounds overlap, see [ByStaleness].
+type Staleness struct {
+	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
+}
+
+func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64, scale float64) {
+	if staleness != nil {
+		weights = ByStaleness(weights, staleness, s.Exponent)
+	}
+	return weights, 1
+}
+
+// ByStaleness weighs each update down by the number of aggregations since its
+// base model, staleness[c], in a buffered asynchronous round:
+//
+//	w_c s(τ_c) / Σ w s(τ),  s(τ) = (1 + τ)^-exponent
+//
+// Exponent 1/2 is FedBuff's choice (Nguyen et al. 2022), the family is
+// FedAsync's polynomial (Xie et al. 2019); 0 ignores staleness. FedBuff divides by
+// the size of its buffer and so moves less when updates are stale ([FedBuff]); here the
+// weights sum to 1. Where all are equally stale they come back as they are. A
+// client's weight does not depend on its place in the list. A negative staleness
+// panics.
+func ByStaleness(weights []float64, staleness []int, exponent float64) []float64 {
+	if slices.Min(staleness) < 0 {
+		panic("aggregate: a negative staleness")
+	}
+	if exponent == 0 || slices.Min(staleness) == slices.Max(staleness) {
+		return weights
+	}
+	list := make([]float64, len(weights))
+	for i, w := range weights {
+		list[i] = w / power(1+float64(staleness[i]), exponent)
+	}
+	normalise(list)
+	return list
+}
+
+// power is base^exponent for 0 <= exponent <= 16, from products and square roots
+// alone: those are rounded alike on every machine, which math.Pow does not promise.
+func power(base, exponent float64) float64 {
+	result := 1.0
+	whole, part := math.Modf(exponent)
+	for range int(whole) {
+		result = float64(result * base)
+	}
+	for part > 0 {
+		base = math.Sqrt(base)
+		if part *= 2; part >= 1 {
+			part--
+			result = float64(result * base)
+		}
+		if base == 1 {
+			break
+		}
+	}
+	return result
+}

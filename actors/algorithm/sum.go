@@ -1,0 +1,109 @@
+package algorithm
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	// One is the unit of sums: a weighted difference of 1.
+	One = 1 << 44
+
+	// MaxDifference is the first |x_c − x| that is refused.
+	MaxDifference = 1 << 17
+
+	// Limit is the largest magnitude of an element of a sum. Two such
+	// elements can be added without overflow.
+	Limit = 1<<62 - 1
+)
+
+// DifferenceError says that a client's parameter is too far from the global
+// model's, or is not a number: training has diverged, or the update is not
+// honest.
+type DifferenceError struct {
+	Index    int     // of the first such parameter
+	X, Model float32 // the client's value and the global model's
+}
+
+func (e *DifferenceError) Error() string {
+	return fmt.Sprintf("aggregate: parameter %d is %v where the model has %v: want a difference below %d", e.Index, e.X, e.Model, MaxDifference)
+}
+
+// Check returns a [*DifferenceError] for the first parameter that [Add]
+// refuses, or nil. It panics when the lengths differ.
+func Check(x, model []float32) error {
+	if len(x) != len(model) {
+		panic("aggregate: Check of slices of different lengths")
+	}
+	for i := range x {
+		// The comparison fails for NaN, too.
+		if d := float64(x[i]) - float64(model[i]); !(math.Abs(d) < MaxDifference) {
+			return &DifferenceError{i, x[i], model[i]}
+		}
+	}
+	return nil
+}
+
+// Add adds the terms of one client: its parameters x after training, which
+// began from model, with the weight w. It returns a [*DifferenceError] and
+// leaves dst as it was when a parameter is refused. It panics when the lengths
+// differ or w is not in 0 to 1.
+//
+// It is the reference for every faster implementation.
+func Add(dst []int64, w float64, x, model []float32) error {
+	if len(dst) != len(x) {
+		panic("aggregate: Add of slices of different lengths")
+	}
+	if !(w >= 0 && w <= 1) {
+		panic("aggregate: Add with a weight outside 0 to 1")
+	}
+	if err := Check(x, model); err != nil {
+		return err
+	}
+	for i := range dst {
+		dst[i] += term(w, x[i], model[i])
+	}
+	return nil
+}
+
+// term rounds twice: the product to float64, then to a whole number. Scaling
+// by a power of two is exact, so its place in the product does not matter.
+func term(w float64, x, model float32) int64 {
+	d := float64(x) - float64(model)
+	return int64(math.RoundToEven(float64(float64(One*w) * d)))
+}
+
+// Merge adds a partial sum to dst. It returns an error that names the first
+// element beyond [Limit], in the partial sum or in the result; dst is then
+// undefined. It panics when the lengths differ.
+func Merge(dst, partial []int64) error {
+	if len(dst) != len(partial) {
+		panic("aggregate: Merge of slices of different lengths")
+	}
+	// Where a partial sum and the result are both in ±2^61, the sum before is in
+	// Limit, too. That needs no branch an element and is all that happens in
+	// practice; the rest is looked at again.
+	const half = 1 << 61
+	bits := uint64(0)
+	for i, p := range partial {
+		s := dst[i] + p
+		dst[i] = s
+		bits |= uint64(p+half) | uint64(s+half)
+	}
+	if bits < 2*half {
+		return nil
+	}
+	for i, p := range partial {
+		switch before := dst[i] - p; {
+		case beyond(p):
+			return fmt.Errorf("aggregate: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
+		case beyond(before):
+			return fmt.Errorf("aggregate: parameter %d of a sum is %d, beyond the limit of 2^62", i, before)
+		case beyond(dst[i]):
+			return fmt.Errorf("aggregate: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
+		}
+	}
+	return nil
+}
+
+func beyond(s int64) bool { return s > Limit || s < -Limit }

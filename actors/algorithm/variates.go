@@ -1,0 +1,145 @@
+package algorithm
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Variate is the vector that one client keeps, known by its digest wherever it travels.
+// Values are never written to.
+type Variate struct {
+	Digest [sha256.Size]byte
+	Values []float32 // nil: zero, as before a client's first task
+}
+
+// Variates keeps a vector c_i of every client that took part and their mean c
+// over a population of N: SCAFFOLD's control variates (Karimireddy et al. 2020).
+// A round of clients with c_i⁺ moves it by
+//
+//	c ← c + 1/N Σ (c_i⁺ − c_i),
+//
+// summed exactly as models are: each term has the weight 1/N.
+//
+// The residuals of compressed updates are kept in the same way, and have no mean: c is
+// empty, and a round has no sum for it.
+type Variates struct {
+	params, population int
+	server             []float64 // c; empty: the vectors are residuals
+	clients            map[int]Variate
+}
+
+// NewVariates starts with all variates zero.
+func NewVariates(params, population int) *Variates {
+	return &Variates{params: params, population: population, server: make([]float64, params), clients: map[int]Variate{}}
+}
+
+// NewResiduals starts with all residuals zero.
+func NewResiduals(params, population int) *Variates {
+	return &Variates{params: params, population: population, clients: map[int]Variate{}}
+}
+
+// Residuals reports whether the vectors are residuals.
+func (v *Variates) Residuals() bool { return len(v.server) == 0 }
+
+// Kind is what the vectors are called in messages.
+func (v *Variates) Kind() string { return kind(v.Residuals()) }
+
+func kind(residuals bool) string {
+	if residuals {
+		return "residuals of compressed updates"
+	}
+	return "control variates"
+}
+
+// Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
+func (v *Variates) Weight() float64 { return 1 / float64(v.population) }
+
+// Server is c as clients use it, in a new slice; nil while it is zero.
+func (v *Variates) Server() []float32 {
+	c := make([]float32, len(v.server))
+	for i, x := range v.server {
+		c[i] = float32(x)
+	}
+	if zero(c) {
+		return nil
+	}
+	return c
+}
+
+// Client is c_i; its values are nil while it is zero.
+func (v *Variates) Client(client int) Variate { return v.clients[client] }
+
+// Update ends a round: sum is the exact sum of the differences of the
+// variates of the clients that took part, next their new variates, which are
+// kept and must not be written to again. It panics when lengths differ.
+func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
+	if len(sum) != len(v.server) || len(clients) != len(next) {
+		panic("aggregate: Update of slices of different lengths")
+	}
+	for i, s := range sum {
+		v.server[i] += Delta(s, 1)
+	}
+	for i, n := range next {
+		if len(n.Values) != v.params {
+			panic("aggregate: a control variate of another length")
+		}
+		if v.clients[clients[i]] = n; zero(n.Values) {
+			delete(v.clients, clients[i])
+		}
+	}
+}
+
+func zero(values []float32) bool {
+	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
+}
+
+// VariatesState is what a checkpoint keeps. Its slices are those in use: valid
+// until the next Update, not to be changed.
+type VariatesState struct {
+	Server    []float64
+	Clients   []int // ascending
+	Values    []Variate
+	Residuals bool // there is no c
+}
+
+// State lists the variates, those of clients that have one in ascending order.
+func (v *Variates) State() VariatesState {
+	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
+	for _, c := range s.Clients {
+		s.Values = append(s.Values, v.clients[c])
+	}
+	return s
+}
+
+// Restore takes what State returned; the clients' values are kept, not copied.
+// It returns an error, and changes nothing, when the state does not fit.
+func (v *Variates) Restore(s VariatesState) error {
+	if s.Residuals != v.Residuals() {
+		return fmt.Errorf("aggregate: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
+	}
+	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
+		return fmt.Errorf("aggregate: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
+			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
+	}
+	for i, x := range s.Server {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("aggregate: the server's control variate holds %v for parameter %d", x, i)
+		}
+	}
+	clients := make(map[int]Variate, len(s.Clients))
+	for i, c := range s.Clients {
+		if c < 0 || c >= v.population || i > 0 && c <= s.Clients[i-1] {
+			return fmt.Errorf("aggregate: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
+		}
+		if len(s.Values[i].Values) != v.params {
+			return fmt.Errorf("aggregate: the control variate of client %d has %d values, want %d", c, len(s.Values[i].Values), v.params)
+		}
+		clients[c] = s.Values[i]
+	}
+	copy(v.server, s.Server)
+	v.clients = clients
+	return nil
+}

@@ -1,0 +1,71 @@
+package algorithm
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Equal returns the weights of an unweighted mean over n clients: 1/n each
+// (Algorithm 1).
+func Equal(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) }
+
+// BySamples returns each client's share of all samples, in the order given:
+// n_c over the sum of n_c. It returns an error when a number is below 1, and when
+// their sum is 2^53 or more.
+func BySamples(samples []int) ([]float64, error) {
+	const most = 1 << 53 // whole numbers up to here are exact in float64
+	total := int64(0)
+	for i, n := range samples {
+		if n < 1 {
+			return nil, fmt.Errorf("aggregate: client %d of %d has %d samples, want at least 1", i+1, len(samples), n)
+		}
+		if int64(n) >= most-total {
+			return nil, fmt.Errorf("aggregate: the clients' samples come to %d or more", int64(most))
+		}
+		total += int64(n)
+	}
+	weights := make([]float64, len(samples))
+	for i, n := range samples {
+		weights[i] = float64(n) / float64(total)
+	}
+	return weights, nil
+}
+
+// Told puts the rounded mean of the numbers of samples that are told in the place of each
+// that is not, which is 0, so that such a client neither rules nor is lost; where none is
+// told all get 1. It changes the list and returns it.
+func Told(samples []int) []int {
+	sum, told := 0, 0
+	for _, n := range samples {
+		if n > 0 {
+			sum, told = sum+n, told+1
+		}
+	}
+	mean := 1
+	if told > 0 {
+		mean = max(1, (sum+told/2)/told)
+	}
+	for i, n := range samples {
+		if n == 0 {
+			samples[i] = mean
+		}
+	}
+	return samples
+}
+
+// normalise divides values by their sum, which it returns.
+func normalise(values []float64) (sum float64) {
+	sum = total(values)
+	for i := range values {
+		values[i] /= sum
+	}
+	return sum
+}
+
+// total adds in ascending order: the result does not depend on theirs.
+func total(values []float64) (sum float64) {
+	for _, v := range slices.Sorted(slices.Values(values)) {
+		sum += v
+	}
+	return sum
+}

@@ -1,0 +1,123 @@
+package clientmodel
+
+import "fedpace/actors/attack"
+
+// Config is a population of devices, as a configuration describes it.
+type Config struct {
+	Network      Network      `key:"network"`
+	Compute      Compute      `key:"compute"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Availability Availability `key:"availability" is:"null" help:"when clients can be chosen"`
+	Dropout      Dropout      `key:"dropout"`
+	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
+	Correlation  Correlation  // of who has which device; see [Fleet.Correlate]
+
+	// Deadline is that of rounds, in nanoseconds, for attackers who heed it; 0: there is none.
+	Deadline int64
+	// Devices are the classes of the run's real devices, in the devices' order; "": none is
+	// known. See [Fleet.SetDevices].
+	Devices []string
+}
+
+// Network is every client's link (Eq. 3), where its class does not give another.
+// 1 Mbit is 10^6 bit.
+type Network struct {
+	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
+	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
+	Links        Links   `key:"links" is:"null" help:"link traces to replay in place of the two speeds: a path, or {file: ..., traces: [...]}"`
+}
+
+// Compute is the time of a client's minibatches (Table 2), where its class does
+// not give another: normal, never negative.
+type Compute struct {
+	SecondsPerStep float64 `key:"seconds_per_step" range:"[0,1e6]" unit:"seconds" help:"mean time of a minibatch, beta (Table 2)"`
+	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
+	Measured       string  `key:"measured" is:"null,path" help:"a CSV file of measured devices (device,milliseconds) by whose speeds the clients' differ"`
+	Reference      string  `key:"reference" is:"null" help:"the device in that file that takes seconds_per_step"`
+}
+
+// Class is a kind of device. What it does not give it has from the [Config].
+type Class struct {
+	Name   string  `key:"name" help:"name of the class"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares; null beside others: of real devices alone"`
+
+	Count int `key:"count" is:"null" range:"[1,10000000]" help:"so many clients are of this class, the first ones in the order of the classes; null: by its weight"`
+
+	// Each client's own speeds, drawn once and kept in all rounds.
+	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed: a number or a distribution"`
+	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`
+	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
+	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of one minibatch's time over its mean"`
+
+	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
+	// time of such a one. 0: as many as all clients'. Package device does not use it.
+	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of a minibatch of these clients; seconds_per_step is the time of one; null: the key batch"`
+
+	Overhead     Overhead     `key:"overhead" is:"null" help:"seconds that the phases of each task take besides what their speeds say"`
+	Vary         Vary         `key:"vary" is:"null" help:"factors on the speeds and the time of a minibatch, drawn anew for each task"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"seconds that the phases of a real device's first task in a run take besides: connecting, warming up; predictions count them, simulations do not"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device's own pace may be from the class's; predictions draw it for each device, simulations take the class's"`
+	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
+	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
+	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
+	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: the mains, without end"`
+
+	// Attack is what these clients do in place of honest work. Package device asks it for
+	// the time that they take.
+	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run, such as {kind: sign_flip}; null: they are honest"`
+}
+
+// Overhead is the time that a phase takes however little is transferred or computed: round
+// trips of a model's chunks, digests, preparing. A transfer of nothing, and a task without
+// steps, has none. Neither [Vary] nor a [Slowdown] changes it.
+type Overhead struct {
+	Download float64 `key:"download" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a download"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a task's local steps together"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
+}
+
+// Uncertainty is the relative standard deviation of what a device's phases take in all of a
+// run, less their overhead, from what its class says. What varies by task is no part of it.
+type Uncertainty struct {
+	Download float64 `key:"download" default:"0" range:"[0,1]" help:"of the time of downloads"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1]" help:"of the time of a minibatch"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1]" help:"of the time of uploads"`
+}
+
+// Vary is what multiplies a client's own speeds in one task: megabits a second
+// of the links, seconds of a step. A factor that is not given is 1.
+type Vary struct {
+	Download Distribution `key:"download" is:"null" help:"on the download speed"`
+	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
+	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
+	Together bool         `key:"together" default:"false" help:"one draw for all phases of all tasks that start at the same virtual time, in all classes that say so: the n-th values of empirical laws come together"`
+}
+
+// Links are link traces to replay. Each client gets one of them and a place in
+// it to start from at virtual time 0, both by its key.
+type Links struct {
+	File   string   `key:"file" is:"path,short" help:"a CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
+	Traces []string `key:"traces" is:"null" help:"the traces to use; null: all"`
+}
+
+func (l *Links) given() bool { return l.File != "" }
+
+// Dropout says how tasks end early. The zero Dropout is never.
+type Dropout struct {
+	// Probability, by task: its client leaves at a time drawn uniformly from the
+	// whole of the planned work.
+	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"of a task that its client leaves in the middle"`
+	// WhenUnavailable: a client also leaves when its availability ends before
+	// its work does, and at once when it is not available at the start.
+	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"a client also leaves when its availability ends"`
+}
+
+// Watts is the power that a device draws in each phase of a task. All 0: not
+// known. It empties a [Battery] and changes nothing else of a plan.
+type Watts struct {
+	Download float64 `key:"download" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it downloads"`
+	Compute  float64 `key:"compute" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it computes"`
+	Upload   float64 `key:"upload" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it uploads"`
+}

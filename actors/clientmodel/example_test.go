@@ -1,0 +1,41 @@
+package clientmodel_test
+
+import (
+	"fmt"
+	"time"
+
+	"fedpace/actors/clientmodel"
+)
+
+// Half of the clients are phones whose speeds differ, the others are boards that
+// are all alike. A client's time for a task is a function of the seed, the client
+// and the task.
+func Example() {
+	const mbit = 1_000_000
+	fleet, err := clientmodel.NewFleet(clientmodel.Config{
+		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5},
+		Compute: clientmodel.Compute{SecondsPerStep: 0.017},
+		Fleet: []clientmodel.Class{
+			{Name: "phone", SecondsPerStep: clientmodel.Lognormal{Mean: 0.017, Sigma: 1}},
+			{Name: "board", SecondsPerStep: clientmodel.Constant{Value: 0.1}},
+		},
+	}, 1)
+	if err != nil {
+		panic(err)
+	}
+	for client := range 6 {
+		plan, err := fleet.Plan(client, 1, 80, clientmodel.Both(6.71*mbit), 0)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(fleet.Classes()[fleet.Class(client)],
+			time.Duration(plan.Download), time.Duration(plan.Compute).Round(time.Millisecond), time.Duration(plan.Upload))
+	}
+	// Output:
+	// phone 335.5ms 231ms 1.342s
+	// board 335.5ms 8s 1.342s
+	// board 335.5ms 8s 1.342s
+	// board 335.5ms 8s 1.342s
+	// board 335.5ms 8s 1.342s
+	// phone 335.5ms 508ms 1.342s
+}

@@ -1,0 +1,142 @@
+package clientmodel
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/registry"
+)
+
+// Files reads the files that a population of devices names, each once.
+type Files struct {
+	paths  []string
+	loaded map[string]any
+}
+
+// Read hands out a file and notes its name. Errors start with the name.
+func (f *Files) Read(path string, read func(io.Reader) error) error {
+	if !slices.Contains(f.paths, path) {
+		f.paths = append(f.paths, path)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // read only
+	if err := read(in); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// load is what a reader makes of a file, which it reads once for each key.
+func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v T, err error) {
+	key = path + " " + key
+	if v, ok := f.loaded[key].(T); ok {
+		return v, nil
+	}
+	if err = f.Read(path, func(in io.Reader) (err error) { v, err = read(in); return err }); err == nil {
+		f.loaded[key] = v
+	}
+	return v, err
+}
+
+func (f *Files) links(l Links) (linkTraces, error) {
+	all, err := load(f, l.File, "links", readLinks)
+	if err != nil || len(l.Traces) == 0 {
+		return all, err
+	}
+	some, err := all.choose(l.Traces)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.File, err)
+	}
+	return some, nil
+}
+
+// steps is the distribution of a step's time over measured devices.
+func (f *Files) steps(c Compute) (Distribution, error) {
+	measured, err := load(f, c.Measured, "measured", readMeasurements)
+	if err != nil {
+		return nil, registry.Below("compute.measured", err)
+	}
+	d, err := measured.stepTimes(c.SecondsPerStep, c.Reference)
+	if err != nil {
+		return nil, registry.Errorf("compute.reference", "%s: %v", c.Measured, err)
+	}
+	return d, nil
+}
+
+const maxName = 200 // bytes
+
+// readRows reads a CSV file with exactly these columns, of which the first is a
+// name, and hands out each row with its line.
+func readRows(r io.Reader, what string, columns []string, row func(line int, fields []string) error) error {
+	in := csv.NewReader(r)
+	in.ReuseRecord = true
+	in.FieldsPerRecord = len(columns)
+	header, err := in.Read()
+	if err == io.EOF {
+		return fmt.Errorf("%s: the file is empty, want the columns %s", what, strings.Join(columns, ","))
+	}
+	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !slices.Equal(header, columns) {
+		return fmt.Errorf("%s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
+	}
+	for rows := 0; ; rows++ {
+		fields, err := in.Read()
+		switch {
+		case err == io.EOF && rows > 0:
+			return nil
+		case err == io.EOF:
+			return fmt.Errorf("%s: no row after the columns, want at least one", what)
+		case err != nil:
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		line, _ := in.FieldPos(0)
+		if n := len(fields[0]); n < 1 || n > maxName {
+			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", what, line, columns[0], n, maxName)
+		}
+		if err := row(line, fields); err != nil {
+			return fmt.Errorf("%s: line %d: %w", what, line, err)
+		}
+	}
+}
+
+// number reads a decimal number between bounds.
+func number(name, text string, low, high float64) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q, want a number", name, text)
+	}
+	if !(v >= low && v <= high) {
+		return 0, fmt.Errorf("%s is %s, want %g to %g", name, text, low, high)
+	}
+	return v, nil
+}
+
+// readTraces reads a CSV file of at most so many traces, whose rows stand together,
+// and hands out each row's fields behind the trace's name.
+func readTraces(r io.Reader, what string, columns []string, limit int, row func(name string, begins bool, fields []string) error) error {
+	seen, last := map[string]int{}, ""
+	return readRows(r, what, columns, func(line int, fields []string) error {
+		before, known := seen[fields[0]]
+		switch {
+		case known && fields[0] != last:
+			return fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", fields[0], before)
+		case !known && len(seen) == limit:
+			return fmt.Errorf("more than %d traces", limit)
+		case !known:
+			last = strings.Clone(fields[0])
+			seen[last] = line
+		}
+		return row(last, !known, fields[1:])
+	})
+}

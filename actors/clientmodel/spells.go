@@ -1,0 +1,86 @@
+package clientmodel
+
+import (
+	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
+)
+
+func init() {
+	Slowdowns.Register("spells", "now and then a client takes a multiple of its time for a while", Spells{})
+}
+
+// Spells slow a client down for spells of exponentially distributed length, by a
+// chain of its own (two-state Markov, continuous time). Work under way when a
+// spell begins or ends changes its pace there. Without EverySeconds there are
+// none.
+type Spells struct {
+	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time from the start of one spell to the start of the next; null: no spells"`
+	ForSeconds   float64      `key:"for_seconds" is:"null" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of a spell"`
+	Factor       Distribution `key:"factor" is:"null" help:"how many times as long a step takes meanwhile: a number or a distribution, at least 1; may be drawn anew within a spell"`
+	Links        bool         `key:"links" default:"false" help:"transfers are slowed, too, except on link traces"`
+}
+
+func (s Spells) Slowing() (Slowing, error) {
+	const least = 1e-3 // of mean times
+	switch {
+	case s.EverySeconds == 0 && s.ForSeconds == 0 && s.Factor == nil:
+		return nil, nil
+	case s.EverySeconds == 0:
+		return nil, registry.Errorf("every_seconds", "is not set (the mean time from one spell to the next)")
+	case !(s.ForSeconds >= least && s.ForSeconds <= s.EverySeconds-least):
+		return nil, registry.Errorf("for_seconds", "%g is out of range (from %g to %g, within every_seconds)", s.ForSeconds, least, s.EverySeconds-least)
+	case s.Factor == nil:
+		return nil, registry.Errorf("factor", "is not set (a number or a distribution, at least 1)")
+	}
+	factor, err := lawOf(s.Factor)
+	if err != nil {
+		return nil, registry.Below("factor", err)
+	}
+	if factor.Least < 1 {
+		return nil, registry.Errorf("factor", "%s comes down to %g (at least 1: at_least: 1)", Distributions.Text(s.Factor), factor.Least)
+	}
+	c := &spells{chain: newOnOff(keyed.Slowdown, s.ForSeconds, s.EverySeconds-s.ForSeconds), factor: factor, transfers: s.Links}
+	const cells = 256
+	inverse := 0.0
+	for i := range uint64(cells) {
+		inverse += 1 / factor.Quantile(i<<56|1<<55)
+	}
+	slow := s.ForSeconds / s.EverySeconds
+	c.pace = 1 - slow + float64(slow*inverse/cells)
+	return c, nil
+}
+
+type spells struct {
+	chain     onOff
+	factor    Law
+	transfers bool
+	pace      float64
+}
+
+func (s *spells) Pace() float64   { return s.pace }
+func (s *spells) Transfers() bool { return s.transfers }
+
+// maxSpells bounds the changes of pace within one phase; what is left after
+// them goes on at the long run's pace.
+const maxSpells = 256
+
+func (s *spells) Stretch(seed uint64, client int, start, work int64) int64 {
+	t, left := start, float64(work)
+	p := s.chain.last(seed, client, t)
+	for range maxSpells {
+		factor := 1.0
+		if s.chain.draw(p) {
+			factor = s.factor.Quantile(keyed.Nth(p.window, ofFactor+p.number))
+		}
+		p = s.chain.next(seed, client, t)
+		span := float64(p.at - t)
+		if need := float64(left * factor); need <= span {
+			return whole(float64(t-start) + need)
+		}
+		left -= span / factor
+		if t = p.at; float64(t-start) > maxSeconds*second {
+			return -1
+		}
+	}
+	return whole(float64(t-start) + left/s.pace)
+}

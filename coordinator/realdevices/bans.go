@@ -1,0 +1,152 @@
+package realdevices
+
+import (
+	"fmt"
+	"time"
+
+	"fedpace/coordinator/round"
+)
+
+// Ban is a device that has no place in the run any more.
+type Ban struct {
+	Client int
+	Reason string
+
+	For   int64 // nanoseconds of wall time; 0: for good
+	Ends  int64 // in Unix nanoseconds; 0: never, or in a replay
+	Expel bool  // the run's own server takes no connection of it, either
+}
+
+// Said is what a run says of its devices in the end.
+type Said struct {
+	Bans        []Ban
+	Corrections []Correction
+}
+
+// Said is what is to be said so far, in the order of time.
+func (d *Devices) Said() (s Said) {
+	if d != nil {
+		s = Said{d.bans, d.corrections}
+	}
+	return s
+}
+
+// Ban ends a device's part in the run for good, also when the run is resumed or played again.
+// The task that it is at is refused, and took as long as the coordinator has waited for it.
+func (d *Devices) Ban(client int, reason string) error {
+	return d.ban(Ban{Client: client, Reason: reason})
+}
+
+// suspend bans a device that is over a quota, for as long as the quota says. expel closes the
+// run's own server to it, too, where its traffic is the harm.
+func (d *Devices) suspend(device int, reason string, expel bool) error {
+	ban := Ban{Client: d.run.First + device, Reason: reason, Expel: expel}
+	if seconds := d.accounts.quota.BanSeconds; seconds > 0 {
+		for i := range d.bans {
+			if d.bans[i].Client == ban.Client && seconds < longestBan {
+				seconds *= 2
+			}
+		}
+		ban.For = int64(seconds * 1e9)
+		ban.Ends = time.Now().UnixNano() + ban.For
+	}
+	return d.ban(ban)
+}
+
+// longestBan bounds what doubling makes of a ban, in seconds.
+const longestBan = 1e9
+
+func (d *Devices) ban(ban Ban) error {
+	device := ban.Client - d.run.First
+	if d.banned[device] && (ban.For > 0 || d.ends[device] == 0) { // it is shut out as long already
+		return nil
+	}
+	d.urgent = true
+	how := "any more"
+	if ban.For > 0 {
+		how = fmt.Sprintf("for %v", time.Duration(ban.For))
+	}
+	d.notice("Device %s has no place in the run %s: %s.", d.Names[device], how, ban.Reason)
+	d.impose(ban)
+	if d.gateway == nil {
+		return nil
+	}
+	if o := d.taskOf(device); o != nil {
+		d.refuse(o)
+	}
+	if d.Record == nil {
+		return nil
+	}
+	return d.Record.AddBan(ban)
+}
+
+// impose shuts a device out.
+func (d *Devices) impose(ban Ban) {
+	device := ban.Client - d.run.First
+	d.bans = append(d.bans, ban)
+	d.banned[device], d.ends[device] = true, ban.Ends
+	d.bannedCount.Store(d.countBanned())
+	if ban.Expel && d.Door != nil {
+		d.Door.Expel(d.Names[device])
+	}
+	if d.gateway != nil {
+		d.gateway.Ban(device)
+	}
+}
+
+// readmit ends the bans whose time is over. The device is called, and may join again.
+func (d *Devices) readmit(now time.Time) error {
+	for device, ends := range d.ends {
+		if ends == 0 || now.UnixNano() < ends {
+			continue
+		}
+		d.banned[device], d.ends[device] = false, 0
+		d.bannedCount.Store(d.countBanned())
+		account := account{}
+		if d.Door != nil {
+			d.Door.Readmit(d.Names[device])
+			account.sent = d.Door.Sent(d.Names[device])
+		}
+		d.accounts.of[device] = account
+		d.notice("The ban of device %s is over: it may join again.", d.Names[device])
+		if d.gateway == nil {
+			continue
+		}
+		if err := d.gateway.Readmit(device); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Devices) countBanned() (n int64) {
+	for _, banned := range d.banned {
+		if banned {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse answers the open task of a device that is banned.
+func (d *Devices) refuse(o *openTask) {
+	plan := round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))}
+	d.answers = append(d.answers, &Answer{Kind: round.Invalid, Task: o.task.Task, Client: d.run.First + o.device, Plan: plan})
+}
+
+// Urgent reports, once, that something has happened that a run must not forget.
+func (d *Devices) Urgent() (now bool) {
+	if d != nil {
+		now, d.urgent = d.urgent, false
+	}
+	return now
+}
+
+// takeBans takes over the bans of an earlier attempt, or of the run that is played again.
+func (d *Devices) takeBans(bans []Ban) {
+	for _, b := range bans {
+		if i := b.Client - d.run.First; i >= 0 && i < len(d.banned) {
+			d.impose(b) // one whose time is over ends with the next look
+		}
+	}
+}

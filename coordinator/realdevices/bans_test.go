@@ -1,0 +1,89 @@
+package realdevices
+
+import (
+	"testing"
+	"time"
+
+	"fedpace/bus/quota"
+)
+
+// door notes who may not come in.
+type door map[string]bool
+
+func (d door) Sent(string) int64     { return 1 << 40 }
+func (d door) Expel(device string)   { d[device] = true }
+func (d door) Readmit(device string) { delete(d, device) }
+
+func banning(q quota.Device, out door) *Devices {
+	return &Devices{
+		Config: Config{Names: []string{"pi", "evil"}, Door: out}, run: Run{First: 7, Params: 10},
+		banned: make([]bool, 2), ends: make([]int64, 2), accounts: accounts{quota: q, of: make([]account, 2)},
+	}
+}
+
+// A device that the server was closed to is shut out of a resumed run's server, too, until its
+// ban is over. What it fetched before does not count then.
+func TestAnExpelledDeviceStaysOut(t *testing.T) {
+	q := quota.Default()
+	q.BanSeconds = 60
+	first := banning(q, door{})
+	if err := first.audit(); err != nil {
+		t.Fatal(err)
+	}
+	out := door{}
+	d := banning(q, out)
+	d.takeBans(first.bans[1:])
+	ends := time.Unix(0, first.bans[1].Ends)
+	if err := d.readmit(ends.Add(-time.Second)); err != nil || !d.banned[1] || !out["evil"] || d.banned[0] || out["pi"] {
+		t.Errorf("a second before the end banned are %v, out are %v, %v", d.banned, out, err)
+	}
+	if err := d.readmit(ends); err != nil || d.banned[1] || out["evil"] {
+		t.Errorf("at the end banned are %v, out are %v, %v", d.banned, out, err)
+	}
+	if why := d.accounts.fetched(1, out.Sent("evil")+1, 10); why != "" {
+		t.Errorf("behind it: %s", why)
+	}
+}
+
+// Each further ban of a device takes twice as long, and one for good stays.
+func TestBansGrow(t *testing.T) {
+	q := quota.Default()
+	q.BanSeconds = 60
+	d := banning(q, door{})
+	for want := time.Minute; want < 1000*time.Hour; want *= 2 {
+		if err := d.suspend(1, "it is slow", false); err != nil {
+			t.Fatal(err)
+		}
+		if b := d.bans[len(d.bans)-1]; b.For != int64(want) || b.Client != 8 {
+			t.Fatalf("the ban %d is %+v, want one for %v", len(d.bans), b, want)
+		}
+		if err := d.readmit(time.Unix(0, d.ends[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 {
+		d.bans = append(d.bans, d.bans[0])
+	}
+	if err := d.suspend(1, "it is slow", false); err != nil || d.bans[len(d.bans)-1].For <= 0 {
+		t.Errorf("after a hundred bans: %+v", d.bans[len(d.bans)-1])
+	}
+	if err := d.Ban(8, "it made the model diverge"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.readmit(time.Now().Add(1e6 * time.Hour)); err != nil || !d.banned[1] {
+		t.Error("a ban for good has ended")
+	}
+}
+
+// A device that joins twice before the run begins, by two processes, stands for no other.
+func TestADeviceIsGatheredOnce(t *testing.T) {
+	d := banning(quota.Default(), door{})
+	d.arrived = []arrival{{device: 1}, {device: 1}}
+	if n := d.gathered(); n != 1 {
+		t.Errorf("%d devices are gathered, want 1", n)
+	}
+	d.banned[0] = true
+	if n := d.gathered(); n != 2 {
+		t.Errorf("%d devices are gathered or banned, want 2", n)
+	}
+}

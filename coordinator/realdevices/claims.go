@@ -1,0 +1,204 @@
+package realdevices
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"fedpace/bus/gateway"
+	"fedpace/coordinator/round"
+)
+
+// A device is believed what it says of itself as far as the coordinator can tell: a task took
+// no longer than it was away, an update has no weight and a loss no size out of all proportion.
+
+// claim is a number that devices say of themselves.
+type claim string
+
+const (
+	seconds claim = "seconds"
+	samples claim = "samples"
+	loss    claim = "loss"
+)
+
+// claimOf is a claim of a client.
+type claimOf struct {
+	client int
+	claim  claim
+}
+
+// Correction is a number that a device has told and that did not count as it was told.
+type Correction struct {
+	Client  int
+	Claim   string // seconds, samples or loss
+	Times   int
+	Told    float64 // the first time
+	Counted float64 // in its place
+}
+
+// correct notes that a claim of a device counts with another number, once for each task (0: none)
+// however often its round is tried. It says so the first time.
+func (d *Devices) correct(client int, of claim, task uint64, told, counted float64, why string) {
+	at := claimOf{client, of}
+	if task > 0 && d.corrected[at] == task {
+		return
+	}
+	if d.corrected == nil {
+		d.corrected = map[claimOf]uint64{}
+	}
+	d.corrected[at] = task
+	for i := range d.corrections {
+		if c := &d.corrections[i]; c.Client == client && c.Claim == string(of) {
+			c.Times++
+			return
+		}
+	}
+	d.corrections = append(d.corrections, Correction{client, string(of), 1, told, counted})
+	d.notice("Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.", d.Names[client-d.run.First], told, of, counted, why)
+}
+
+// observed is how long a task has been away.
+func (o *openTask) observed(at time.Time) round.Time { return round.Time(max(0, at.Sub(o.sent))) }
+
+// drift is what part the clocks of a device and of the coordinator may differ by: each is
+// slewed by at most 500 parts in a million (RFC 5905, section 11.3).
+const drift = 1000
+
+// withinObserved shortens the durations of a task, all in one proportion, to the time that it
+// was away by the coordinator's clock, and the drift of two clocks. A device may tell less: its
+// message has perhaps waited.
+func withinObserved(p round.Plan, observed round.Time) round.Plan {
+	most, total := uint64(observed+observed/drift), uint64(p.Total())
+	if total <= most {
+		return p
+	}
+	for _, part := range []*round.Time{&p.Download, &p.Compute, &p.Upload} {
+		high, low := bits.Mul64(uint64(*part), most)
+		of, _ := bits.Div64(high, low, total) // at most `most`: a part is at most the total
+		*part = round.Time(of)
+	}
+	return p
+}
+
+// planOf is how long an update's task took, as it counts.
+func (d *Devices) planOf(n *gateway.Event, client int) round.Plan {
+	u := n.Update
+	told := round.Plan{Download: round.Time(u.DownloadNs), Compute: round.Time(u.ComputeNs), Upload: round.Time(u.UploadNs)}
+	o := d.open[u.Task]
+	if o == nil { // its answer is not handed out
+		return round.Plan{}
+	}
+	plan := withinObserved(told, o.observed(n.At))
+	if plan != told {
+		d.correct(client, seconds, u.Task, told.Total().Seconds(), plan.Total().Seconds(), "its task was away no longer by the coordinator's clock")
+	}
+	if d.Link != nil {
+		plan.Download, plan.Upload = d.Link(client)
+	}
+	return plan
+}
+
+// unequal is by how many times a device's samples may be more than those of the middle one of
+// the others, and its loss more than the coordinator's own. Of n updates of one size one liar
+// has then at most the share 4/(n+3).
+const unequal = 4
+
+// samplesOf is what the number of samples that a device tells counts as for selections: at
+// most its cap. Devices alone without one have that of what the others told so far, if clients
+// are chosen by it.
+func (d *Devices) samplesOf(device, told int) int {
+	if d.told[device] = told; told == 0 { // it does not say
+		return 0
+	}
+	most, why := d.cap(device), "it has no more (devices.max_samples)"
+	if most == 0 && d.run.Selects && d.run.First == 0 {
+		others := slices.DeleteFunc(slices.Sorted(slices.Values(d.told)), func(n int) bool { return n == 0 })
+		most, why = unequal*middleOfOthers(others, told), whyUnequal
+	}
+	if most == 0 || told <= most {
+		return told
+	}
+	d.correct(d.run.First+device, samples, 0, float64(told), float64(most), why)
+	return most
+}
+
+var whyUnequal = fmt.Sprintf("that is %d times as many as the middle one of the others has (devices.max_samples allows more)", unequal)
+
+// cap is the largest number of samples that a device counts with; 0: it has no number of its own.
+func (d *Devices) cap(device int) int {
+	if d.MaxSamples == nil {
+		return 0
+	}
+	return d.MaxSamples(device)
+}
+
+// middleOfOthers is the lower median of a sorted list without one of its values; 0: there is
+// no other value.
+func middleOfOthers(sorted []int, own int) int {
+	if len(sorted) < 2 {
+		return 0
+	}
+	at, _ := slices.BinarySearch(sorted, own)
+	middle := (len(sorted) - 2) / 2
+	if middle >= at {
+		middle++
+	}
+	return sorted[middle]
+}
+
+// CapSamples lowers the samples of devices, by which updates are weighed, to a multiple of the
+// middle one of the round's other updates, unless the device has a cap of its own.
+func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
+	if d == nil {
+		return
+	}
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 }) // without those who do not tell
+	for i := d.Split(tasks); i < len(tasks); i++ {
+		if d.cap(tasks[i].Client-d.run.First) > 0 { // which holds already
+			continue
+		}
+		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {
+			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(most), whyUnequal)
+			counts[i] = most
+		}
+	}
+}
+
+// BoundLosses lowers the losses of devices to a multiple of what the coordinator finds itself,
+// on samples of its own, for the model that they start from; or of the middle one of at least
+// three updates, if that is more.
+func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, own float64) {
+	told := slices.DeleteFunc(slices.Sorted(slices.Values(losses)), math.IsNaN)
+	if n := len(told); n >= 3 {
+		own = max(own, told[(n-1)/2])
+	}
+	most := unequal * own
+	for i := d.Split(tasks); i < len(tasks); i++ {
+		if losses[i] > most {
+			d.correct(tasks[i].Client, loss, tasks[i].Task, losses[i], most, fmt.Sprintf("that is %d times the coordinator's own for the same model", unequal))
+			losses[i] = most
+		}
+	}
+}
+
+// Largest are the places of devices' updates among the tasks, the one that moves furthest from
+// its base model first.
+func (d *Devices) Largest(tasks []round.Task, base func(version uint64) []float32) (places []int) {
+	norms := map[int]float64{}
+	for i := d.Split(tasks); i < len(tasks); i++ {
+		places = append(places, i)
+		norms[i] = distance(d.updates[tasks[i].Task].Values, base(tasks[i].Model))
+	}
+	slices.SortStableFunc(places, func(a, b int) int {
+		switch x, y := norms[a], norms[b]; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return places
+}

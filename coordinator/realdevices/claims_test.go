@@ -1,0 +1,102 @@
+package realdevices
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testkit/testseed"
+
+	"fedpace/coordinator/round"
+)
+
+// Durations are shortened in one proportion, never lengthened, and never come to more than was
+// observed and a thousandth; the arithmetic is that of whole numbers without a limit.
+func TestDurationsWithinWhatWasObserved(t *testing.T) {
+	part := rapid.OneOf(rapid.Int64Range(0, 1e10), rapid.Int64Range(0, int64(round.MaxDuration)))
+	rapid.Check(t, func(t *rapid.T) {
+		told := round.Plan{Download: round.Time(part.Draw(t, "download")), Compute: round.Time(part.Draw(t, "compute")), Upload: round.Time(part.Draw(t, "upload"))}
+		observed := round.Time(part.Draw(t, "observed"))
+		got, most := withinObserved(told, observed), observed+observed/1000
+		if told.Total() <= most {
+			if got != told {
+				t.Fatalf("%+v becomes %+v", told, got)
+			}
+			return
+		}
+		if got.Total() > most || most-got.Total() > 2 {
+			t.Fatalf("%d ns count, want %d or at most 2 less", got.Total(), most)
+		}
+		for _, p := range [][2]round.Time{{told.Download, got.Download}, {told.Compute, got.Compute}, {told.Upload, got.Upload}} {
+			want := new(big.Int).Mul(big.NewInt(int64(p[0])), big.NewInt(int64(most)))
+			if want.Div(want, big.NewInt(int64(told.Total()))); want.Int64() != int64(p[1]) {
+				t.Fatalf("%d of %d ns becomes %d, want %v", p[0], told.Total(), p[1], want)
+			}
+		}
+	})
+}
+
+// The middle one of the others is that of the list without a value.
+func TestMiddleOfOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := slices.Sorted(slices.Values(rapid.SliceOfN(rapid.IntRange(1, 9), 1, 9).Draw(t, "list")))
+		i := rapid.IntRange(0, len(list)-1).Draw(t, "own")
+		want := 0
+		if others := slices.Delete(slices.Clone(list), i, i+1); len(others) > 0 {
+			want = others[(len(others)-1)/2]
+		}
+		if got := middleOfOthers(list, list[i]); got != want {
+			t.Fatalf("without the %d. of %v: %d, want %d", i+1, list, got, want)
+		}
+	})
+}
+
+// Honest losses stay as they are, those of simulated clients always; a lie counts with four
+// times the larger of the coordinator's own loss and the middle one.
+func TestLossesWithinReason(t *testing.T) {
+	const first = 3 // device
+	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}}
+	tasks := func(clients ...int) (list []round.Task) {
+		for _, c := range clients {
+			list = append(list, round.Task{Client: c})
+		}
+		return list
+	}
+	for _, test := range []struct {
+		clients []int
+		losses  []float64
+		own     float64
+		want    []float64
+	}{
+		{[]int{3, 4}, []float64{0.5, 1e6}, 0.7, []float64{0.5, 2.8}},
+		{[]int{3, 4}, []float64{0, 2.8}, 0.7, []float64{0, 2.8}},
+		{[]int{3}, []float64{1e6}, 0.7, []float64{2.8}},
+		{[]int{3, 4, 5}, []float64{2, 1e6, 3}, 0.1, []float64{2, 12, 3}}, // held-out samples that are easy
+		{[]int{0, 1, 2, 3}, []float64{100, 1, 1, 9}, 1, []float64{100, 1, 1, 4}},
+		{[]int{3, 4}, []float64{0.5, 1e6}, math.Inf(1), []float64{0.5, 1e6}},
+	} {
+		got := slices.Clone(test.losses)
+		d.BoundLosses(tasks(test.clients...), got, test.own)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("clients %v tell %v, own %g: %v count, want %v", test.clients, test.losses, test.own, got, test.want)
+		}
+	}
+}
+
+// A round that is tried several times corrects a claim once.
+func TestATaskIsCorrectedOnce(t *testing.T) {
+	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}}
+	tries := func(task uint64) {
+		for range 3 {
+			d.BoundLosses([]round.Task{{Client: 0, Task: task}}, []float64{100}, 1)
+		}
+	}
+	tries(7)
+	tries(8)
+	if want := []Correction{{0, string(loss), 2, 100, 4}}; !slices.Equal(d.corrections, want) {
+		t.Errorf("corrections are %+v, want %+v", d.corrections, want)
+	}
+}

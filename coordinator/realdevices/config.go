@@ -1,0 +1,99 @@
+package realdevices
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/quota"
+	"fedpace/coordinator/round"
+)
+
+// Config is a run's real devices, in the order of their names.
+type Config struct {
+	Names []string
+	// Conn is a connection for nothing but the devices, so that a flood from one
+	// of them is lost there alone. Not used by a replay.
+	Conn    bus.Line
+	Welcome *bus.Welcome // without client numbers
+
+	// Liveness is how long a device may be silent before its task is lost, in
+	// wall time; the run also waits that long for devices before it starts.
+	Liveness time.Duration
+	// TaskLimit is how long a task may take in wall time, however alive its
+	// device is: a device that takes longer has no place in the run any more.
+	TaskLimit time.Duration
+	// NormLimit is the largest Euclidean norm of an update; 0: none.
+	NormLimit float64
+	// MaxSamples is the largest number of samples that a device counts with; 0: so many times
+	// those of the middle one of the others. nil: 0 for all.
+	MaxSamples func(device int) int
+	// Losses says which key of the run decides by the clients' losses, so that devices
+	// must tell them; empty: none does.
+	Losses string
+	// Quota is what each device may take; the zero value: the default.
+	Quota quota.Device
+	// Door is where they come in; nil: at a server that is not this run's.
+	Door Door
+	// Link replaces what a device measured of its link; nil: nothing does.
+	Link func(client int) (download, upload round.Time)
+
+	Record Record // what the devices said, as it counted; may be nil
+	Replay bool   // the record answers in place of the devices
+
+	Notice func(string)                       // what the user should know; may be nil
+	Refuse func(device string, reason string) // the first message of a kind that does not count; may be nil
+}
+
+// Validate says what is wrong with the configuration of so many devices.
+func (c *Config) Validate(count int) error {
+	switch {
+	case c == nil && count == 0:
+		return nil
+	case c == nil || len(c.Names) != count:
+		return fmt.Errorf("devices: %d devices in the rounds and other names", count)
+	case !c.Replay && c.Conn == nil:
+		return errors.New("devices: devices need a connection")
+	case c.Replay && c.Record == nil:
+		return errors.New("devices: a replay needs a record of devices")
+	case !c.Replay && (c.Liveness <= 0 || c.TaskLimit <= 0):
+		return fmt.Errorf("devices: a liveness of %v and a limit of %v", c.Liveness, c.TaskLimit)
+	case !(c.NormLimit >= 0):
+		return fmt.Errorf("devices: a norm limit of %g", c.NormLimit)
+	}
+	return nil
+}
+
+// Answer is how a device's task was answered.
+type Answer struct {
+	Kind    round.EventKind // Planned, Silent, Invalid or Overtaken
+	Task    uint64
+	Client  int
+	Plan    round.Plan // durations as they count; 0 where they are not known
+	Loss    float64    // Planned: before the first step; NaN: the device does not tell it
+	Samples int        // Planned: the device's; 0: it does not tell them
+	Values  []float32  // Planned: the device's model
+}
+
+// Presence says that a device came or left.
+type Presence struct {
+	Clock   uint64 // fingerprint of the clock at which it counted
+	Client  int
+	Joined  bool
+	Samples int // of a device that joined; 0: it does not say
+}
+
+// Record keeps what devices said, so that a run can be played again. What is added is
+// durable with the next checkpoint.
+type Record interface {
+	AddAnswer(*Answer) error
+	AddPresence(Presence) error
+	AddBan(Ban) error
+	// Answer is what was added for a task, in a replay; nil: nothing.
+	Answer(task uint64) (*Answer, error)
+	// Presence is the next one of a replay; false: there is no more.
+	Presence() (Presence, bool, error)
+	// Bans are all that were added, in a replay.
+	Bans() []Ban
+}

@@ -1,0 +1,380 @@
+package realdevices
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fedpace/actors/algorithm"
+	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/bus/quota"
+	"fedpace/coordinator/round"
+)
+
+// Devices are the real devices of a run. A nil one is a run without devices. Its
+// methods but Stats are called from the run's goroutine.
+type Devices struct {
+	Config
+	run     Run
+	gateway *gateway.Gateway // nil: a replay
+	opened  time.Time
+
+	mu       sync.Mutex           // guards changes of open, which the gateway's goroutines read
+	open     map[uint64]*openTask // without an answer
+	answers  []*Answer            // that have come and were not handed out
+	updates  map[uint64]*Answer   // that may yet count
+	there    []bool               // as the machine knows it
+	arrived  []arrival            // devices that joined and that the machine does not know of yet
+	banned   []bool
+	ends     []int64  // of bans, as Ban.Ends
+	told     []int    // samples, as each device told them last
+	clipped  []bool   // devices of which Clipped has told
+	accounts accounts // of their quotas
+	news     []gateway.Event
+	looked   time.Time // when presence was asked for last
+
+	audited  time.Time // when quotas were last looked at
+	compared time.Time // when open tasks were last compared with their round
+
+	presence *Presence // next of a replay
+
+	bans        []Ban
+	corrections []Correction
+	corrected   map[claimOf]uint64 // the task of the last correction
+	urgent      bool               // a ban is in no checkpoint yet
+
+	programs
+
+	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
+	bannedCount atomic.Int64
+}
+
+// Run is what devices must know of their run.
+type Run struct {
+	Name   string
+	First  int // client number of the first device
+	Params int // of the model
+	// Trainable is how many of them are trained, from the first on.
+	Trainable int
+	// Selects says whether clients are chosen by their samples.
+	Selects bool
+	Spec    *bus.Spec
+}
+
+// arrival is a device that has joined.
+type arrival struct{ device, samples int }
+
+// openTask is a task that waits for its device.
+type openTask struct {
+	task     *bus.Task
+	base     []float32 // the model that it starts from
+	device   int
+	sent     time.Time // first
+	repeated time.Time // last
+}
+
+// lookEvery is how often silence is looked for, hardly ever at the instant of a call
+// of the gateway; resendAfter how long a task waits before it is sent again, should it
+// have been lost; auditEvery how often what devices fetch is looked at; leastSlack how much longer than its round a task may take before it is
+// given up, since messages take time that no device measures.
+const (
+	lookEvery   = 101 * time.Millisecond
+	resendAfter = 5 * time.Second
+	leastSlack  = time.Second
+	auditEvery  = time.Second
+)
+
+// Open lets the devices join the run.
+func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
+	d := &Devices{
+		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)),
+		programs: programs{versions: make([]string, len(c.Names))},
+		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
+	}
+	if c.Replay {
+		d.takeBans(c.Record.Bans())
+		return d, d.nextPresence()
+	}
+	w := c.Welcome
+	w.Clients, w.Params, w.Spec = uint64(run.First+len(c.Names)), uint32(run.Params), run.Spec
+	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
+	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check, Admit: d.admit}
+	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case run.Spec.NoiseMultiplier > 0:
+		g.Protocol = bus.HeedsNoise
+	case w.Schema != nil:
+		g.Protocol = bus.HeedsSchema
+	case run.Spec.Local != "":
+		g.Protocol = bus.HeedsOptimizer
+	case algorithm.Client(run.Params) != nil:
+		g.Protocol = bus.HeedsAlgorithm
+	}
+	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
+	return d, err
+}
+
+// Close tells the devices that the run is over.
+func (d *Devices) Close() error {
+	if d == nil || d.gateway == nil {
+		return nil
+	}
+	return d.gateway.Close()
+}
+
+// Stats are those of the gateway, with how many devices are banned and how long the clock has
+// stood for devices in wall time.
+type Stats struct {
+	gateway.Stats
+	Banned int
+	Held   time.Duration
+}
+
+// Stats may be asked for by any goroutine; false: the run has no devices.
+func (d *Devices) Stats() (s Stats, ok bool) {
+	if d == nil || d.gateway == nil {
+		return s, false
+	}
+	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), time.Duration(d.held.Load())}, true
+}
+
+// Has reports whether a client is a device.
+func (d *Devices) Has(client int) bool { return d != nil && client >= d.run.First }
+
+// Open is the number of tasks whose answer has not been handed out.
+func (d *Devices) Open() int {
+	if d == nil {
+		return 0
+	}
+	return len(d.open)
+}
+
+func (d *Devices) notice(format string, args ...any) {
+	if d.Notice != nil {
+		d.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+// Issue sends a task to its device. message is kept; base is the model that the
+// task starts from.
+func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32) error {
+	if d.open[t.Task] != nil {
+		return nil
+	}
+	now := time.Now()
+	o := &openTask{task: message, base: base, device: t.Client - d.run.First, sent: now, repeated: now}
+	d.mu.Lock()
+	d.open[t.Task] = o
+	d.mu.Unlock()
+	if d.gateway != nil && d.banned[o.device] { // the machine hears of it between two events
+		d.refuse(o)
+		return nil
+	}
+	d.accounts.of[o.device].issued++
+	return d.send(o)
+}
+
+func (d *Devices) send(o *openTask) error {
+	if d.gateway == nil {
+		return nil
+	}
+	return d.gateway.SendTask(o.device, o.task)
+}
+
+// Answer waits for the answer to an open task. closes says when the round closes without
+// those that are open, from its start (false: it waits for them): a device that takes
+// longer by the coordinator's own clock is waited for no more.
+func (d *Devices) Answer(ctx context.Context, closes func() (round.Time, bool)) (round.Event, error) {
+	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	for {
+		for len(d.answers) > 0 {
+			a := d.answers[0]
+			d.answers = d.answers[1:]
+			if d.open[a.Task] != nil {
+				return d.handOut(a)
+			}
+		}
+		if err := d.await(ctx); err != nil {
+			return round.Event{}, err
+		}
+		if now := time.Now(); d.gateway != nil && len(d.answers) == 0 && now.Sub(d.compared) >= lookEvery {
+			if d.compared = now; len(d.open) > 0 {
+				d.overtake(now, closes)
+			}
+		}
+	}
+}
+
+// overtake gives up the open tasks whose devices have taken longer than the round does.
+func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
+	at, ok := closes()
+	if !ok {
+		return
+	}
+	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
+	for task, o := range d.open {
+		if took := now.Sub(o.sent); took > most {
+			d.gateway.Forget(o.device)
+			d.answers = append(d.answers, &Answer{
+				Kind: round.Overtaken, Task: task, Client: d.run.First + o.device, Plan: round.Plan{Compute: round.Time(took)},
+			})
+		}
+	}
+}
+
+// await waits for news, or until it is time to look for silent devices.
+func (d *Devices) await(ctx context.Context) error {
+	if d.gateway == nil {
+		return d.replay()
+	}
+	looking, stop := context.WithTimeout(ctx, lookEvery)
+	defer stop()
+	err := d.take(looking)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return d.look()
+}
+
+// handOut makes an answer, once it is kept, an event of the machine.
+func (d *Devices) handOut(a *Answer) (round.Event, error) {
+	if d.Record != nil && !d.Replay {
+		if err := d.Record.AddAnswer(a); err != nil {
+			return round.Event{}, err
+		}
+	}
+	o := d.open[a.Task]
+	d.mu.Lock()
+	delete(d.open, a.Task)
+	d.mu.Unlock()
+	if d.gateway != nil {
+		if why := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); why != "" {
+			if err := d.suspend(o.device, why, false); err != nil {
+				return round.Event{}, err
+			}
+		}
+	}
+	switch a.Kind {
+	case round.Planned:
+		d.updates[a.Task] = a
+	case round.Silent:
+		d.there[a.Client-d.run.First] = false
+	}
+	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan, Samples: a.Samples}, nil
+}
+
+// take takes the news there is.
+func (d *Devices) take(ctx context.Context) (err error) {
+	d.news, err = d.gateway.TakeEvents(ctx, d.news)
+	if err != nil {
+		return err
+	}
+	for i := range d.news {
+		n := &d.news[i]
+		name := d.Names[n.Device]
+		switch n.Kind {
+		case gateway.Joined:
+			d.notice("Device %s has joined (%s).", name, told(n.Join))
+			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
+			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
+			if o := d.taskOf(n.Device); o != nil { // it was restarted
+				err = errors.Join(err, d.send(o))
+			}
+		case gateway.Updated, gateway.Refused:
+			if n.Kind == gateway.Refused {
+				d.notice("An update of device %s is refused: %s.", name, n.Text)
+			}
+			d.answers = append(d.answers, d.answerOf(n))
+		case gateway.Flooded:
+			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
+		case gateway.Ignored:
+			if d.Refuse != nil {
+				d.Refuse(name, n.Text)
+			}
+		case gateway.Reconnected:
+			for _, o := range d.open {
+				err = errors.Join(err, d.send(o))
+			}
+		}
+	}
+	return err
+}
+
+// taskOf is a device's open task; nil: it has none.
+func (d *Devices) taskOf(device int) *openTask {
+	for _, o := range d.open {
+		if o.device == device {
+			return o
+		}
+	}
+	return nil
+}
+
+// answerOf is an update as an answer.
+func (d *Devices) answerOf(n *gateway.Event) *Answer {
+	u := n.Update
+	a := &Answer{
+		Kind: round.Planned, Task: u.Task, Client: d.run.First + n.Device, Loss: u.FirstStepLoss, Values: u.Values,
+		Plan: d.planOf(n, d.run.First+n.Device),
+	}
+	if a.Loss == bus.UntoldLoss {
+		a.Loss = math.NaN()
+	}
+	if n.Kind == gateway.Refused {
+		a.Kind, a.Loss = round.Invalid, 0
+		return a
+	}
+	a.Samples = d.samplesOf(n.Device, int(u.Samples))
+	return a
+}
+
+// look looks for devices that have fallen silent over their task.
+func (d *Devices) look() error {
+	now := time.Now()
+	if now.Sub(d.audited) >= auditEvery {
+		d.audited = now
+		if err := d.audit(); err != nil {
+			return err
+		}
+	}
+	for _, o := range d.open {
+		name := d.Names[o.device]
+		switch {
+		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
+			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
+			d.gateway.Lost(o.device)
+			d.silent(o)
+		case now.Sub(o.sent) > d.TaskLimit:
+			if err := d.suspend(o.device, fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit), false); err != nil {
+				return err
+			}
+		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
+			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
+			d.gateway.Lost(o.device)
+			d.silent(o)
+		case now.Sub(o.repeated) > resendAfter:
+			o.repeated = now
+			if err := d.send(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Devices) silent(o *openTask) {
+	d.answers = append(d.answers, &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device})
+}

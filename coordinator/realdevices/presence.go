@@ -1,0 +1,258 @@
+package realdevices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+	"fedpace/simclock"
+)
+
+// Gather waits for all devices to join, as long as a device may be silent, and
+// lets the run start without the others: they take part once they are there.
+func (d *Devices) Gather(ctx context.Context) error {
+	if d == nil || d.gateway == nil {
+		return nil
+	}
+	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, some(d.Names))
+	waiting, stop := context.WithTimeout(ctx, d.Liveness)
+	defer stop()
+	for d.gathered() < len(d.Names) {
+		err := d.take(waiting)
+		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if missing := len(d.Names) - d.gathered(); missing > 0 {
+		d.notice("The run starts without %d of %d devices; they can still join.", missing, len(d.Names))
+	}
+	d.tellVersions()
+	return nil
+}
+
+// gathered is how many devices have joined or are banned. One may have joined twice.
+func (d *Devices) gathered() (n int) {
+	known := slices.Clone(d.banned)
+	for _, x := range d.arrived {
+		known[x.device] = true
+	}
+	for _, k := range known {
+		if k {
+			n++
+		}
+	}
+	return n
+}
+
+// left returns an error if every device is banned for good, so that none can join any more.
+func (d *Devices) left() error {
+	if d.gateway == nil {
+		return nil
+	}
+	for i, banned := range d.banned {
+		if !banned || d.ends[i] != 0 {
+			return nil
+		}
+	}
+	last := d.bans[len(d.bans)-1]
+	return fmt.Errorf("devices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
+}
+
+// some lists some names.
+func some(list []string) string {
+	const most = 8
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + ", ..."
+	}
+	return strings.Join(list, ", ")
+}
+
+// Presence returns which devices have come and left since it was last asked. It
+// is asked between two events of the clock, whose fingerprint tells a replay
+// where that was. begin says that the run has not begun; from there to the
+// clock's first event the fingerprint stays the same, so no device joins or
+// leaves in between.
+func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err error) {
+	if d == nil || clock == origin && !begin {
+		return nil, nil
+	}
+	return d.changes(clock, begin)
+}
+
+// Await waits until a device comes or leaves, while the run has none to ask and its clock
+// stands.
+func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event, err error) {
+	if d.gateway != nil {
+		d.notice("No device is there that can be asked: the run waits for one to join.")
+	}
+	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	for {
+		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
+			return events, err
+		}
+		if err := d.left(); err != nil {
+			return nil, err
+		}
+		if d.gateway == nil {
+			return nil, errors.New("devices: the record has no device that joins a run that waits for one: the run that left it went no further")
+		}
+		waiting, stop := context.WithTimeout(ctx, lookEvery)
+		err := d.take(waiting)
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil && !errors.Is(err, context.DeadlineExceeded):
+			return nil, err
+		}
+	}
+}
+
+// changes are the events of devices that have come and left.
+func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err error) {
+	if d.gateway == nil {
+		for err == nil && d.presence != nil && d.presence.Clock == clock {
+			events, _ = d.present(events, *d.presence) // a replay records nothing
+			err = d.nextPresence()
+		}
+		return events, err
+	}
+	if !begin {
+		now := time.Now()
+		if now.Sub(d.looked) < lookEvery {
+			return nil, nil
+		}
+		d.looked = now
+		waiting, stop := context.WithTimeout(context.Background(), 0)
+		defer stop()
+		if err := d.take(waiting); err != nil && waiting.Err() == nil {
+			return nil, err
+		}
+		for i, there := range d.there {
+			heard := d.gateway.Heard(i)
+			if heard.IsZero() {
+				heard = d.opened
+			}
+			if there && (d.banned[i] || now.Sub(heard) > d.Liveness) {
+				d.gateway.Lost(i)
+				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := d.readmit(now); err != nil { // behind its leaving
+			return nil, err
+		}
+	}
+	for _, x := range d.arrived {
+		if i := x.device; !d.there[i] && !d.banned[i] {
+			if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i, Joined: true, Samples: x.samples}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	d.arrived = d.arrived[:0]
+	d.tellVersions()
+	return events, nil
+}
+
+// present keeps that a device came or left, and adds it to the events.
+func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, error) {
+	if d.Record != nil && !d.Replay {
+		if err := d.Record.AddPresence(p); err != nil {
+			return nil, err
+		}
+	}
+	kind := round.Left
+	if p.Joined {
+		kind = round.Joined
+	}
+	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) { // a record may say anything
+		d.there[i] = p.Joined
+	}
+	return append(events, round.Event{Kind: kind, Client: p.Client, Samples: p.Samples}), nil
+}
+
+// nextPresence reads the next one of a replay.
+func (d *Devices) nextPresence() error {
+	p, ok, err := d.Record.Presence()
+	d.presence = nil
+	if ok {
+		d.presence = &p
+	}
+	return err
+}
+
+// replay answers the open tasks from the record.
+func (d *Devices) replay() error {
+	for task, o := range d.open {
+		a, err := d.Record.Answer(task)
+		if err != nil {
+			return err
+		}
+		switch client := d.run.First + o.device; {
+		case a == nil:
+			return fmt.Errorf("devices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
+		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
+			return fmt.Errorf("devices: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), client)
+		case a.Kind == round.Planned:
+			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
+				return fmt.Errorf("devices: the record's answer to task %d: %w", task, err)
+			}
+		}
+		d.answers = append(d.answers, a)
+	}
+	return nil
+}
+
+// Kept are the updates that tasks under way may still need, in the order of their tasks:
+// what a run cannot go on without.
+func (d *Devices) Kept() (list []Answer) {
+	if d == nil {
+		return nil
+	}
+	for _, task := range slices.Sorted(maps.Keys(d.updates)) {
+		list = append(list, *d.updates[task])
+	}
+	return list
+}
+
+// Resume takes over the updates that tasks under way still need, and what was said of devices.
+func (d *Devices) Resume(s *round.State, kept []Answer, said Said) error {
+	if d == nil {
+		return nil
+	}
+	copy(d.there, s.Present)
+	for i, k := range s.Known {
+		d.told[i] = k.Samples
+	}
+	d.takeBans(said.Bans)
+	d.corrections = slices.Clone(said.Corrections)
+	updates := map[uint64]*Answer{}
+	for i := range kept {
+		updates[kept[i].Task] = &kept[i]
+	}
+	for _, t := range s.Devices.List {
+		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
+			continue
+		}
+		a := updates[t.Task]
+		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
+			return fmt.Errorf("devices: the state does not hold the update of task %d, which counts (an earlier version kept it in the log of devices: go on with that version)", t.Task)
+		}
+		d.updates[t.Task] = a
+	}
+	return nil
+}
+
+// origin is the fingerprint of a clock of which nothing has been taken.
+var origin = simclock.New().Fingerprint()

@@ -1,0 +1,119 @@
+package realdevices
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpace/bus/quota"
+	"fedpace/coordinator/round"
+)
+
+// Door is what devices come through to the run's own server.
+type Door interface {
+	Sent(device string) int64 // bytes to a device
+	Expel(device string)      // closes its connections and takes no more
+	Readmit(device string)    // takes its connections again
+}
+
+// accounts are what devices have taken of the run, for their quotas.
+type accounts struct {
+	quota quota.Device
+	of    []account
+
+	median  time.Duration // of the last tasks of all devices; 0: none has answered
+	answers int           // since it was calculated
+}
+
+// account is one device's.
+type account struct {
+	issued        int // tasks
+	refused, lost int // tasks in a row
+	took          time.Duration
+	held          time.Duration
+	sent          int64 // to it, before its last ban ended
+}
+
+// A task may take so many times as long as those of the other devices, and so long in
+// any case, before the wait counts against its device.
+const (
+	patience      = 10
+	leastPatience = time.Second
+)
+
+// fetchSlack is what a device may be sent beside models.
+const fetchSlack = 16 << 20
+
+// ended takes how a device's task has ended, and after how long by the coordinator's
+// clock. It returns which quota the device is over; "": none.
+func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (why string) {
+	x := &a.of[device]
+	switch kind {
+	case round.Planned:
+		x.refused, x.lost, x.took = 0, 0, took
+		a.answers++
+	case round.Invalid:
+		x.lost = 0
+		x.refused++
+	case round.Silent:
+		x.lost++
+	default: // the round did not wait
+		return ""
+	}
+	if m := a.typical(); m > 0 && len(a.of) > 1 {
+		x.held += max(0, took-max(leastPatience, patience*m))
+	}
+	switch {
+	case x.refused >= a.quota.Refused:
+		return fmt.Sprintf("its updates of %d tasks in a row were refused (devices.quota.refused_tasks)", x.refused)
+	case x.lost >= a.quota.Lost:
+		return fmt.Sprintf("%d of its tasks in a row were lost (devices.quota.lost_tasks)", x.lost)
+	case x.held.Seconds() > a.quota.HeldSeconds:
+		return fmt.Sprintf("its tasks have taken %v longer than %d times as long as those of other devices (devices.quota.held_seconds)", x.held.Round(time.Second), patience)
+	}
+	return ""
+}
+
+// typical is the lower median of what the devices' last tasks took, as it was not many
+// answers ago. Of two devices it is the faster one's.
+func (a *accounts) typical() time.Duration {
+	if a.answers*8 > len(a.of) {
+		var all []time.Duration
+		for i := range a.of {
+			if a.of[i].took > 0 {
+				all = append(all, a.of[i].took)
+			}
+		}
+		if a.answers = 0; len(all) > 0 { // none where the clock has not moved
+			slices.Sort(all)
+			a.median = all[(len(all)-1)/2]
+		}
+	}
+	return a.median
+}
+
+// fetched returns that a device has been sent more than the models of its tasks, with
+// so many values, can explain; "": it has not.
+func (a *accounts) fetched(device int, sent int64, params int) (why string) {
+	models := a.quota.Fetches * float64(1+a.of[device].issued)
+	sent -= a.of[device].sent
+	if most := fetchSlack + models*4*float64(params); float64(sent) > most {
+		return fmt.Sprintf("it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)", float64(sent)/1e6, a.quota.Fetches)
+	}
+	return ""
+}
+
+// audit looks for devices that fetch too much.
+func (d *Devices) audit() error {
+	if d.Door == nil {
+		return nil
+	}
+	for i, name := range d.Names {
+		if why := d.accounts.fetched(i, d.Door.Sent(name), d.run.Params); why != "" && !d.banned[i] {
+			if err := d.suspend(i, why, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package realdevices
+
+import (
+	"fmt"
+	"time"
+
+	"fedpace/actors/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// told is what a device tells of itself when it joins, for people.
+func told(j *bus.Join) string {
+	samples := "samples not told"
+	if j.Samples > 0 {
+		samples = fmt.Sprintf("%d samples", j.Samples)
+	}
+	if j.WithholdsLoss {
+		samples += ", losses not told"
+	}
+	return samples + ", kernel " + j.Kernel
+}
+
+// admit says why a device cannot take part. It runs on the gateway's goroutines.
+func (d *Devices) admit(j *bus.Join) error {
+	if d.Losses == "" || !j.WithholdsLoss {
+		return nil
+	}
+	return fmt.Errorf("it withholds its losses (--withhold), by which %s decides", d.Losses)
+}
+
+// check says why an update cannot count. It runs on the gateway's goroutines.
+func (d *Devices) check(u *bus.DeviceUpdate) error {
+	d.mu.Lock()
+	o := d.open[u.Task]
+	d.mu.Unlock()
+	if o == nil {
+		return fmt.Errorf("task %d is not open", u.Task)
+	}
+	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
+		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
+	}
+	base := o.base
+	if err := algorithm.Check(u.Values, base); err != nil || d.Replay {
+		return err
+	}
+	// No task takes longer than its limit in wall time: with a longer one the run
+	// would wait for what did not happen.
+	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
+		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), d.TaskLimit)
+	}
+	if d.NormLimit == 0 {
+		return nil
+	}
+	if n := distance(u.Values[:d.run.Trainable], base[:d.run.Trainable]); n > d.NormLimit {
+		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
+	}
+	return nil
+}
+
+// Split is where the tasks of devices begin, which are the last ones.
+func (d *Devices) Split(tasks []round.Task) int {
+	n := len(tasks)
+	for n > 0 && d.Has(tasks[n-1].Client) {
+		n--
+	}
+	return n
+}
+
+// Add adds the updates of devices to the sum: each is a term like any other, so
+// the order does not matter. base gives the models that they started from.
+func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) []float32) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	partial := make([]int64, len(sum))
+	for i, t := range tasks {
+		a := d.updates[t.Task]
+		if a == nil {
+			return fmt.Errorf("devices: the update of task %d is accepted and not kept", t.Task)
+		}
+		if err := algorithm.Add(partial, weights[i], a.Values, base(t.Model)); err != nil {
+			return fmt.Errorf("devices: update of task %d: %w", t.Task, err)
+		}
+		losses[i] = a.Loss
+	}
+	return algorithm.Merge(sum, partial)
+}
+
+// Used lets go of the updates that are in the model.
+func (d *Devices) Used(tasks []round.Task) {
+	for _, t := range tasks[d.Split(tasks):] {
+		delete(d.updates, t.Task)
+	}
+}
+
+// Ended lets go of an update that does not count.
+func (d *Devices) Ended(e *round.TaskReport) {
+	if d.Has(e.Client) && e.Outcome != round.Accepted {
+		delete(d.updates, e.Task)
+	}
+}
+
+// Samples is what a device says that it holds, of an accepted task; 0: it does not tell.
+func (d *Devices) Samples(task uint64) int {
+	if a := d.updates[task]; a != nil {
+		return a.Samples
+	}
+	return 0
+}

@@ -11,12 +11,10 @@ import (
 	"strings"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/predict"
 	"fedpace/internal/statistics"
-	"fedpace/metrics"
 )
 
 // Limits of what is looked for and kept.
@@ -27,19 +25,12 @@ const (
 	maxTimes  = 1 << 20 // of a run's rounds
 )
 
-// Run is what a run's folder holds.
+// Run is a run with what its figures show.
 type Run struct {
-	Dir     string
-	Config  config.Config
-	Ended   bool
-	Summary folder.Summary // of a run that has not ended: its rounds and outcomes
-
-	Quality   measure.Quality // by which its models are compared
-	Rounds    int
-	Virtual   round.Time // end of the last round
-	Steps     int64
-	Outcomes  metrics.Outcomes
-	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
+	*folder.Run
+	complete  bool
+	quality   measure.Quality // by which its models are compared
+	durations []float64       // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 	predicted []predict.Row // of a run with real devices whose time was predicted
 }
@@ -94,7 +85,7 @@ func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
 // Finished is how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
-		if runs[i].Summary.Completed {
+		if runs[i].complete {
 			n++
 		}
 	}
@@ -102,22 +93,21 @@ func Finished(runs []Run) (n int) {
 }
 
 // Read reads one run's folder.
-func Read(dir string) (Run, error) {
-	r := Run{Dir: dir}
-	var err error
-	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
+func Read(dir string) (r Run, err error) {
+	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err
 	}
-	r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	if r.Ended = err == nil; !r.Ended && !errors.Is(err, fs.ErrNotExist) {
+	state, _, err := r.State()
+	if err != nil {
 		return r, err
 	}
-	if r.Quality, err = folder.QualityOf(dir, &r.Config); err != nil {
+	r.complete = state == folder.RunComplete
+	if r.quality, err = r.Quality(); err != nil {
 		return r, err
 	}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
-	for p, err := range folder.Follow(r.Dir, &r.Config) {
-		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
+	for p, err := range r.Follow() {
+		if errors.Is(err, folder.ErrTorn) && !r.complete {
 			break // it was killed
 		}
 		if err != nil {
@@ -125,31 +115,28 @@ func Read(dir string) (Run, error) {
 		}
 		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.Best})
 		times.Add((p.End - p.Start).Seconds())
-		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
-		r.Outcomes.Add(&p.Report)
 	}
-	if !r.Ended {
-		r.Summary.Rounds, r.Summary.Outcomes = r.Rounds, r.Outcomes
-	}
-	r.points, r.Durations = curve.All(), times.Kept
-	slices.Sort(r.Durations)
-	return r, r.readPrediction()
+	r.points, r.durations = curve.All(), times.Kept
+	slices.Sort(r.durations)
+	r.predicted, err = Predicted(r.Run)
+	return r, err
 }
 
-// readPrediction reads what was predicted of the run, if there is anything.
-func (r *Run) readPrediction() error {
-	if r.Summary.Prediction == nil || r.Summary.Prediction.Draws == 0 {
-		return nil
+// Predicted is what was predicted of a run's rounds; nil: nothing was.
+func Predicted(r *folder.Run) ([]predict.Row, error) {
+	f, err := os.Open(r.Path(folder.PredictionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	f, err := os.Open(filepath.Join(r.Dir, folder.PredictionFile))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close() // read only
-	if r.predicted, err = predict.ReadCSV(f); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
+	rows, err := predict.ReadCSV(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return nil
+	return rows, err
 }
 
 // Group is runs that differ in nothing but their seed.

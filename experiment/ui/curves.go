@@ -51,7 +51,7 @@ func (r *run) read() (*curves, error) {
 	if r.curves != nil && r.stamp == stamp {
 		return r.curves, nil
 	}
-	c, err := readCurves(r.dir, r.config.Schedule.Window)
+	c, err := readCurves(r.Dir, r.Config.Schedule.Window)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ metrics/models: metrics
 metrics/mlflow: coordinator/round internal/atomicfile metrics os time github.com/goccy/go-yaml
 metrics/tensorboard: metrics google.golang.org/protobuf/...
 metrics/fairness: actors/measure metrics
-metrics/tables: actors/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/progress: coordinator/round metrics time
@@ -132,7 +132,7 @@ experiment/fit: actors/clientmodel coordinator/closing coordinator/round experim
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
 experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
+experiment/ui: coordinator/closing actors/measure coordinator/round experiment/config experiment/folder experiment/predict experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -80,7 +81,12 @@ func (o *output) Round(r *metrics.Round) error { return o.report(&r.Report) }
 
 func (o *output) report(r *round.Report) error {
 	at := o.entry.start.UnixMilli() + int64(r.End)/1e6
-	for name, v := range o.run.Scalars(r) {
+	columns := o.run.Columns()
+	for i := range columns {
+		name, v := columns[i].Tag, columns[i].Of(r)
+		if name == "-" || math.IsNaN(v) {
+			continue
+		}
 		to, err := o.series(name)
 		if err != nil {
 			return err

@@ -134,7 +134,7 @@ func TestTheLayout(t *testing.T) {
 		"artifacts/summary.json": "{}\n", "artifacts/config.yaml": tree(t, dir)[configFile],
 	}
 	for name, values := range map[string][2]string{"schedule/local_steps": {"80", "64"}, "schedule/learning_rate": {"0.1", "0.1"}, "schedule/sgd_steps": {"0", "0"}, "time/virtual_seconds": {"2.5", "4"}, "time/round_seconds": {"2.5", "1.5"},
-		"tasks/accepted": {"0", "0"}, "tasks/late": {"0", "0"}, "tasks/dropped": {"0", "0"}, "tasks/lost": {"0", "0"}, "tasks/cancelled": {"0", "0"}, "tasks/refused": {"0", "0"}} {
+		"tasks/accepted": {"0", "0"}, "tasks/late": {"0", "0"}, "tasks/dropped": {"0", "0"}, "tasks/lost": {"0", "0"}, "tasks/cancelled": {"0", "0"}, "tasks/refused": {"0", "0"}, "tasks/cohort": {"0", "0"}, "tasks/late_used": {"0", "0"}, "loss/window": {"0", "0"}} {
 		want["metrics/"+name] = strings.NewReplacer("V", values[0], "W", values[1]).Replace(times)
 	}
 	got := map[string]string{}

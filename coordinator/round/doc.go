@@ -25,9 +25,9 @@
 //     released.
 //   - A client is given a task only while it is available.
 //
-// A [closing.Rule] says when a round closes, a [choice.Selection] which clients are
+// A [closing.Rule] says when a round closes, a [selection.Rule] which clients are
 // asked, and for how many local steps. Each is one file that registers itself
-// in [closing.Rules] or [choice.Selections].
+// in [closing.Rules] or [selection.Rules].
 //
 //	round.go      a round from its opening to its report, in that order
 //	machine.go    the machine, its phases, events by kind; which need not wait for a plan

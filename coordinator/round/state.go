@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 )
 
 // State is all that a machine remembers between two steps, besides its
@@ -39,12 +40,12 @@ type State struct {
 	TransferAt Time   // when that is; 0: none
 	NextTimer  uint64
 
-	Order     Memory         // of an order that is [Following]; set in a copy only
-	StepsDone []int64        // local steps accepted so far, by client
-	Present   []bool         // by device: whether it takes part
-	Known     []known.Device // by device: what it told and took
-	Charges   []Charge       // by simulated client, if any runs on a battery
-	Stop      Stop           // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	Order     selection.Memory // of an order that is [Following]; set in a copy only
+	StepsDone []int64          // local steps accepted so far, by client
+	Present   []bool           // by device: whether it takes part
+	Known     []known.Device   // by device: what it told and took
+	Charges   []Charge         // by simulated client, if any runs on a battery
+	Stop      Stop             // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
 
 // RoundState is what the machine remembers of one round: its report as far as it
@@ -113,7 +114,7 @@ func Restore(c Config, s State) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.following == nil && !s.Order.empty() {
+	if m.following == nil && len(s.Order.Counts)+len(s.Order.Values) > 0 {
 		return nil, errors.New("round: state: a memory of a selection that has none")
 	}
 	if m.following != nil {
@@ -122,7 +123,7 @@ func Restore(c Config, s State) (*Machine, error) {
 		}
 	}
 	left := s.Left
-	m.s.Left, m.s.Order = nil, Memory{}
+	m.s.Left, m.s.Order = nil, selection.Memory{}
 	m.s.StepsDone, m.s.Present, m.s.Known, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(m.s.Known), slices.Clone(s.Round.Times)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	for _, tasks := range m.bothTasks() {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/selection"
 )
 
 // Server is the bandwidth at the server that the transfers of all simulated
@@ -77,7 +77,7 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	if drops {
 		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
-	holds := choice.QueryOf(m.config.Select) > 0 && !candidate
+	holds := selection.QueryOf(m.config.Select) > 0 && !candidate
 	if m.link.Down == nil || holds {
 		m.compute(t, t.Download)
 		return

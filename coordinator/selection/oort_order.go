@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
 	"fedpace/internal/keyed"
@@ -17,8 +15,8 @@ import (
 // guided is the order of [Oort].
 type guided struct {
 	Oort
-	s        choice.Setup
-	expected []round.Time
+	s        Setup
+	expected []Time
 	step     float64 // seconds by which the pacer raises the preferred time
 
 	clients   []guidedClient
@@ -73,7 +71,7 @@ func (o *guided) draw(round int, purpose keyed.Purpose, list []int32, weight fun
 		panic(fmt.Sprintf("selection: %d weights of at most 2^32: %v", len(list), err))
 	}
 	s.purpose = purpose
-	s.Start(round)
+	s.Start(round, 0)
 	return &drawing{s, list}
 }
 
@@ -87,7 +85,7 @@ func (d *drawing) next() (client int32, ok bool) {
 }
 
 // Start chooses the cohort among the clients that are free.
-func (o *guided) Start(round int) {
+func (o *guided) Start(round int, _ Time) {
 	clear(o.given)
 	var known, fresh, tired []int32
 	for i := range o.clients {
@@ -183,11 +181,11 @@ func (o *guided) next() (client int32, ok bool) {
 }
 
 // Ended counts the task and, if its update was accepted, keeps its time.
-func (o *guided) Ended(t *round.TaskReport) {
-	c := &o.clients[t.Client]
+func (o *guided) Ended(client, _ int, took Time, accepted bool) {
+	c := &o.clients[client]
 	c.picks++
-	if t.Outcome == round.Accepted {
-		c.took = (t.End - t.Start).Seconds()
+	if accepted {
+		c.took = took.Seconds()
 	}
 }
 
@@ -199,7 +197,7 @@ func (o *guided) Trained(client int, loss float64) {
 }
 
 // Closed lowers epsilon and asks the pacer.
-func (o *guided) Closed(*round.Report) {
+func (o *guided) Closed(int, float64) {
 	o.rounds++
 	o.epsilon = max(o.Least, float64(o.epsilon*o.Decay))
 	if o.rounds%int64(o.Window) != 0 {
@@ -211,7 +209,7 @@ func (o *guided) Closed(*round.Report) {
 	o.sums, o.compared = [2]float64{o.sums[1]}, true
 }
 
-func (o *guided) Memory() (m round.Memory) {
+func (o *guided) Memory() (m Memory) {
 	for i := range o.clients {
 		c := &o.clients[i]
 		m.Counts, m.Values = append(m.Counts, c.last, c.picks), append(m.Values, c.utility, c.took)
@@ -225,13 +223,13 @@ func (o *guided) Memory() (m round.Memory) {
 	return m
 }
 
-func (o *guided) Restore(m round.Memory) error {
+func (o *guided) Restore(m Memory) error {
 	n := 2 * len(o.clients)
 	if len(m.Counts) != n+2 || len(m.Values) != n+4 {
 		return fmt.Errorf("not that of %d clients", len(o.clients))
 	}
 	rounds, values := m.Counts[n], m.Values[n:]
-	if rounds < 0 || rounds > round.MaxRounds || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
+	if rounds < 0 || rounds > math.MaxInt32 || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
 		return errors.New("no state of the pacer")
 	}
 	for i := range o.clients {

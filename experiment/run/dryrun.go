@@ -17,10 +17,10 @@ import (
 	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/cputime"
@@ -412,7 +412,7 @@ func (e Estimate) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		e.Config.YAML(), about, population(&e.Config), e.Config.Cohort, e.Config.Schedule.Name(),
-		closes(&e.Config), choice.Selections.Text(e.Config.Select), algorithm.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
+		closes(&e.Config), selection.Rules.Text(e.Config.Select), algorithm.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
 		tied, e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), messages, e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }

@@ -82,7 +82,7 @@ func (m *Machine) nextAvailable() (at Time, ok bool) {
 		return at, ok
 	}
 	charged, next := m.batteries.Next(m.s.Now, m.busy.Has)
-	if !charged && m.outstanding() == 0 { // who is there matters only to clients that can have a task
+	if !charged && m.outstanding() == 0 { // nobody can have a task, so it does not matter who is there
 		ok = false
 	}
 	if next < Never && (!ok || next < at) {

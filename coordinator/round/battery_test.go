@@ -210,7 +210,7 @@ func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
 func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
-		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Server{}, nil, selection.Uniform{}, Limits{Rounds: 12}
+		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Bandwidth{}, nil, selection.Uniform{}, Limits{Rounds: 12}
 		charging := make(chargers, c.Clients)
 		for client := range charging {
 			charging[client] = Time(rapid.IntRange(1, 200).Draw(t, "charging"))

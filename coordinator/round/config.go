@@ -68,7 +68,7 @@ type Config struct {
 	// a client that is given a task at t drops out because it is not available
 	// any longer, false for never; it is pure, and asked only where transfers
 	// are shared: otherwise plans say it. nil: never.
-	Server Server
+	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
 	Metrics []measure.Metric // by which models are measured besides their loss

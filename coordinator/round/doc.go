@@ -36,7 +36,7 @@
 //	query.go      candidates and their losses
 //	late.go       tasks that outlive their round
 //	following.go  selections that follow what their clients do
-//	meet.go       whether the closing rule and the selection fit the run
+//	needs.go      whether the closing rule and the selection fit the run
 //	devices.go    real devices: which take part, and answers that cannot count
 //	known.go      what devices told of their samples, and took for their tasks
 //	task.go       the tasks under way, and the models they start from

@@ -9,17 +9,17 @@ import (
 	"fedpace/internal/registry"
 )
 
-// tellOutcome tells an order that follows its clients of the task that has just
+// reportOutcome tells an order that follows its clients of the task that has just
 // got its outcome.
-func (m *Machine) tellOutcome(t *TaskState, o Outcome) {
+func (m *Machine) reportOutcome(t *TaskState, o Outcome) {
 	if m.following != nil && int(t.Client) < m.setup.Clients {
 		m.following.Ended(int(t.Client), int(t.LocalSteps), m.s.Now-t.Start, o == Accepted)
 	}
 }
 
-// tellLosses tells an order that decides by losses those of the updates that have
+// reportLosses tells an order that decides by losses those of the updates that have
 // been trained.
-func (m *Machine) tellLosses(losses []float64) error {
+func (m *Machine) reportLosses(losses []float64) error {
 	if m.following == nil || !registry.NeedsOf(m.config.Select).Losses {
 		return nil
 	}

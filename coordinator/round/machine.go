@@ -29,12 +29,12 @@ type Machine struct {
 	unplanned int        // tasks or candidates without a plan
 	times     bool       // a schedule reads how long tasks took
 	busy      bitset.Set // clients that have a task
-	versions  versions   // of the model that tasks may start from, when the run trains
+	versions  versions   // models that tasks may start from, when the run trains
 	link      *link      // where transfers share the server; nil: they do not
 
 	batteries *battery.Book // nil: nobody's energy ends
 
-	limits selection.Setup // that of the run, with the time of the round under way
+	limits selection.Setup // setup of the run, with the deadline of the round under way
 	free   []int32         // memory of sampling
 	out    Effects
 }

@@ -240,7 +240,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 		r.Earlier++
 	}
 	m.emitOutcome(t, o, m.s.Now, false)
-	m.tellOutcome(t, o)
+	m.reportOutcome(t, o)
 	if o == Accepted {
 		if late {
 			r.Stale++
@@ -310,7 +310,7 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if told := !math.IsNaN(loss) || m.config.Devices.Count == 0; told && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
-	if err := m.tellLosses(losses); err != nil {
+	if err := m.reportLosses(losses); err != nil {
 		return err
 	}
 	m.s.Model++

@@ -78,11 +78,11 @@ type growing struct {
 	Flanp
 	seed    uint64
 	fastest []int32
-	clients int   // of the stage
+	clients int   // clients of the stage
 	stage   Order // uniform, of places among the fastest
 
 	// Memory.
-	rounds int     // of the stage so far; with a plateau: since its best loss
+	rounds int     // rounds of the stage so far; with a plateau: since its best loss
 	best   float64 // training loss of the stage
 	known  bool    // whether there is one
 }

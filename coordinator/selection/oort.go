@@ -58,7 +58,7 @@ func (o Oort) Order(s Setup) (Order, error) {
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{
 		Oort: o, s: s, expected: expectedTimes(&s), clients: make([]guidedClient, s.Clients),
-		given: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,
+		picked: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,
 	}, nil
 }
 

@@ -20,10 +20,10 @@ type guided struct {
 	step     float64 // seconds by which the pacer raises the preferred time
 
 	clients   []guidedClient
-	rounds    int64   // that are complete
+	rounds    int64   // complete rounds
 	preferred float64 // T, in seconds
 	epsilon   float64
-	sums      [2]float64 // of U over the last window, and over the one under way
+	sums      [2]float64 // sums of U over the last window, and over the one under way
 	compared  bool       // whether there was a last window
 
 	// The order of the round: chosen, then what is left of the new ones, of the known
@@ -31,7 +31,7 @@ type guided struct {
 	chosen []int32
 	fresh  *drawing
 	rest   []int32
-	given  bitset.Set
+	picked bitset.Set
 }
 
 // guidedClient is what is remembered of one client.
@@ -86,7 +86,7 @@ func (d *drawing) next() (client int32, ok bool) {
 
 // Start chooses the cohort among the clients that are free.
 func (o *guided) Start(round int, _ Time) {
-	clear(o.given)
+	clear(o.picked)
 	var known, fresh, tired []int32
 	for i := range o.clients {
 		c := &o.clients[i]
@@ -155,11 +155,11 @@ func (o *guided) admitted(byUtility []int32, utility map[int32]float64, n int) [
 
 func (o *guided) Next() (client int, ok bool) {
 	next, ok := o.next()
-	for ok && o.given.Has(int(next)) {
+	for ok && o.picked.Has(int(next)) {
 		next, ok = o.next()
 	}
 	if ok {
-		o.given.Add(int(next))
+		o.picked.Add(int(next))
 	}
 	return int(next), ok
 }

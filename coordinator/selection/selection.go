@@ -107,7 +107,7 @@ type Setup struct {
 	Seed     uint64
 	Clients  int  // orders are of the clients 0 to Clients-1
 	Cohort   int  // clients that are asked in a round
-	Deadline Time // of the closing rule; 0: none
+	Deadline Time // that of the closing rule; 0: none
 
 	// Samples is a client's number of training samples. A device tells its own as it
 	// joins and with each update, so it may change.

@@ -72,7 +72,7 @@ func (t Tifl) String() string {
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
 	tier   int32
-	tasks  int32   // that were accepted
+	tasks  int32   // accepted tasks
 	ratio  float64 // sum over these of the time taken in proportion to the one expected
 	loss   float64 // newest
 	losses int32   // 1: there is one
@@ -256,8 +256,8 @@ func (o *tiered) weigh(now []tier) {
 }
 
 const (
-	tieredCounts = 3 // of each client, and of each tier
-	tieredValues = 2 // of each client; one of each tier
+	tieredCounts = 3 // counts of each client, and of each tier
+	tieredValues = 2 // values of each client; each tier has one
 )
 
 // Memory lists the clients, the tiers, then the rest.

@@ -94,7 +94,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), State: p.State(), Attackers: p.AboutAttackers(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
+	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
 		e.Files = append(e.Files, left...)

@@ -17,12 +17,12 @@ func (c *Config) validateRules() error {
 		err = v.Validate(c.Cohort)
 	}
 	s := selection.OrUniform(c.Select)
-	return cmp.Or(c.meet("closing rule", c.Closing, err), c.meet("selection", s, selection.Validate(s, c.Cohort, c.drawn())), c.validateLate())
+	return cmp.Or(c.checkNeeds("closing rule", c.Closing, err), c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())), c.validateLate())
 }
 
-// meet refuses a component with an error in its options, or that needs what the
+// checkNeeds refuses a component with an error in its options, or that needs what the
 // run does not give.
-func (c *Config) meet(name string, component any, err error) error {
+func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
 	switch {

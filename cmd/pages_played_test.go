@@ -111,7 +111,7 @@ var onAllPages = []handling{
 	{holds: "fedpace paper --timing", more: "--scale 0.001"},
 	{holds: "fedpace paper --from"},
 	{holds: "fedpace paper", reason: hours},
-	{holds: "theory --lab", more: "--force --seeds 1 --set stop.rounds=5"},
+	{holds: "theory lab", more: "--force --seeds 1 --set stop.rounds=5"},
 	{holds: "docs/study/sent140.yaml", reason: "it takes half an hour and the tweets; experiment/study tests comparisons"},
 	{holds: "fedpace compare", more: short + " --seeds 1"},
 	{holds: "--dry-run"},

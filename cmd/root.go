@@ -53,7 +53,7 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 // sameCommand ends the note of what goes on when it is asked for again.
 const sameCommand = ", the same command goes on"
 
-// rootCommand is the command line.
+// rootCommand is the command line. A new command is one entry of its list.
 func rootCommand(p program) *cobra.Command {
 	root := cli.Group(&cobra.Command{
 		Use:   "fedpace",
@@ -66,10 +66,29 @@ local SGD steps decays by a schedule.`,
   fedpace ls
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-	}, runCommand(p), resumeCommand(p), verifyCommand(), coordinatorCommand(p), hostCommand(p), enrollCommand(), certificateCommand(),
-		compareCommand(p), predictCommand(p), planCommand(p), fitCommand(), exportCommand(), folders.LsCommand(), folders.RmCommand(), reportCommand(), folders.UICommand(),
-		dataset.Command(fetch.Archives, fetch.Fetcher{}), paperCommand(), theoryCommand(),
-		cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), calibrateCommand(), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
+	})
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run an experiment:", []*cobra.Command{runCommand(p), resumeCommand(p)}},
+		{"compare", "Compare many:", []*cobra.Command{compareCommand(p), planCommand(p), paperCommand(), theoryCommand()}},
+		{"see", "See what is in folders:", []*cobra.Command{folders.LsCommand(), folders.RmCommand(), folders.UICommand(), reportCommand(), exportCommand(), verifyCommand()}},
+		{"deploy", "Deploy over machines and devices:", []*cobra.Command{
+			coordinatorCommand(p), hostCommand(p), cli.ActorCommand("fedpace"), cli.DoctorCommand("fedpace"), enrollCommand(), certificateCommand(),
+			calibrateCommand(), fitCommand(), predictCommand(p),
+		}},
+		{"data", "Data:", []*cobra.Command{dataset.Command(fetch.Archives, fetch.Fetcher{})}},
+		{"more", "More:", []*cobra.Command{configurationTopic(), manCommand(), cli.VersionCommand("fedpace")}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
 	root.SetHelpCommand(helpCommand(root))
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
 	return root
 }

@@ -20,27 +20,55 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// theoryFlags are what is asked of the theory.
-type theoryFlags struct {
-	flags
+func theoryCommand() *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "theory",
+		Short: "See what the paper's theory says of K and the learning rate",
+		Example: `  fedpace theory advise
+  fedpace theory lab --seeds 5 --out runs/lab
+  fedpace theory errata`,
+	}, adviseCommand(), labCommand(), errataCommand())
+}
+
+// convexFlags are those of a configuration whose task is quadratic unless told.
+type convexFlags struct{ flags }
+
+func (f *convexFlags) add(c *cobra.Command) {
+	s := c.Flags()
+	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic")
+	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+}
+
+func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
+	if err := f.checkSets("schedule.eta0=0.01"); err != nil {
+		return config.Config{}, cli.Usage(c, err)
+	}
+	sets := f.sets
+	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
+	if len(f.config) == 0 && !named {
+		sets = append([]string{"task=" + string(config.TaskQuadratic)}, sets...)
+	}
+	return config.LoadFiles(f.config, sets)
+}
+
+// adviceFlags are what the theory is asked for, and what is known.
+type adviceFlags struct {
+	convexFlags
 	given     lab.Given
 	constants string
 	gap       string
 	run       string
-	from      string
 	figure    string
 	points    int
-	errata    bool
-	lab       bool
-	seeds     int
-	schedules []string
 }
 
-func theoryCommand() *cobra.Command {
-	f := theoryFlags{}
+func adviseCommand() *cobra.Command {
+	f := adviceFlags{}
 	c := &cobra.Command{
-		Use:   "theory",
-		Short: "Print what the paper's theory says of K and the learning rate",
+		Use:   "advise",
+		Short: "Print the best K and learning rate at each time",
 		Long: `Print the number of local steps (Eq. 9) and the learning rate (Eq. 11) that are
 best at each time by the paper's theory, corrected, and beside them as printed.
 
@@ -49,34 +77,15 @@ which is the default here, or logistic), from its theory keys, from flags or a
 YAML file, or from a finished run (--run): its loss curve is F_w, its
 configuration gives the times, and L, mu, sigma and G are estimated roughly at
 its first and last models. W is the time since the start, or to the end with
---set theory.time=ahead.
-
-With --lab schedules run on the convex problem at equal virtual time, with
-Theorem 1's bound beside what is measured.`,
-		Example: `  fedpace theory
-  fedpace theory --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
-  fedpace theory --run runs/demo
-  fedpace theory --lab --seeds 5 --out runs/lab
-  fedpace theory --errata`,
+--set theory.time=ahead.`,
+		Example: `  fedpace theory advise
+  fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
+  fedpace theory advise --run runs/demo`,
 		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return cli.Usage(c, err)
-			}
-			switch {
-			case f.errata:
-				return f.listErrata(c)
-			case f.from != "":
-				return lab.Draw(f.from, f.from)
-			case f.lab:
-				return f.laboratory(c)
-			}
-			return f.advise(c)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return f.advise(c) },
 	}
+	f.add(c)
 	s := c.Flags()
-	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic")
-	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
 	s.StringVar(&f.constants, "constants", "", "YAML `FILE` of constants: l, mu, g, variance, gamma, f_star, loss, gap")
 	for _, n := range []struct {
 		name, what string
@@ -103,76 +112,27 @@ Theorem 1's bound beside what is measured.`,
 	s.StringVar(&f.run, "run", "", "take losses, times and estimates from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
-	s.BoolVar(&f.errata, "errata", false, "list what the paper prints wrong")
-	s.BoolVar(&f.lab, "lab", false, "run schedules on a convex problem, beside Theorem 1")
-	s.IntVar(&f.seeds, "seeds", 5, "with --lab: seeds of each schedule")
-	s.StringSliceVar(&f.schedules, "schedules", lab.Schedules, "with --lab: schedules to run, separated by commas")
-	s.StringVar(&f.out, "out", "runs/lab", "with --lab: `DIR` for tables, CSV files, figures and runs")
-	s.StringVar(&f.from, "from", "", "draw the figures of --lab anew from the CSV files in `DIR`")
-	s.BoolVar(&f.force, "force", false, "with --lab: replace the runs that the folder holds")
-	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	cli.JSONFlag(c, &f.json, "what the table says")
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	cli.Complete(c, "constants", cli.FilesOf("yaml", "yml"))
-	cli.Complete(c, "set", assignments)
 	cli.Complete(c, "gap", cli.Words(lab.Forms...))
 	cli.Complete(c, "run", cli.Folders)
-	cli.Complete(c, "from", cli.Folders)
-	cli.Complete(c, "out", cli.Folders)
 	cli.Complete(c, "figure", cli.FilesOf("svg", "png"))
-	cli.Complete(c, "schedules", cli.Words(lab.Names()...))
 	return c
 }
 
-// check finds what the command line itself gets wrong.
-func (f *theoryFlags) check(c *cobra.Command) error {
-	set := func(name string) bool { return c.Flags().Changed(name) }
-	modes := slices.DeleteFunc([]string{"run", "lab", "errata", "from"}, func(name string) bool { return !set(name) })
-	if len(modes) > 1 {
-		return errors.New("--run, --lab, --errata and --from ask for different things: give one of them")
-	}
-	for _, name := range []string{"seeds", "schedules", "out", "force"} {
-		if set(name) && !f.lab {
-			return fmt.Errorf("--%s goes with --lab", name)
-		}
-	}
-	if f.run != "" && (set("config") || set("set")) {
-		return errors.New("--run brings its own configuration: leave --config and --set out")
+// known joins the constants of the file and of the flags, which go first.
+func (f *adviceFlags) known(c *cobra.Command) (g lab.Given, err error) {
+	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
+		return g, cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
 	}
 	if f.points < 2 || f.points > 1000 {
-		return fmt.Errorf("--points %d: want 2 to 1000", f.points)
-	}
-	if f.seeds < 1 || f.seeds > lab.MaxSeeds {
-		return fmt.Errorf("--seeds %d: want 1 to %d", f.seeds, lab.MaxSeeds)
-	}
-	for _, name := range f.schedules {
-		if !slices.Contains(lab.Names(), name) {
-			return fmt.Errorf("--schedules: %.40q is not one of %s", name, strings.Join(lab.Names(), ", "))
-		}
+		return g, cli.Usage(c, fmt.Errorf("--points %d: want 2 to 1000", f.points))
 	}
 	if f.figure != "" {
-		if f.lab || f.errata || f.from != "" {
-			return errors.New("--figure draws K* and eta*; a laboratory's figures are in its folder")
-		}
 		if _, err := figure.Format(f.figure); err != nil {
-			return fmt.Errorf("--figure: %w", err)
+			return g, cli.Usage(c, fmt.Errorf("--figure: %w", err))
 		}
 	}
-	return f.checkSets("schedule.eta0=0.01")
-}
-
-// load makes the configuration; its task is quadratic unless told.
-func (f *theoryFlags) load() (config.Config, error) {
-	sets := f.sets
-	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
-	if len(f.config) == 0 && !named {
-		sets = append([]string{"task=" + string(config.TaskQuadratic)}, sets...)
-	}
-	return config.LoadFiles(f.config, sets)
-}
-
-// known joins the constants of the file and of the flags, which go first.
-func (f *theoryFlags) known(c *cobra.Command) (g lab.Given, err error) {
 	if f.constants != "" {
 		if g, err = lab.ReadGiven(f.constants); err != nil {
 			return g, err
@@ -187,7 +147,7 @@ func (f *theoryFlags) known(c *cobra.Command) (g lab.Given, err error) {
 	return g, nil
 }
 
-func (f *theoryFlags) advise(c *cobra.Command) error {
+func (f *adviceFlags) advise(c *cobra.Command) error {
 	given, err := f.known(c)
 	if err != nil {
 		return err
@@ -197,7 +157,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		a, err = lab.AdviseRun(c.Context(), f.run, given, f.points)
 	} else {
 		var config config.Config
-		if config, err = f.load(); err == nil {
+		if config, err = f.load(c); err == nil {
 			a, err = lab.Advise(config, given, f.points)
 		}
 	}
@@ -215,8 +175,57 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 	return cli.Print(c, f.json, a, a.Write)
 }
 
-func (f *theoryFlags) laboratory(c *cobra.Command) error {
-	config, err := f.load()
+// labFlags are what runs in the laboratory.
+type labFlags struct {
+	convexFlags
+	from      string
+	seeds     int
+	schedules []string
+}
+
+func labCommand() *cobra.Command {
+	f := labFlags{}
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Run schedules on a convex problem, beside Theorem 1",
+		Long: `Run schedules on a convex problem (quadratic unless told, or logistic) at equal
+virtual time, with Theorem 1's bound beside what is measured.`,
+		Example: `  fedpace theory lab
+  fedpace theory lab --seeds 5 --out runs/lab
+  fedpace theory lab --from runs/lab`,
+		Args: cli.None,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.from != "" {
+				return lab.Draw(f.from, f.from)
+			}
+			return f.run(c)
+		},
+	}
+	f.add(c)
+	s := c.Flags()
+	s.IntVar(&f.seeds, "seeds", 5, "seeds of each schedule")
+	s.StringSliceVar(&f.schedules, "schedules", lab.Schedules, "schedules to run, separated by commas")
+	s.StringVar(&f.out, "out", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
+	s.StringVar(&f.from, "from", "", "run nothing: draw the figures anew from the CSV files in `DIR`")
+	s.BoolVar(&f.force, "force", false, "replace the runs that the folder holds")
+	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	cli.JSONFlag(c, &f.json, "what the tables say")
+	cli.Complete(c, "schedules", cli.Words(lab.Names()...))
+	cli.Complete(c, "from", cli.Folders)
+	cli.Complete(c, "out", cli.Folders)
+	return c
+}
+
+func (f *labFlags) run(c *cobra.Command) error {
+	if f.seeds < 1 || f.seeds > lab.MaxSeeds {
+		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to %d", f.seeds, lab.MaxSeeds))
+	}
+	for _, name := range f.schedules {
+		if !slices.Contains(lab.Names(), name) {
+			return cli.Usage(c, fmt.Errorf("--schedules: %.40q is not one of %s", name, strings.Join(lab.Names(), ", ")))
+		}
+	}
+	config, err := f.load(c)
 	if err != nil {
 		return err
 	}
@@ -239,15 +248,26 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	})
 }
 
-// listErrata lists where the paper prints something else than holds.
-func (f *theoryFlags) listErrata(c *cobra.Command) error {
-	return cli.Print(c, f.json, theory.Errata(), func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, cli.Aligned(func(w io.Writer) {
-			fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
-			for _, e := range theory.Errata() {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
-			}
-		}))
-		return err
-	})
+// errataCommand lists where the paper prints something else than holds.
+func errataCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "errata",
+		Short:   "List what the paper prints wrong",
+		Example: "  fedpace theory errata",
+		Args:    cli.None,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.Print(c, asJSON, theory.Errata(), func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, cli.Aligned(func(w io.Writer) {
+					fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
+					for _, e := range theory.Errata() {
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
+					}
+				}))
+				return err
+			})
+		},
+	}
+	cli.JSONFlag(c, &asJSON, "what is printed, what holds and why")
+	return c
 }

@@ -21,7 +21,7 @@ func TestTheory(t *testing.T) {
 	}
 	small := []string{"--set", "quadratic={dimension: 4, samples: 8}", "--set", "clients=6", "--set", "cohort=2", "--set", "schedule.k0=4", "--set", "stop.rounds=12"}
 
-	if out := ok(small...); !strings.HasPrefix(out, "quadratic: 2 clients a round") || !strings.Contains(out, "K* (Eq. 9)") {
+	if out := ok(append([]string{"advise"}, small...)...); !strings.HasPrefix(out, "quadratic: 2 clients a round") || !strings.Contains(out, "K* (Eq. 9)") {
 		t.Errorf("without a task:\n%s", out)
 	}
 	var advice struct {
@@ -29,7 +29,7 @@ func TestTheory(t *testing.T) {
 			K float64 `json:"k_star"`
 		} `json:"rows"`
 	}
-	out := ok("--set", "task=femnist", "--l", "4", "--mu", "0.1", "--g", "2", "--loss", "4.1", "--points", "7", "--figure", "k.svg", "--json")
+	out := ok("advise", "--set", "task=femnist", "--l", "4", "--mu", "0.1", "--g", "2", "--loss", "4.1", "--points", "7", "--figure", "k.svg", "--json")
 	if err := json.Unmarshal([]byte(out), &advice); err != nil || len(advice.Rows) != 7 || advice.Rows[0].K <= advice.Rows[6].K {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -40,13 +40,13 @@ func TestTheory(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Flags go before the file.
-	if out := ok("--set", "task=femnist", "--constants", "c.yaml", "--l", "5", "--gap", "appendix"); !strings.Contains(out, "L         5") || !strings.Contains(out, "gap: F − F*") {
+	if out := ok("advise", "--set", "task=femnist", "--constants", "c.yaml", "--l", "5", "--gap", "appendix"); !strings.Contains(out, "L         5") || !strings.Contains(out, "gap: F − F*") {
 		t.Errorf("constants of a file:\n%s", out)
 	}
-	if out := ok("--errata"); !strings.Contains(out, "Eq. 9, 10") || !strings.Contains(out, "Remark 2.1.2") {
+	if out := ok("errata"); !strings.Contains(out, "Eq. 9, 10") || !strings.Contains(out, "Remark 2.1.2") {
 		t.Errorf("the errata:\n%s", out)
 	}
-	if out := ok(append(small, "--lab", "--seeds", "2", "--schedules", "fixed,k-theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
+	if out := ok(append(append([]string{"lab"}, small...), "--seeds", "2", "--schedules", "fixed,k-theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
 		t.Errorf("the laboratory:\n%s", out)
 	}
 	before, err := os.ReadFile(filepath.Join("lab", "curves.svg"))
@@ -56,11 +56,11 @@ func TestTheory(t *testing.T) {
 	if err := os.Remove(filepath.Join("lab", "curves.svg")); err != nil {
 		t.Fatal(err)
 	}
-	ok("--from", "lab")
+	ok("lab", "--from", "lab")
 	if after, err := os.ReadFile(filepath.Join("lab", "curves.svg")); err != nil || string(after) != string(before) {
 		t.Errorf("the figures of --from: %v", err)
 	}
-	if out := ok("--run", filepath.Join("lab", "runs", "fixed,seed=1"), "--points", "3"); !strings.Contains(out, "K used") {
+	if out := ok("advise", "--run", filepath.Join("lab", "runs", "fixed,seed=1"), "--points", "3"); !strings.Contains(out, "K used") {
 		t.Errorf("of a run:\n%s", out)
 	}
 }
@@ -72,25 +72,30 @@ func TestTheoryMistakes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"--l four", 2, `"four" is not a number`},
-		{"--l 4x", 2, `is not a number`},
-		{"--points 1", 2, "2 to 1000"},
-		{"--lab --errata", 2, "give one of them"},
-		{"--seeds 3", 2, "goes with --lab"},
-		{"--lab --seeds 0", 2, "1 to 1000"},
-		{"--lab --schedules k-round", 2, "k-theory-ahead"},
-		{"--lab --figure a.svg", 2, "in its folder"},
-		{"--figure a.gif", 2, ".svg or .png"},
-		{"--gap other", 2, "proof, stated, appendix"},
-		{"--run x --set seed=1", 2, "its own configuration"},
-		{"--set seed", 2, "want key=value"},
-		{"--set task=femnist", 2, "--l is not given"},
-		{"--set task=femnist --lab", 1, "not strongly convex"},
-		{"--set task=quadratic --set cohort=0", 1, "cohort"},
-		{"--run nowhere", 1, "nowhere"},
-		{"--from nowhere", 1, "nowhere"},
-		{"--constants nowhere", 1, "nowhere"},
+		{"advise --l four", 2, `"four" is not a number`},
+		{"advise --l 4x", 2, `is not a number`},
+		{"advise --points 1", 2, "2 to 1000"},
+		{"advise --seeds 3", 2, "unknown flag: --seeds"},
+		{"lab --seeds 0", 2, "1 to 1000"},
+		{"lab --schedules k-round", 2, "k-theory-ahead"},
+		{"lab --figure a.svg", 2, "unknown flag: --figure"},
+		{"advise --figure a.gif", 2, ".svg or .png"},
+		{"advise --gap other", 2, "proof, stated, appendix"},
+		{"advise --run x --set seed=1", 2, "its own configuration"},
+		{"advise --set seed", 2, "want key=value"},
+		{"advise --set task=femnist", 2, "--l is not given"},
+		{"lab --set task=femnist", 1, "not strongly convex"},
+		{"advise --set task=quadratic --set cohort=0", 1, "cohort"},
+		{"advise --run nowhere", 1, "nowhere"},
+		{"lab --from nowhere", 1, "nowhere"},
+		{"advise --constants nowhere", 1, "nowhere"},
 		{"extra", 2, "extra"},
+		// What versions before took without a command below theory.
+		{"--lab --seeds 2", 2, "write fedpace theory lab)"},
+		{"--errata", 2, "write fedpace theory errata)"},
+		{"--from runs/lab", 2, "write fedpace theory lab --from)"},
+		{"--run runs/demo", 2, "write fedpace theory advise --run)"},
+		{"--set seed=1 --lab", 2, "write fedpace theory advise --set or fedpace theory lab --set)"},
 	} {
 		status, stdout, stderr := call(t, &recorder{}, append([]string{"theory"}, strings.Fields(test.args)...)...)
 		if status != test.status || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {

@@ -11,10 +11,10 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
@@ -77,7 +77,7 @@ type Trial struct {
 // Of forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
 // rounds to limit, without learning, with the messages that the run would have.
 func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, try func(context.Context, *problem.Problem) (Trial, error)) (f Forecast, err error) {
-	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), State: p.State(), Attackers: p.AboutAttackers()}
+	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers()}
 	w, c, err := newWalk(p, limit)
 	if err != nil {
 		return f, err
@@ -212,7 +212,7 @@ func (f Forecast) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
-		c.Closes(), choice.Selections.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
+		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
 		text, f.Rounds, human.VirtualTime(f.Virtual), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }

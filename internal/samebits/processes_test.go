@@ -181,7 +181,7 @@ func TestAnOldRunIsOpened(t *testing.T) {
 			t.Errorf("%s has %d bytes, %v", name, len(text), err)
 		}
 	}
-	if said := w.finish(t, "theory", "--run", old); !strings.Contains(said, "K*") {
+	if said := w.finish(t, "theory", "advise", "--run", old); !strings.Contains(said, "K*") {
 		t.Errorf("theory of the old run: %s", said)
 	}
 	// A stopped run is shown as far as it went.

@@ -70,13 +70,33 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	})
 	near := nearest.Word(name, flags)
+	below := belowWith(c, name)
 	switch {
+	case below != nil:
+		return fmt.Errorf("%w (write %s)", err, strings.Join(below, " or "))
 	case near != "":
 		return fmt.Errorf("%w (did you mean --%s?)", err, near)
 	case isKey(c, name):
 		return fmt.Errorf("%w (did you mean --set %s=VALUE?)", err, name)
 	}
 	return err
+}
+
+// belowWith are the commands below one that a flag goes with, or the one of that name; nil
+// where they are more than a sentence should list.
+func belowWith(group *cobra.Command, flag string) (list []string) {
+	for _, c := range group.Commands() {
+		switch {
+		case c.Name() == flag:
+			return []string{c.CommandPath()}
+		case c.Flags().Lookup(flag) != nil:
+			list = append(list, c.CommandPath()+" --"+flag)
+		}
+	}
+	if len(list) > 2 {
+		return nil
+	}
+	return list
 }
 
 // isKey reports whether a name is a key that the command's --set takes, or the group of

@@ -275,7 +275,7 @@ func TestTablesOfTheDocs(t *testing.T) {
 	}
 	for line := range strings.Lines(table.String()) {
 		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
-			t.Errorf("docs/theory.md lacks %q of fedpace theory --points 6", line)
+			t.Errorf("docs/theory.md lacks %q of fedpace theory advise --points 6", line)
 		}
 	}
 	for _, e := range theory.Errata() {
@@ -299,7 +299,7 @@ func TestFiguresOfTheDocs(t *testing.T) {
 		}
 		for _, name := range []string{BoundsFigure, CurvesFigure} {
 			if !bytes.Equal(contents(t, dir, name), contents(t, again, name)) {
-				t.Errorf("%s is not what its CSV file gives: fedpace theory --from %s", filepath.Join(dir, name), dir)
+				t.Errorf("%s is not what its CSV file gives: fedpace theory lab --from %s", filepath.Join(dir, name), dir)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
@@ -33,7 +32,7 @@ type Run struct {
 	quality   measure.Quality // by which its models are compared
 	durations []float64       // seconds of rounds, ascending; of long runs every n-th
 	points    []point
-	predicted []predict.Row // of a run with real devices whose time was predicted
+	predicted []forecast.Row // of a run with real devices whose time was predicted
 }
 
 // point is a state of the run at the end of a round.
@@ -129,25 +128,10 @@ func Read(dir string) (r Run, err error) {
 	}
 	r.points, r.durations = curve.All(), times.Kept
 	slices.Sort(r.durations)
-	r.predicted, err = Predicted(r.Run)
+	if r.predicted, err = forecast.ReadRows(dir); errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing was predicted
+	}
 	return r, err
-}
-
-// Predicted is what was predicted of a run's rounds; nil: nothing was.
-func Predicted(r *folder.Run) ([]predict.Row, error) {
-	f, err := os.Open(r.Path(folder.PredictionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only
-	rows, err := predict.ReadCSV(f)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return rows, err
 }
 
 // Group is runs that differ in nothing but their seed.

@@ -13,7 +13,7 @@ import (
 
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/report"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
@@ -73,8 +73,11 @@ func (r *run) snapshot() ([]byte, error) {
 
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
 func (r *run) predicted() ([]byte, error) {
-	rows, err := report.Predicted(r.Run)
-	if err != nil || rows == nil {
+	rows, err := forecast.ReadRows(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	every := max(1, len(rows)/maxPredicted)

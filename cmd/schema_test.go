@@ -76,7 +76,7 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"short forms":    "data: x.csv\nclients: all\nmodel: {mlp: [3, 2]}\nfleet: [{name: a, watts: 3, links: l.csv, seconds_per_step: 5, slowdown: {}}]\noutputs: [tables, {sink: events, sample: 3}]",
+		"short forms":    "data: x.csv\nclients: all\nmodel: {mlp: [3, 2]}\nfleet: [{name: a, watts: 3, links: l.csv, seconds_per_step: 5, slowdown: {}}]\noutputs: [tables, {sink: events}]",
 		"empty groups":   "schedule:\nselect:\nstop: {rounds: 7, virtual_seconds: null}\nnetwork: {model_megabits: table1}\ncompute: {std: table2}",
 		"one option":     "aggregate: {server_rate: 0.5}\navailability: {model: bernoulli, probability: 0.3, period_seconds: 60}",
 		"devices":        "fleet: [{name: a, overhead: {upload: 0.1}}]\ndevices: {names: {pi1: a, pi2: null}}",

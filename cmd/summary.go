@@ -83,7 +83,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 		}
 	}
 	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
-	shown := s.Shown()
+	shown := s.Metrics
 	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == measure.Loss }) {
 		number("validation loss", s.ValidationLoss, nil)
 	}

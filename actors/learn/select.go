@@ -21,10 +21,6 @@ func (k Kernel) Class() string { return k.isa.Class() }
 // Instructions names what computes it: "go", "neon", "avx2" or "avx512".
 func (k Kernel) Instructions() string { return k.isa.String() }
 
-// KernelClass is the class that a name stands for. Earlier versions took avx2 and
-// avx512 for two classes.
-func KernelClass(name string) string { return kernel.ClassOf(name) }
-
 // AutoKernel stands for the class of the fastest instructions that there are.
 const AutoKernel = "auto"
 

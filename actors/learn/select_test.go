@@ -61,15 +61,6 @@ func TestInstructionsAreLimited(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote the names of instructions where the class is meant.
-func TestKernelClassOfEarlierVersions(t *testing.T) {
-	for name, want := range map[string]string{"go": "go", "neon": "neon", "avx": "avx", "avx2": "avx", "avx512": "avx", "": "", "sse9": "sse9"} {
-		if got := KernelClass(name); got != want {
-			t.Errorf("%q stands for class %q, want %q", name, got, want)
-		}
-	}
-}
-
 // The instruction sets of a class do the same arithmetic in the same order: steps
 // and evaluations of every model agree bit for bit, in parameters and in losses.
 func TestAClassHasTheSameBits(t *testing.T) {

@@ -17,9 +17,7 @@ import (
 )
 
 // A checkpoint's payload is two values of encoding/gob, Head and Body, then the vectors
-// that they announce, without anything between them: float32 and float64 values. Fields
-// may be added to the gob values within a format: an older file lacks them, and they are
-// zero. A field keeps its name, by which older files are read.
+// that they announce, without anything between them: float32 and float64 values.
 
 // Head says what a checkpoint is of.
 type Head struct {

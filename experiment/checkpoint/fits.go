@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
 
 // mayMove reports whether a key may change while a run is stopped: it changes no bit
 // and no file. The data and the trainer may have moved: their digests tell whether they
-// are the same. So does the kernel's class, which earlier versions did not write.
+// are the same. The kernel's class is compared by itself.
 func mayMove(c config.Change) bool {
 	return c.Key == "data" || c.Key == "kernel" || c.Key == "trainer" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
 }
@@ -42,8 +41,8 @@ func (h Head) fits(run Head) error {
 		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, cmp.Or(h.Data, "none"), cmp.Or(run.Data, "none"))
 	case h.Trainer != run.Trainer:
 		return fmt.Errorf("%w: %w (bring the trainer back with which it began, or start again with run --force)", folder.ErrForeign, external.Differ(h.Trainer, run.Trainer))
-	case learn.KernelClass(h.Kernel) != run.Kernel:
-		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, learn.KernelClass(h.Kernel), run.Kernel)
+	case h.Kernel != run.Kernel:
+		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, h.Kernel, run.Kernel)
 	}
 	return nil
 }

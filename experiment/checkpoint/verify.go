@@ -41,11 +41,7 @@ func Verify(dir string) (*Verification, error) {
 	if sound := kept.Sound(); !ended && len(sound) > 0 {
 		digests = sound[0].Body.Outputs
 	}
-	switch noted := slices.ContainsFunc(digests, func(d folder.FileDigest) bool { return d.SHA256 != "" }); {
-	case noted || !ended && !errors.Is(summaryErr, fs.ErrNotExist) || len(kept) > len(kept.Sound()):
-	case ended || len(kept) > 0:
-		return nil, fmt.Errorf("%s: %w: an earlier version wrote it, without digests", dir, ErrNoDigests)
-	default:
+	if len(kept) == 0 && errors.Is(summaryErr, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w: it holds neither %s nor a checkpoint (fedpace resume %s starts the run again)", dir, ErrNoDigests, folder.SummaryFile, dir)
 	}
 	v := &Verification{Dir: dir, Complete: summary.Completed}

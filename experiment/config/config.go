@@ -69,7 +69,7 @@ type Config struct {
 	Pace         float64                  `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
 	Out          string                   `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
 	Events       Events                   `key:"events"`
-	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [{sink: NAME, ...}, ...]; one that is usual has these options"`
+	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [NAME, {sink: NAME, ...}, ...]"`
 }
 
 // AutoKernel is the value of Kernel that leaves it to the machine.

@@ -2,15 +2,13 @@ package devicelog
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +17,7 @@ import (
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/framing"
 	"fedpace/internal/vector"
 	"fedpace/metrics"
 )
@@ -26,27 +25,25 @@ import (
 // File is where a run with real devices keeps what they answered. If that is with their
 // updates, the run can be played again without them.
 //
-//	"fedpace devices 1\n"
-//	records: length of the payload (uint32), CRC-32C of it (uint32), payload
+// It begins with the line "fedpace devices 2". Then come records as package framing has them.
+// Numbers are little-endian. A payload starts with its kind (1 byte), a number (uint64) and a
+// client (uint32):
 //
-// Numbers are little-endian. A payload starts with its kind:
-//
-//	1 presence   clock (uint64), client (uint32), joined (1 byte)
-//	2 update     task (uint64), client (uint32), download, compute, upload (int64 ns),
-//	             first-step loss (float64; NaN: not told), samples (uint64; 0: not told),
-//	             values (float32 each)
-//	3 silent     task (uint64), client (uint32)
-//	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
+//	1 left       the clock
+//	2 update     the task; download, compute, upload (int64 ns), first-step loss (float64; NaN:
+//	             not told), samples (uint64; 0: not told), values (float32 each)
+//	3 silent     the task
+//	4 refused    the task; download, compute, upload (int64 ns)
 //	5 measured   an update without its values
-//	6 joined     clock (uint64), client (uint32), samples (uint64; 0: it did not say)
+//	6 joined     the clock; samples (uint64; 0: it did not say)
 //	7 overtaken  as 4, of a device without whom its round closed
-//	8 banned     nanoseconds (uint64; 0: for good), client (uint32), the reason (UTF-8)
+//	8 banned     nanoseconds (0: for good); the reason (UTF-8)
 const File = folder.DevicesFile
 
-const magic = "fedpace devices 1\n"
+const magic = "fedpace devices 2\n"
 
 const (
-	recordPresence byte = iota + 1
+	recordLeft byte = iota + 1
 	recordUpdate
 	recordSilent
 	recordRefused
@@ -56,25 +53,36 @@ const (
 	recordBanned
 )
 
-// Sizes of payloads.
-const (
-	presenceSize  = 1 + 8 + 4 + 1
-	silentSize    = 1 + 8 + 4
-	refusedSize   = silentSize + 3*8
-	updateSize    = refusedSize + 8 + 8
-	joinedSize    = silentSize + 8
-	maxRecord     = updateSize + 4*bus.MaxParams
-	recordHeading = 8
+// The parts of a payload.
+type (
+	head struct {
+		Kind   byte
+		Number uint64
+		Client uint32
+	}
+	durations [3]round.Time
+	told      struct {
+		Loss    float64
+		Samples uint64
+	}
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var (
+	updateSize = binary.Size(head{}) + binary.Size(durations{}) + binary.Size(told{})
+	maxRecord  = int64(updateSize) + 4*bus.MaxParams
+)
+
+// kinds are what became of tasks, by the kind of their records.
+var kinds = map[byte]round.EventKind{
+	recordUpdate: round.Planned, recordMeasured: round.Planned, recordSilent: round.Silent, recordRefused: round.Invalid, recordOvertaken: round.Overtaken,
+}
 
 // Bytes is how much the log grows with so many updates of a model of so many parameters.
 func Bytes(updates, params float64, keep bool) float64 {
 	if !keep {
 		params = 0
 	}
-	return updates * (recordHeading + updateSize + 4*params)
+	return updates * (framing.Size + float64(updateSize) + 4*params)
 }
 
 // Log is the record of one run's devices. It belongs to the run's goroutine. One that is
@@ -85,16 +93,10 @@ type Log struct {
 	path    string
 	out     metrics.File // nil: a replay
 	buffer  []byte
-	answers map[uint64]place // of a replay, by task: the last
+	answers map[uint64]int64 // of a replay, where the last is in the file, by task
 	present []realdevices.Presence
 	bans    []realdevices.Ban
 	bare    bool // a replay's log has updates without their values
-}
-
-// place is where a payload is in the file.
-type place struct {
-	at   int64
-	size uint32
 }
 
 func init() {
@@ -138,7 +140,7 @@ func Open(dir string) (*Log, error) {
 
 // open finds what the log in a folder holds.
 func open(dir string) (*Log, error) {
-	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]place{}}
+	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
 	err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
@@ -159,138 +161,119 @@ func (l *Log) index() error {
 	return nil
 }
 
+// errDamaged is wrapped by the errors for records that are not as they were written.
+var errDamaged = errors.New("it is damaged")
+
 // scan reads all records. A record that was torn off by a crash at the end counts as if it
 // were not there.
 func (l *Log) scan(in *bufio.Reader) error {
-	head := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, head); err != nil || string(head) != magic {
+	start := make([]byte, len(magic))
+	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
 		return errors.New("it is not a log of devices of this version")
 	}
-	at := int64(len(head))
-	var payload []byte
-	for n := 1; ; n++ {
-		var answer *realdevices.Answer
-		var presence *realdevices.Presence
-		var err error
-		if payload, err = nextRecord(in, payload[:0]); err == nil && payload[0] == recordBanned {
-			l.bans = append(l.bans, realdevices.Ban{
-				Client: clientOf(payload), Reason: string(payload[silentSize:]), For: int64(binary.LittleEndian.Uint64(payload[1:])),
-			})
-			at += recordHeading + int64(len(payload))
-			continue
-		}
-		if err == nil {
-			answer, presence, err = parseRecord(payload)
-		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
+	for {
+		at := records.Offset
+		payload, err := records.Next()
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
-		case presence != nil:
-			l.present = append(l.present, *presence)
-		default:
-			l.bare = l.bare || answer.Kind == round.Planned && answer.Values == nil
-			l.answers[answer.Task] = place{at + recordHeading, uint32(len(payload))}
+		if err != nil {
+			return err
 		}
-		at += recordHeading + int64(len(payload))
+		record, err := parseRecord(payload)
+		if err != nil {
+			return records.Damaged(at, err.Error())
+		}
+		switch r := record.(type) {
+		case *realdevices.Ban:
+			l.bans = append(l.bans, *r)
+		case *realdevices.Presence:
+			l.present = append(l.present, *r)
+		case *realdevices.Answer:
+			l.bare = l.bare || r.Kind == round.Planned && r.Values == nil
+			l.answers[r.Task] = at
+		}
 	}
 }
 
-// nextRecord appends the next payload to b. Memory follows the bytes that are
-// there, not the length that they claim.
-func nextRecord(in io.Reader, b []byte) ([]byte, error) {
-	var head [recordHeading]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return b, err
+// parseRecord reads a payload: an answer, a presence or a ban.
+func parseRecord(b []byte) (record any, err error) {
+	size := len(b)
+	take := func(into any) {
+		n, e := binary.Decode(b, binary.LittleEndian, into)
+		b, err = b[n:], cmp.Or(err, e)
 	}
-	length := binary.LittleEndian.Uint32(head[:])
-	if length < silentSize || int64(length) > maxRecord {
-		return b, fmt.Errorf("it has %d bytes, want %d to %d", length, silentSize, int64(maxRecord))
-	}
-	w := bytes.NewBuffer(b)
-	if _, err := io.CopyN(w, in, int64(length)); err != nil {
-		if errors.Is(err, io.EOF) { // before the payload's end
+	var h head
+	take(&h)
+	client := int(h.Client)
+	switch h.Kind {
+	case recordBanned:
+		return &realdevices.Ban{Client: client, Reason: string(b), For: int64(h.Number)}, err
+	case recordLeft:
+		record = &realdevices.Presence{Clock: h.Number, Client: client}
+	case recordJoined:
+		var t uint64
+		if take(&t); t > bus.MaxDeviceSamples {
+			return nil, fmt.Errorf("its device has %d samples", t)
+		}
+		record = &realdevices.Presence{Clock: h.Number, Client: client, Joined: true, Samples: int(t)}
+	case recordUpdate, recordMeasured, recordSilent, recordRefused, recordOvertaken:
+		a := &realdevices.Answer{Kind: kinds[h.Kind], Task: h.Number, Client: client}
+		record = a
+		if a.Kind == round.Silent {
+			break
+		}
+		var d durations
+		take(&d)
+		a.Plan = round.Plan{Download: d[0], Compute: d[1], Upload: d[2]}
+		if slices.Min(d[:]) < 0 || slices.Max(d[:]) > round.MaxDuration {
+			return nil, fmt.Errorf("it has durations of %d ns", d)
+		}
+		if a.Kind != round.Planned {
+			break
+		}
+		var t told
+		take(&t)
+		if known := t.Loss == t.Loss; known && !(t.Loss >= 0 && t.Loss <= bus.MaxDeviceLoss) || t.Samples > bus.MaxDeviceSamples {
+			return nil, fmt.Errorf("it has a loss of %g and %d samples", t.Loss, t.Samples)
+		}
+		a.Loss, a.Samples = t.Loss, int(t.Samples)
+		if h.Kind == recordUpdate && len(b) > 0 && len(b)%4 == 0 {
+			a.Values, b = vector.Append[float32](nil, b), nil
+		} else if h.Kind == recordUpdate {
 			err = io.ErrUnexpectedEOF
 		}
-		return w.Bytes(), err
+	default:
+		return nil, fmt.Errorf("it is of an unknown kind %d", h.Kind)
 	}
-	if crc32.Checksum(w.Bytes(), castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return w.Bytes(), errors.New("its checksum is not that of its bytes: the file is damaged")
+	if err != nil || len(b) > 0 {
+		return nil, fmt.Errorf("it is of kind %d and has %d bytes", h.Kind, size)
 	}
-	return w.Bytes(), nil
+	return record, nil
 }
 
-// clientOf is the client that a record is of.
-func clientOf(payload []byte) int { return int(binary.LittleEndian.Uint32(payload[9:])) }
-
-// parseRecord reads a payload: an answer or a presence.
-func parseRecord(b []byte) (a *realdevices.Answer, p *realdevices.Presence, err error) {
-	size := map[byte]int{
-		recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize,
-		recordMeasured: updateSize, recordJoined: joinedSize, recordOvertaken: refusedSize,
-	}[b[0]]
-	switch {
-	case size == 0:
-		return nil, nil, fmt.Errorf("it is of an unknown kind %d", b[0])
-	case b[0] == recordUpdate && (len(b) <= size || (len(b)-size)%4 != 0), b[0] != recordUpdate && len(b) != size:
-		return nil, nil, fmt.Errorf("it is of kind %d and has %d bytes", b[0], len(b))
+// write appends a record of these parts.
+func (l *Log) write(parts ...any) error {
+	l.buffer = framing.Begin(l.buffer[:0])
+	for _, part := range parts {
+		l.buffer = appendPart(l.buffer, part)
 	}
-	number, client := binary.LittleEndian.Uint64(b[1:]), clientOf(b)
-	if b[0] == recordPresence {
-		if b[13] > 1 {
-			return nil, nil, fmt.Errorf("its device is %d, want 0 (left) or 1 (joined)", b[13])
-		}
-		return nil, &realdevices.Presence{Clock: number, Client: client, Joined: b[13] == 1}, nil
-	}
-	if b[0] == recordJoined {
-		samples := binary.LittleEndian.Uint64(b[13:])
-		if samples > bus.MaxDeviceSamples {
-			return nil, nil, fmt.Errorf("its device has %d samples", samples)
-		}
-		return nil, &realdevices.Presence{Clock: number, Client: client, Joined: true, Samples: int(samples)}, nil
-	}
-	a = &realdevices.Answer{Kind: round.Silent, Task: number, Client: client}
-	if b[0] == recordSilent {
-		return a, nil, nil
-	}
-	for i, d := range []*round.Time{&a.Plan.Download, &a.Plan.Compute, &a.Plan.Upload} {
-		*d = round.Time(binary.LittleEndian.Uint64(b[13+8*i:]))
-		if *d < 0 || *d > round.MaxDuration {
-			return nil, nil, fmt.Errorf("it has a duration of %d ns", *d)
-		}
-	}
-	switch b[0] {
-	case recordRefused:
-		a.Kind = round.Invalid
-		return a, nil, nil
-	case recordOvertaken:
-		a.Kind = round.Overtaken
-		return a, nil, nil
-	}
-	a.Kind = round.Planned
-	a.Loss = math.Float64frombits(binary.LittleEndian.Uint64(b[37:]))
-	samples := binary.LittleEndian.Uint64(b[45:])
-	if told := a.Loss == a.Loss; told && !(a.Loss >= 0 && a.Loss <= bus.MaxDeviceLoss) || samples > bus.MaxDeviceSamples {
-		return nil, nil, fmt.Errorf("it has a loss of %g and %d samples", a.Loss, samples)
-	}
-	a.Samples = int(samples)
-	if b[0] == recordUpdate {
-		a.Values = vector.Append[float32](nil, b[updateSize:])
-	}
-	return a, nil, nil
-}
-
-// write appends a record with the payload that fill appends.
-func (l *Log) write(fill func([]byte) []byte) error {
-	l.buffer = fill(append(l.buffer[:0], make([]byte, recordHeading)...))
-	body := l.buffer[recordHeading:]
-	binary.LittleEndian.PutUint32(l.buffer, uint32(len(body)))
-	binary.LittleEndian.PutUint32(l.buffer[4:], crc32.Checksum(body, castagnoli))
-	if _, err := l.out.Write(l.buffer); err != nil {
+	if _, err := l.out.Write(framing.Seal(l.buffer)); err != nil {
 		return fmt.Errorf("results: %s: %w", File, err)
 	}
 	return nil
+}
+
+func appendPart(b []byte, part any) []byte {
+	if values, ok := part.([]float32); ok {
+		return append(b, vector.Bytes(values)...)
+	}
+	b, err := binary.Append(b, binary.LittleEndian, part)
+	if err != nil {
+		panic("devicelog: a part has no fixed size")
+	}
+	return b
 }
 
 // AddAnswer implements [devices.Record].
@@ -300,50 +283,41 @@ func (l *Log) AddAnswer(a *realdevices.Answer) error {
 		bare.Values = nil
 		a = &bare
 	}
-	return l.write(func(b []byte) []byte { return appendAnswer(b, a) })
+	return l.write(partsOf(a)...)
 }
 
-// appendHead appends the fields with which every payload starts.
-func appendHead(b []byte, kind byte, number uint64, client int) []byte {
-	b = binary.LittleEndian.AppendUint64(append(b, kind), number)
-	return binary.LittleEndian.AppendUint32(b, uint32(client))
-}
-
-func appendAnswer(b []byte, a *realdevices.Answer) []byte {
-	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused, round.Overtaken: recordOvertaken}[a.Kind]
-	if kind == recordUpdate && a.Values == nil {
-		kind = recordMeasured
+// partsOf are the parts of an answer's record.
+func partsOf(a *realdevices.Answer) []any {
+	h := head{recordMeasured, a.Task, uint32(a.Client)}
+	plan, t := durations{a.Plan.Download, a.Plan.Compute, a.Plan.Upload}, told{a.Loss, uint64(a.Samples)}
+	switch {
+	case a.Kind == round.Silent:
+		h.Kind = recordSilent
+		return []any{h}
+	case a.Kind == round.Invalid:
+		h.Kind = recordRefused
+		return []any{h, plan}
+	case a.Kind == round.Overtaken:
+		h.Kind = recordOvertaken
+		return []any{h, plan}
+	case a.Values == nil:
+		return []any{h, plan, t}
 	}
-	b = appendHead(b, kind, a.Task, a.Client)
-	if kind == recordSilent {
-		return b
-	}
-	for _, d := range []round.Time{a.Plan.Download, a.Plan.Compute, a.Plan.Upload} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(d))
-	}
-	if kind == recordRefused || kind == recordOvertaken {
-		return b
-	}
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Loss))
-	b = binary.LittleEndian.AppendUint64(b, uint64(a.Samples))
-	return append(b, vector.Bytes(a.Values)...)
+	h.Kind = recordUpdate
+	return []any{h, plan, t, a.Values}
 }
 
 // AddPresence implements [devices.Record].
 func (l *Log) AddPresence(p realdevices.Presence) error {
-	return l.write(func(b []byte) []byte {
-		if p.Joined {
-			return binary.LittleEndian.AppendUint64(appendHead(b, recordJoined, p.Clock, p.Client), uint64(p.Samples))
-		}
-		return append(appendHead(b, recordPresence, p.Clock, p.Client), 0)
-	})
+	if !p.Joined {
+		return l.write(head{recordLeft, p.Clock, uint32(p.Client)})
+	}
+	return l.write(head{recordJoined, p.Clock, uint32(p.Client)}, uint64(p.Samples))
 }
 
 // AddBan implements [devices.Record].
 func (l *Log) AddBan(ban realdevices.Ban) error {
-	return l.write(func(b []byte) []byte {
-		return append(appendHead(b, recordBanned, uint64(ban.For), ban.Client), bus.ValidText(ban.Reason)...)
-	})
+	return l.write(head{recordBanned, uint64(ban.For), uint32(ban.Client)}, []byte(bus.ValidText(ban.Reason)))
 }
 
 // Bans implements [devices.Record].
@@ -360,7 +334,7 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 
 // Answer implements [devices.Record].
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
-	p, ok := l.answers[task]
+	at, ok := l.answers[task]
 	if !ok {
 		return nil, nil
 	}
@@ -369,15 +343,18 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	var a *realdevices.Answer
-	b, err := nextRecord(io.NewSectionReader(f, p.at-recordHeading, recordHeading+int64(p.size)), nil)
+	rest := bufio.NewReader(io.NewSectionReader(f, at, framing.Size+maxRecord))
+	payload, err := framing.NewReader(rest, at, maxRecord, errDamaged).Next()
 	if err == nil {
-		a, _, err = parseRecord(b)
+		var record any
+		if record, err = parseRecord(payload); err == nil {
+			if a, ok := record.(*realdevices.Answer); ok {
+				return a, nil
+			}
+			err = errDamaged
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: byte %d: %w", l.path, p.at, err)
-	}
-	return a, nil
+	return nil, fmt.Errorf("%s: byte %d: %w", l.path, at, err)
 }
 
 // Read reads the answers of the real devices of the run in a folder, in the order

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/framing"
 	"fedpace/metrics"
 )
 
@@ -104,10 +104,7 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 		if err := os.WriteFile(path, spoilt, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := Open(dir)
-		// A length that is wrong may look like a tail that is torn: then what
-		// follows is missing, and nothing is taken for something else.
-		if err == nil && len(l.answers)+len(l.present)+len(l.bans) >= 9 {
+		if _, err := Open(dir); err == nil {
 			t.Errorf("the bit at %d goes unnoticed", at)
 		}
 	}
@@ -140,20 +137,25 @@ func FuzzDeviceLog(f *testing.F) {
 	f.Add(whole)
 	f.Add([]byte(magic + "\xff\xff\xff\x3f0000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &Log{Replay: true, answers: map[uint64]place{}}
+		l := &Log{Replay: true, answers: map[uint64]int64{}}
 		if err := l.scan(bufio.NewReader(bytes.NewReader(b))); err != nil {
 			return
 		}
-		for task, p := range l.answers {
-			payload, err := nextRecord(io.NewSectionReader(bytes.NewReader(b), p.at-recordHeading, recordHeading+int64(p.size)), nil)
+		for task, at := range l.answers {
+			payload, err := framing.NewReader(bufio.NewReader(bytes.NewReader(b[at:])), at, maxRecord, errDamaged).Next()
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, _, err := parseRecord(payload)
-			if err != nil || a == nil || a.Task != task {
-				t.Fatalf("task %d is found as %+v, %v", task, a, err)
+			record, err := parseRecord(payload)
+			a, ok := record.(*realdevices.Answer)
+			if err != nil || !ok || a.Task != task {
+				t.Fatalf("task %d is found as %+v, %v", task, record, err)
 			}
-			if again := appendAnswer(nil, a); !bytes.Equal(again, payload) {
+			var again []byte
+			for _, part := range partsOf(a) {
+				again = appendPart(again, part)
+			}
+			if !bytes.Equal(again, payload) {
 				t.Fatalf("%x comes back as %x", payload, again)
 			}
 		}

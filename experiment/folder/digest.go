@@ -17,7 +17,7 @@ import (
 type FileDigest struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // of these bytes; empty: an earlier version did not note it
+	SHA256 string `json:"sha256"` // of these bytes
 }
 
 // What is wrong with a file.
@@ -47,7 +47,7 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 	} else if err != nil {
 		return nil, 0, err
 	}
-	if got := hexadecimal(sum); d.SHA256 != "" && got != d.SHA256 {
+	if got := hexadecimal(sum); got != d.SHA256 {
 		return nil, info.Size(), fmt.Errorf("%w (SHA-256 %.12s, written was %.12s)", errDiffer, got, d.SHA256)
 	}
 	return sum, info.Size(), nil
@@ -121,8 +121,6 @@ func (d FileDigest) Examine(dir string, ended bool) FileState {
 		s.State, s.Problem = Damaged, err.Error()
 	case ended && size > d.Size:
 		s.State, s.Problem = Damaged, fmt.Sprintf("%d bytes follow the %d that were written", size-d.Size, d.Size)
-	case d.SHA256 == "":
-		s.State, s.Problem = Unchecked, "an earlier version noted its length alone"
 	case size > d.Size:
 		s.Problem = fmt.Sprintf("%d bytes are newer than the checkpoint, which has no digest of them", size-d.Size)
 	}

@@ -344,7 +344,7 @@ func TestColumnsAreReadByTheirNames(t *testing.T) {
 		t.Error(err, diff)
 	}
 	s := OnDisk(system{}, dir)
-	if err := s.Check([]FileDigest{{Name: RoundsFile, Size: int64(len(text))}}); err != nil {
+	if err := s.Check([]FileDigest{{RoundsFile, int64(len(text)), sealOf([]byte(text))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := (&rounds{columns: classifier}).Start(&metrics.Start{Folder: &Results{Store: *s}}); err == nil || !strings.Contains(err.Error(), "has the columns toy,late_used") {
@@ -422,7 +422,7 @@ func TestColumnsOfMetrics(t *testing.T) {
 		}
 		// Another run's metrics are not taken for one's own.
 		s = OnDisk(system{}, dir)
-		if err := s.Check([]FileDigest{{Name: RoundsFile, Size: int64(len(text))}}); err != nil {
+		if err := s.Check([]FileDigest{{RoundsFile, int64(len(text)), sealOf([]byte(text))}}); err != nil {
 			t.Fatal(err)
 		}
 		other := &rounds{columns: columnsOf([]string{"other"})}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 )
@@ -63,12 +62,6 @@ func (r *Run) State() (RunState, *Summary, error) {
 	}
 	return RunStopped, nil, nil
 }
-
-// Completed is the run's summary; nil where the run is not complete.
-func (r *Run) Completed() (*Summary, error) { return Completed(r.Dir) }
-
-// Reports are the run's rounds, as [Reports].
-func (r *Run) Reports() iter.Seq2[round.Report, error] { return Reports(r.Path(RoundsFile)) }
 
 // Follow are the run's rounds with the best values so far, as [Follow].
 func (r *Run) Follow() iter.Seq2[Progress, error] { return Follow(r.Dir, &r.Config) }

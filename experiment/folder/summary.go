@@ -69,7 +69,7 @@ type Summary struct {
 	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
 	Fingerprint string   `json:"fingerprint"`           // of the clock's events
 	Kernel      string   `json:"kernel"`                // the class of kernels that trained
-	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read, or an earlier version wrote it
+	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read
 	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
 	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
 	Version     string   `json:"version"`
@@ -77,9 +77,7 @@ type Summary struct {
 	// DeviceVersions are what real devices told of their programs when they joined last.
 	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`
 
-	// What the other files of the folder held when the run ended; empty in the folders
-	// of earlier versions.
-	Files         []FileDigest `json:"files,omitempty"`
+	Files         []FileDigest `json:"files,omitempty"`          // what the other files of the folder held when the run ended
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
 }
 
@@ -147,17 +145,9 @@ type Metric struct {
 	Best       *float64 `json:"best"`
 }
 
-// Shown are Metrics; of a summary of an earlier version the accuracy, if it has one.
-func (s *Summary) Shown() []Metric {
-	if s.Metrics == nil && s.BestValidationAccuracy != nil {
-		return []Metric{{measure.Accuracy, measure.Higher, s.ValidationAccuracy, s.BestValidationAccuracy}}
-	}
-	return s.Metrics
-}
-
-// Metric is one of those that are shown; without values if it is not there.
+// Metric is one of Metrics; without values if it is not there.
 func (s *Summary) Metric(name string) Metric {
-	for _, m := range s.Shown() {
+	for _, m := range s.Metrics {
 		if m.Name == name {
 			return m
 		}
@@ -297,9 +287,7 @@ func ReadSummary(path string) (Summary, error) {
 	if s.Task == "" { // every version wrote it
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
-	if seal := s.SummarySHA256; seal == "" && s.Files == nil { // an earlier version wrote it
-		return s, nil
-	} else if seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
+	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
 		return Summary{}, fmt.Errorf("%s: damaged: its summary_sha256 is not that of what it holds", path)
 	}
 	return s, nil

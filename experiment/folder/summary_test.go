@@ -79,6 +79,15 @@ func TestSummaryIsWrittenAndRead(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := ReadSummary(path); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a summary without its digest: %v", err)
+	}
+	if text, err = s.seal(); err == nil {
+		err = os.WriteFile(path, text, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := ReadSummary(path)
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
 		}
 	}
 	for i := range cells {
-		if shown := cells[i].Summary.Shown(); cells[i].Diverged == "" && len(shown) > 0 {
+		if shown := cells[i].Summary.Metrics; cells[i].Diverged == "" && len(shown) > 0 {
 			p.quality = shown[0]
 			break
 		}
@@ -140,7 +140,7 @@ func (s *Setting) take(cells []study.Cell) {
 		return statistics.EstimateMean(values)
 	}
 	first := func(s *folder.Summary) folder.Metric {
-		if shown := s.Shown(); len(shown) > 0 {
+		if shown := s.Metrics; len(shown) > 0 {
 			return shown[0]
 		}
 		return folder.Metric{}

@@ -1,16 +1,13 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"fedpace/actors/learn"
-	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
@@ -102,48 +99,5 @@ func TestKernelsThatAreNotHere(t *testing.T) {
 	}
 	if lacking == 0 {
 		t.Error("this machine has all classes")
-	}
-}
-
-// Earlier versions wrote no kernel in a configuration, and in checkpoints the
-// instructions where now the class stands. Their runs go on.
-func TestCheckpointsOfEarlierKernels(t *testing.T) {
-	t.Parallel()
-	want, err := Run(t.Context(), training(t), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := training(t, "pace=40", "checkpoint.seconds=1000")
-	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	was := &checkpoint.Checkpoint{}
-	if err := folder.ReadCheckpoint(c.Out, folder.CheckpointFile, was.Read); err != nil {
-		t.Fatal(err)
-	}
-	for name, class := range map[string]string{"avx2": "avx", "avx512": "avx", "neon": "neon", "go": "go"} {
-		dir := copyOf(t, c.Out)
-		old := *was
-		line := regexp.MustCompile(`(?m)^kernel: .*\n`)
-		old.Head.Kernel, old.Head.Config = name, line.ReplaceAllString(was.Head.Config, "")
-		text := regexp.MustCompile(`(?m)^pace: .*$`).ReplaceAllString(old.Head.Config, "pace: 0")
-		results, err := folder.ReopenResults(dir)
-		if err == nil {
-			err = errors.Join(results.Checkpoint(false, rewrite(&old)), results.Close(), os.WriteFile(filepath.Join(dir, folder.ConfigFile), []byte(text), 0o666))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Resume(t.Context(), dir, Options{})
-		if here := was.Head.Kernel; class != here {
-			if !errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), "it is of the kernel class "+class+", and the run would go on in "+here) {
-				t.Errorf("a checkpoint of %s: %v", name, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("a checkpoint of %s: %v", name, err)
-		} else if s := r.Summary; *s.ModelSHA256 != *want.ModelSHA256 || s.Fingerprint != want.Fingerprint || s.Kernel != class {
-			t.Errorf("a checkpoint of %s goes on to model %s, fingerprint %s, class %s, want %s, %s, %s",
-				name, *s.ModelSHA256, s.Fingerprint, s.Kernel, *want.ModelSHA256, want.Fingerprint, class)
-		}
 	}
 }

@@ -38,7 +38,7 @@ const (
 )
 
 // sinks are the outputs of the run: the usual ones, and those that the
-// configuration adds. One that is usual is taken with the configuration's options.
+// configuration adds.
 func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	c := &p.Config
 	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, progress.Sink{}, live.Sink{}}
@@ -63,9 +63,10 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 		if slices.ContainsFunc(c.Outputs[:i], same) {
 			return nil, fmt.Errorf("outputs[%d]: %q is there already", i, name)
 		}
-		if at := slices.IndexFunc(list, same); at >= 0 {
-			list[at] = s
-		} else {
+		if _, log := s.(eventlog.Sink); log && c.Events.Sample == config.NoEvents {
+			return nil, fmt.Errorf("outputs[%d]: events.sample is off (set it to a number)", i)
+		}
+		if !slices.ContainsFunc(list, same) {
 			list = append(list, s)
 		}
 	}

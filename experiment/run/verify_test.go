@@ -280,56 +280,6 @@ func TestThePairBeforeIsUsed(t *testing.T) {
 	}
 }
 
-// A folder of an earlier version holds no digests: verify says so, and nothing else changes.
-func TestFoldersWithoutDigests(t *testing.T) {
-	t.Parallel()
-	_, stopped, _ := trainingRuns(t)
-	for _, ended := range []bool{true, false} {
-		dir := copyOf(t, stopped)
-		path := filepath.Join(dir, folder.SummaryFile)
-		s, err := folder.ReadSummary(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Files, s.SummarySHA256 = nil, ""
-		text, err := s.JSON()
-		if err == nil {
-			err = os.WriteFile(path, text, 0o666)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := folder.ReopenResults(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range folder.Checkpoints {
-			c := &checkpoint.Checkpoint{}
-			err := folder.ReadCheckpoint(dir, name, c.Read)
-			for i := range c.Body.Outputs {
-				c.Body.Outputs[i].SHA256 = ""
-			}
-			if err = errors.Join(err, results.Checkpoint(true, rewrite(c))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := results.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if !ended {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := checkpoint.Verify(dir); !errors.Is(err, checkpoint.ErrNoDigests) || !strings.Contains(err.Error(), "earlier version") {
-			t.Errorf("ended %v: %v", ended, err)
-		}
-		if r, err := Resume(t.Context(), dir, Options{Version: "v"}); err != nil || !r.Summary.Completed {
-			t.Errorf("ended %v: it does not go on: %v", ended, err)
-		}
-	}
-}
-
 // A configuration may be edited while its run is stopped, in keys that decide no result.
 func TestVerifyKnowsWhatMayBeEdited(t *testing.T) {
 	t.Parallel()

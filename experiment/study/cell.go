@@ -341,7 +341,7 @@ func (c *Cell) story(took time.Duration) string {
 	if c.Summary.BestTrainingLoss != nil {
 		s += fmt.Sprintf(", best loss %.4f", *c.Summary.BestTrainingLoss)
 	}
-	for _, m := range c.Summary.Shown() {
+	for _, m := range c.Summary.Metrics {
 		if m.Best != nil {
 			s += fmt.Sprintf(", best %s %.4f", measure.Title(m.Name), *m.Best)
 		}

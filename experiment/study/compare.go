@@ -106,7 +106,7 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 // runs are compared by, then their other metrics.
 func shownBest(runs []Cell) (names []string) {
 	for i := range runs {
-		for _, m := range runs[i].Summary.Shown() {
+		for _, m := range runs[i].Summary.Metrics {
 			if !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)
 			}

@@ -104,14 +104,3 @@ func TestTablesShowFairness(t *testing.T) {
 		t.Errorf("runs without an evaluation by client have columns of it: %v", list)
 	}
 }
-
-// A summary of an earlier version has an accuracy, and no list of metrics.
-func TestTablesShowEarlierSummaries(t *testing.T) {
-	s := folder.Summary{ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.75)}
-	if m := s.Metric(measure.Accuracy); len(s.Shown()) != 1 || *m.Validation != 0.5 || *m.Best != 0.75 || m.Better != measure.Higher {
-		t.Errorf("%+v", s.Shown())
-	}
-	if timed := (&folder.Summary{}).Shown(); len(timed) != 0 {
-		t.Errorf("a run that learned nothing shows %+v", timed)
-	}
-}

@@ -66,6 +66,7 @@ actors/algorithm/privacy: internal/portable internal/registry actors/algorithm
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... google.golang.org/protobuf/...
 bus/internal/subject: bus internal/names
 internal/mailbox:
+internal/framing:
 bus/memory: bus internal/mailbox internal/names time google.golang.org/protobuf/...
 bus/internal/placement: bus internal/keyed time
 bus/auth: bus bus/internal/subject internal/names os time
@@ -93,7 +94,7 @@ metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit log net net/http syscall time
 metrics: actors/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
-metrics/eventlog: actors/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
+metrics/eventlog: actors/measure coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/models: metrics
@@ -116,7 +117,7 @@ experiment/calibrate: internal/human internal/keyed internal/names internal/robu
 	bus bus/gateway actors/algorithm experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
-experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/vector metrics os
+experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics os
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time

@@ -156,7 +156,4 @@ var runs = []run{
 	{name: "devices-replayed", args: []string{"--replay", "devices"}},
 	{name: "devices-lost-replayed", args: []string{"--replay", "devices-lost", "--set", "pace=0"}},
 	{name: "devices-sampled-replayed", args: []string{"--replay", "devices-sampled"}},
-
-	// A configuration as an earlier version wrote it.
-	{name: oldRun, args: []string{"--config", "../" + oldRun + "/config.yaml"}},
 }

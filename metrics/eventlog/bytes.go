@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/internal/framing"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -17,7 +18,7 @@ func (s Sink) Bytes(run *metrics.Run, r *metrics.Round, rounds float64) float64 
 	size := func(number int) float64 {
 		next := *r
 		next.Round = number
-		return float64(frameSize + proto.Size(&record.Record{Kind: &record.Record_Round{Round: w.message(&next)}}))
+		return float64(framing.Size + proto.Size(&record.Record{Kind: &record.Record_Round{Round: w.message(&next)}}))
 	}
 	first := float64(1 << 10) // rounds of which all are detailed; then half as many of each doubling
 	detailed := func(n float64) float64 { return min(n, first) + first/2*math.Log2(max(1, n/first)) }

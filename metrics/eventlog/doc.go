@@ -3,14 +3,9 @@
 //
 // The file is only ever appended to. It begins with eight bytes, the letters
 // FPEVENTS, and the version of the format as a little-endian uint32. Then come
-// records: the length of the message (uint32, little-endian), the CRC-32C of
-// the message (likewise), and the message, a Record of eventlog.proto. The
-// first is the run, all others are rounds, in ascending order.
-//
-// A log ends wherever its writer was killed: a [Reader] gives all whole records
-// and says that the tail is torn. Anything else that does not fit is damage and
-// refused with its place. Whatever bytes it reads, a Reader takes no more
-// memory than the largest record, and never panics.
+// records as package framing has them, each a Record of eventlog.proto. The
+// first is the run, all others are rounds, in ascending order. Whatever bytes it
+// reads, a [Reader] never panics.
 //
 // Its size is bounded: of a round at most Slowest+Sample tasks, and all of real
 // devices, are written, and in long runs the tasks of fewer and fewer rounds

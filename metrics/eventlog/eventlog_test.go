@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/internal/framing"
 	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 )
@@ -116,8 +116,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if diff := cmp.Diff(rounds, got, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
 			rt.Fatal(diff)
 		}
-		if r.Torn() || r.offset != int64(len(file)) || ends[len(ends)-1] != r.offset {
-			rt.Fatalf("torn %v at %d of %d bytes", r.Torn(), r.offset, len(file))
+		if r.Torn() || r.frames.Offset != int64(len(file)) || ends[len(ends)-1] != r.frames.Offset {
+			rt.Fatalf("torn %v at %d of %d bytes", r.Torn(), r.frames.Offset, len(file))
 		}
 	})
 }
@@ -152,12 +152,12 @@ func TestATornTail(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		if len(got) != whole || r.Torn() != (int64(n) != ends[whole]) || r.offset != ends[whole] {
-			t.Fatalf("%d bytes: %d rounds, torn %v, whole to %d; want %d rounds, to %d", n, len(got), r.Torn(), r.offset, whole, ends[whole])
+		if len(got) != whole || r.Torn() != (int64(n) != ends[whole]) || r.frames.Offset != ends[whole] {
+			t.Fatalf("%d bytes: %d rounds, torn %v, whole to %d; want %d rounds, to %d", n, len(got), r.Torn(), r.frames.Offset, whole, ends[whole])
 		}
 	}
 	r, got, err := read(append(slices.Clone(file), make([]byte, 5000)...))
-	if err != nil || len(got) != 2 || !r.Torn() || r.offset != int64(len(file)) {
+	if err != nil || len(got) != 2 || !r.Torn() || r.frames.Offset != int64(len(file)) {
 		t.Errorf("zeros behind the log: %d rounds, %v", len(got), err)
 	}
 	for n := range ends[0] {
@@ -284,10 +284,7 @@ func TestAFullDiskIsToldAndStays(t *testing.T) {
 
 // frame wraps a message for the fuzzer's seeds.
 func frame(message []byte) []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(message)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(message, castagnoli))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	return append(b, message...)
+	return framing.Seal(append(framing.Begin(nil), message...))
 }
 
 // Whatever comes in, a reader ends without a panic, and what it accepts
@@ -296,7 +293,7 @@ func FuzzReader(f *testing.F) {
 	file, ends := write(f, demo, example())
 	f.Add(file, false)
 	f.Add(file[:ends[1]+5], false)
-	f.Add(file[ends[0]+int64(frameSize):ends[1]], true)
+	f.Add(file[ends[0]+int64(framing.Size):ends[1]], true)
 	f.Add([]byte("FPEVENTS\x01\x00\x00\x00\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00"), false)
 	f.Fuzz(func(t *testing.T, b []byte, message bool) {
 		if message { // past the checksum
@@ -345,7 +342,7 @@ func BenchmarkRound(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(frameSize+len(w.round)), "B/round")
+	b.ReportMetric(float64(len(w.record)), "B/round")
 }
 
 // A log keeps the metrics of models that have others than the accuracy, or none.

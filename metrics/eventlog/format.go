@@ -3,7 +3,6 @@ package eventlog
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/bits"
 	"slices"
 
@@ -21,7 +20,6 @@ const Version = 1
 const (
 	magic      = "FPEVENTS"
 	headerSize = len(magic) + 4
-	frameSize  = 12      // length and checksums of a record
 	maxRecord  = 1 << 24 // bytes of a message: well above what a round keeps
 	maxText    = 1 << 10 // bytes of a name
 	maxClasses = 1 << 10
@@ -30,8 +28,6 @@ const (
 	// quadratic is the task whose models have no metric, which older logs do not say.
 	quadratic = "quadratic"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Errors of a file that is not a whole log. They are wrapped with the place.
 var (

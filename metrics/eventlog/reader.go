@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 
@@ -14,18 +13,16 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/internal/framing"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
 
 // Reader reads a log from its beginning.
 type Reader struct {
-	in     *bufio.Reader
-	offset int64 // of the record that comes next
-	torn   bool
+	frames *framing.Reader
 	run    *metrics.Run
 	last   uint32 // number of the round before
-	buffer bytes.Buffer
 	record record.Record
 	round  metrics.Round
 }
@@ -33,11 +30,12 @@ type Reader struct {
 // NewReader reads what stands before the rounds. A log that was torn before its
 // first round is one without rounds, unless not even its run is whole.
 func NewReader(in io.Reader) (*Reader, error) {
-	r := &Reader{in: bufio.NewReaderSize(in, bufferSize)}
+	buffered := bufio.NewReaderSize(in, bufferSize)
+	r := &Reader{frames: framing.NewReader(buffered, int64(headerSize), maxRecord, ErrDamaged)}
 	var header [headerSize]byte
-	n, err := io.ReadFull(r.in, header[:])
+	n, err := io.ReadFull(buffered, header[:])
 	switch {
-	case err != nil && !short(err):
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("eventlog: %w", err)
 	case n == 0:
 		return nil, fmt.Errorf("eventlog: %w (it is empty)", ErrNotALog)
@@ -49,7 +47,6 @@ func NewReader(in io.Reader) (*Reader, error) {
 	if v := binary.LittleEndian.Uint32(header[len(magic):]); v == 0 || v > Version {
 		return nil, fmt.Errorf("eventlog: %w: %d, this one reads 1 to %d", ErrVersion, v, Version)
 	}
-	r.offset = int64(headerSize)
 	if err := r.next(); errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("eventlog: %w (it ends before its run is named)", ErrNotALog)
 	} else if err != nil {
@@ -57,7 +54,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	}
 	m := r.record.GetRun()
 	if m == nil {
-		return nil, damaged(r.offset, "the first record is not the run")
+		return nil, r.damaged(int64(headerSize), "the first record is not the run")
 	}
 	r.run = &metrics.Run{
 		Name: m.Name, Task: m.Task, Schedule: m.Schedule, Seed: m.Seed,
@@ -73,7 +70,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 		r.run.Metrics = []measure.Metric{{Name: measure.Accuracy}}
 	}
 	if err := check(r.run); err != nil {
-		return nil, damaged(r.offset, err.Error())
+		return nil, r.damaged(int64(headerSize), err.Error())
 	}
 	return r, nil
 }
@@ -82,24 +79,24 @@ func NewReader(in io.Reader) (*Reader, error) {
 func (r *Reader) Run() *metrics.Run { return r.run }
 
 // Torn says, once Round has given io.EOF, whether the log ends within a record.
-func (r *Reader) Torn() bool { return r.torn }
+func (r *Reader) Torn() bool { return r.frames.Torn }
 
 // Round is the next round, io.EOF behind the last. Its memory is reused by the
 // next call. A value that was not measured is NaN.
 func (r *Reader) Round() (*metrics.Round, error) {
-	at := r.offset
+	at := r.frames.Offset
 	if err := r.next(); err != nil {
 		return nil, err
 	}
 	m := r.record.GetRound()
 	if m == nil {
-		return nil, damaged(at, "a record that is not a round")
+		return nil, r.damaged(at, "a record that is not a round")
 	}
 	if m.Round <= r.last || m.Round > round.MaxRounds {
-		return nil, damaged(at, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
+		return nil, r.damaged(at, fmt.Sprintf("round %d follows round %d", m.Round, r.last))
 	}
 	if err := r.take(m); err != nil {
-		return nil, damaged(at, fmt.Sprintf("round %d: %v", m.Round, err))
+		return nil, r.damaged(at, fmt.Sprintf("round %d: %v", m.Round, err))
 	}
 	r.last = m.Round
 	return &r.round, nil
@@ -107,63 +104,21 @@ func (r *Reader) Round() (*metrics.Round, error) {
 
 // next reads a record into r.record. io.EOF at the end, torn or not.
 func (r *Reader) next() error {
-	var frame [frameSize]byte
-	if n, err := io.ReadFull(r.in, frame[:]); err != nil {
-		return r.ends(err, n > 0)
-	}
-	size, sum := binary.LittleEndian.Uint32(frame[:]), binary.LittleEndian.Uint32(frame[4:])
-	if frame == [frameSize]byte{} && r.zeros() { // a file system may leave them behind when the power fails
-		r.torn = true
-		return io.EOF
-	}
-	// A length that is damaged must not look like a tail that is torn.
-	if got, want := crc32.Checksum(frame[:8], castagnoli), binary.LittleEndian.Uint32(frame[8:]); got != want {
-		return damaged(r.offset, fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got))
-	}
-	if size == 0 || size > maxRecord {
-		return damaged(r.offset, fmt.Sprintf("a record of %d bytes, want 1 to %d", size, maxRecord))
-	}
-	// Memory grows with what is there, not with what a length promises.
-	r.buffer.Reset()
-	if _, err := io.CopyN(&r.buffer, r.in, int64(size)); err != nil {
-		return r.ends(err, true)
-	}
-	if got := crc32.Checksum(r.buffer.Bytes(), castagnoli); got != sum {
-		return damaged(r.offset, fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))
-	}
-	if err := proto.Unmarshal(r.buffer.Bytes(), &r.record); err != nil {
-		return damaged(r.offset, "a record that is not a message: "+err.Error())
-	}
-	r.offset += int64(frameSize) + int64(size)
-	return nil
-}
-
-// ends tells a log that ends, within a record or not, from one that cannot be read.
-func (r *Reader) ends(err error, within bool) error {
-	if !short(err) {
-		return fmt.Errorf("eventlog: %w", err)
-	}
-	r.torn = r.torn || within
-	return io.EOF
-}
-
-func short(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-
-// zeros says whether nothing but zeros follows.
-func (r *Reader) zeros() bool {
-	for {
-		b, err := r.in.ReadByte()
-		if err != nil {
-			return short(err)
-		}
-		if b != 0 {
-			return false
+	at := r.frames.Offset
+	payload, err := r.frames.Next()
+	if err == nil {
+		if bad := proto.Unmarshal(payload, &r.record); bad != nil {
+			err = r.frames.Damaged(at, "a record that is not a message: "+bad.Error())
 		}
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("eventlog: %w", err)
+	}
+	return err
 }
 
-func damaged(at int64, what string) error {
-	return fmt.Errorf("eventlog: %w at byte %d: %s", ErrDamaged, at, what)
+func (r *Reader) damaged(at int64, what string) error {
+	return fmt.Errorf("eventlog: %w", r.frames.Damaged(at, what))
 }
 
 // take turns a message into r.round.

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/actors/measure"
+	"fedpace/internal/framing"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -20,10 +20,10 @@ func init() {
 	metrics.Sinks.Register("events", "rounds and some of their tasks in "+File, Sink{})
 }
 
-// Sink is the output's entry.
+// Sink is the output's entry. A configuration has its options under the key events.
 type Sink struct {
-	Sample    int     `key:"sample" default:"32" range:"[0,10000]" help:"clients a round whose tasks the log keeps, beside the slowest and real devices"`
-	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" help:"size from which on the log keeps 512 rounds of each doubling of their number"`
+	Sample    int     // clients a round whose tasks the log keeps, beside the slowest and real devices
+	Megabytes float64 // size from which on the log keeps 512 rounds of each doubling of their number
 }
 
 func (Sink) Files() []string { return []string{File} }
@@ -79,10 +79,10 @@ func (o *output) Round(r *metrics.Round) error {
 // Writer appends to a log through a buffer. It belongs to the run's goroutine.
 // After an error every method returns it.
 type Writer struct {
-	out   *bufio.Writer
-	size  int64  // bytes of all that was written
-	round []byte // reused from round to round, as are the tasks
-	tasks []*record.Task
+	out    *bufio.Writer
+	size   int64  // bytes of all that was written
+	record []byte // reused from round to round, as are the tasks
+	tasks  []*record.Task
 
 	metrics *record.Metrics // nil: accuracy alone
 }
@@ -95,18 +95,15 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	if err := check(run); err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
-	message, err := proto.Marshal(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
+	w := Append(out, run)
+	_, err := w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
+	w.size = int64(headerSize)
+	err = errors.Join(err, w.add(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
 		Name: run.Name, Task: run.Task, Schedule: run.Schedule, Seed: run.Seed,
 		Clients: uint32(run.Clients), Cohort: uint32(run.Cohort), Close: run.Close, DeadlineNs: int64(run.Deadline),
 		Classes: run.Classes, Slowest: uint32(run.Slowest), Sample: uint32(run.Sample), Version: run.Version, Metrics: metricsOf(run),
-	}}})
-	if err != nil {
-		return nil, fmt.Errorf("eventlog: %w", err)
-	}
-	w := Append(out, run)
-	_, err = w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
-	w.size = int64(headerSize)
-	return w, errors.Join(err, w.frame(message), w.Flush()) // a run that is killed leaves at least this
+	}}}))
+	return w, errors.Join(err, w.Flush()) // a run that is killed leaves at least this
 }
 
 // Append goes on with a run's log that ends behind a whole record.
@@ -129,12 +126,7 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
 func (w *Writer) Round(r *metrics.Round) error {
-	message, err := proto.MarshalOptions{}.MarshalAppend(w.round[:0], &record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
-	if err != nil {
-		return fmt.Errorf("eventlog: %w", err)
-	}
-	w.round = message
-	return w.frame(message)
+	return w.add(&record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
 }
 
 // message is a round as the log holds it, valid until the next call.
@@ -186,21 +178,21 @@ func slowestOf(tasks []metrics.Task) int {
 	return slowest
 }
 
-// frame adds a record. The buffer is written first if the record does not fit in, so
-// that the file ends with a whole record.
-func (w *Writer) frame(message []byte) error {
-	if len(message) > maxRecord {
-		return fmt.Errorf("eventlog: a record of %d bytes, want at most %d", len(message), maxRecord)
+// add adds a record with a message. The buffer is written first if it does not fit in, so that
+// the file ends with a whole record.
+func (w *Writer) add(message *record.Record) error {
+	bytes, err := proto.MarshalOptions{}.MarshalAppend(framing.Begin(w.record[:0]), message)
+	if size := len(bytes) - framing.Size; err == nil && size > maxRecord {
+		err = fmt.Errorf("a record of %d bytes, want at most %d", size, maxRecord)
 	}
-	var b [frameSize]byte
-	binary.LittleEndian.PutUint32(b[:], uint32(len(message)))
-	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(message, castagnoli))
-	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[:8], castagnoli))
-	if w.out.Available() < len(b)+len(message) {
+	if err != nil {
+		return fmt.Errorf("eventlog: %w", err)
+	}
+	w.record = framing.Seal(bytes)
+	if w.out.Available() < len(bytes) {
 		_ = w.out.Flush() // the next Write returns its error
 	}
-	w.size += int64(len(b) + len(message))
-	_, _ = w.out.Write(b[:]) // likewise
-	_, err := w.out.Write(message)
+	w.size += int64(len(bytes))
+	_, err = w.out.Write(bytes)
 	return err
 }

@@ -1,7 +1,5 @@
 package kernel
 
-import "slices"
-
 // ISA is a set of instructions that the operations are written for.
 type ISA uint8
 
@@ -24,15 +22,6 @@ func (isa ISA) String() string { return names[isa] }
 // Class names what decides the bits of a model: the instruction sets of a class give
 // the same.
 func (isa ISA) Class() string { return classes[isa] }
-
-// ClassOf is the class of a name: that of an instruction set, which earlier versions
-// took for a class, or any other name itself.
-func ClassOf(name string) string {
-	if i := slices.Index(names[:], name); i >= 0 {
-		return classes[i]
-	}
-	return name
-}
 
 // routine is what an instruction set has in assembly on this machine: nothing, the products
 // alone, or, where lanes is not 0, everything. Strides are in bytes.

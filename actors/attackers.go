@@ -24,7 +24,7 @@ type plot struct {
 	base   []float32
 	shared *Shared
 	of     []Assignment
-	sent   []float32 // of the parameters that are trained
+	sent   []float32 // values of the parameters that are trained
 }
 
 // is reports whether the plot is the one of colluders from a base model.

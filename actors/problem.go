@@ -19,17 +19,17 @@ import (
 type Problem struct {
 	Model learn.ModelInfo // a learn.Model, unless Trainer has it
 	Set   federated.Set
-	Seed  uint64 // of the minibatches' order and of the augmentation
+	Seed  uint64 // decides the minibatches' order and the augmentation
 	Batch int    // minibatch size
 	// LargestBatch is the largest that a class of clients has; 0: none has its own.
 	LargestBatch int
 	Augment      string // NoAugment or FlipCrop
 
 	Algorithm algorithm.Algorithm // its client half is run
-	Optimizer learn.Optimizer     // of local steps; nil: plain SGD
+	Optimizer learn.Optimizer     // takes local steps; nil: plain SGD
 	// Compression is what updates go through before they are added; nil: they are whole.
 	Compression algorithm.Compression
-	Kernel      learn.Kernel // of the local steps and evaluations in Go
+	Kernel      learn.Kernel // does the local steps and evaluations in Go
 	// Attacks are what the clients of the fleet's classes do in place of honest work, by the
 	// number of the class; nil of those that are honest.
 	Attacks []attack.Attack

@@ -76,7 +76,7 @@ type goSteps struct {
 	order federated.Minibatches
 	batch learn.Batch
 
-	samples []int32 // of an evaluation by client
+	samples []int32 // measured ones of an evaluation by client
 
 	source rand.PCG
 	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are

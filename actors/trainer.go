@@ -23,7 +23,7 @@ type Assignment struct {
 	StepsDone  int64   // the client's accepted steps before this task
 	Rate       float64 // eta
 	Batch      int     // samples of a minibatch; 0: the problem's
-	Weight     float64 // of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
+	Weight     float64 // weight of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
 
 	Variate []float32 // c_i, for an algorithm with client state, or the client's residual; nil: zero
 
@@ -35,7 +35,7 @@ type Assignment struct {
 // a vector ([algorithm.Variates]).
 type Shared struct {
 	Mean      []float32 // c; nil: zero
-	Weight    float64   // of a client's change in the exact sum: 1/N
+	Weight    float64   // weight of a client's change in the exact sum: 1/N
 	Residuals bool      // clients keep what compression leaves out: there is no c, and no sum of changes
 }
 
@@ -71,7 +71,7 @@ type Trainer struct {
 	problem   Problem
 	steps     Steps
 	params    int
-	trainable int // of them, the first ones
+	trainable int // so many of them are trained, the first ones
 
 	client algorithm.Client // nil: the algorithm does not change local steps
 	zero   []float32        // never written to; nil: neither client state nor compression needs it
@@ -227,7 +227,7 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", bad, t.update[bad])}
 	}
 	if rest := model[t.trainable:]; len(rest) > 0 {
-		learn.AddExactAndReset(sum[t.trainable:], a.Weight, rest, base[t.trainable:]) // which Check has looked at
+		learn.AddExactAndReset(sum[t.trainable:], a.Weight, rest, base[t.trainable:]) // Check has looked at rest
 	}
 	return left, nil
 }

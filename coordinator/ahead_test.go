@@ -35,7 +35,7 @@ func haste(t *rapid.T, c *round.Config, staying, leaving *clientmodel.Fleet) *cl
 	case 2:
 		down, _ := fairshare.Need(ruleBits, 30)
 		up, _ := fairshare.Need(ruleBits, 12)
-		c.Server = round.Server{Download: down, Upload: up}
+		c.Server = round.Bandwidth{Download: down, Upload: up}
 		c.Leaves = func(client int, at round.Time) (round.Time, bool) {
 			gone, ok := leaving.Leaves(client, int64(at))
 			return round.Time(gone), ok

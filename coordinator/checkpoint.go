@@ -16,13 +16,13 @@ import (
 type State struct {
 	Machine  round.State
 	Clock    simclock.State
-	Models   []Version                // that tasks may start from, ascending; the last is the newest. None without training
+	Models   []Version                // versions that tasks may start from, ascending; the last is the newest. None without training
 	Measured bool                     // whether a model was
 	Best     float64                  // quality of the best one so far
-	Server   [][]float64              // the algorithm's vectors, see [algorithm.Server]
-	Variates *algorithm.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
-	Updates  []realdevices.Answer     // of real devices, that may yet count
-	Said     realdevices.Said         // of real devices
+	Server   [][]float64              // the algorithm's vectors, see [algorithm.ServerOptimizer]
+	Variates *algorithm.VariatesState // control variates or residuals; nil: clients keep nothing
+	Updates  []realdevices.Answer     // updates of real devices that may yet count
+	Findings realdevices.Findings     // bans and corrections of real devices
 	Guard    Guard                    // against them
 
 	Norms, DeviceNorms []float64 // what the bounds of updates remember, see package combine
@@ -55,7 +55,7 @@ func (d *driver) save() error {
 	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.learner != nil {
 		d.learner.save(s)
-		s.Updates, s.Said = d.devices.Kept(), d.devices.Said()
+		s.Updates, s.Findings = d.devices.Kept(), d.devices.Findings()
 	}
 	return d.config.Checkpoint.Save(s)
 }

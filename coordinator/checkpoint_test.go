@@ -23,7 +23,6 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -116,8 +115,8 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
 	rule := rapid.SampledFrom(closings).Draw(t, "closing")
 	train, buffered := rapid.Bool().Draw(t, "train"), closing.Overlaps(rule)
-	choices := append(every(choice.Selections, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
-	choices = slices.DeleteFunc(choices, func(choose choice.Selection) bool {
+	choices := append(every(selection.Rules, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose selection.Rule) bool {
 		c = ruleConfig(s.lab, s.fleet, rule, choose)
 		c.Train = train
 		return c.Validate() != nil

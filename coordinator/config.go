@@ -28,9 +28,9 @@ type Config struct {
 	ModelBits int64        // size of one transfer of the model, |x| in Eq. 3
 	// UpdateBits is the size of an update's transfer; 0: that of the model.
 	UpdateBits int64
-	// Lent says whose device and whose availability a simulated client has; nil: its
+	// DeviceOf says whose device and whose availability a simulated client has; nil: its
 	// own.
-	Lent     func(client int) (device, presence int)
+	DeviceOf func(client int) (device, presence int)
 	Learning Learning
 	Bus      bus.CoordinatorConfig // what remote hosts learn of the run; its Kernel is Learning's
 	Pace     float64               // virtual seconds per wall second; 0: free

@@ -11,7 +11,7 @@ import (
 
 // assignment is a job with what is to be done with its sum.
 type assignment struct {
-	span // of the tasks or shards that it was cut from
+	span // tasks or shards that it was cut from
 	job  *bus.Job
 	take func(*bus.Result) error
 	done bool

@@ -9,7 +9,6 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
@@ -178,7 +177,7 @@ func TestLateUpdatesTimeAsTheyTrain(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, rule := range []closing.Rule{closing.Deadline{Seconds: 0.5}, closing.First{N: 3}, closing.Quorum{N: 5, M: 2, Seconds: 0.4}} {
-		for _, choose := range []choice.Selection{nil, selection.LeastAvailable{Seconds: 2, Error: 0.1}} {
+		for _, choose := range []selection.Rule{nil, selection.LeastAvailable{Seconds: 2, Error: 0.1}} {
 			c := ruleConfig(l, fleet, rule, choose)
 			c.Late = closing.Use{Limit: 2}
 			_, fingerprint, stop := reference(t, l, fleet, c)

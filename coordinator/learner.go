@@ -31,8 +31,8 @@ type learner struct {
 	best   float64 // its quality
 
 	guard
-	clip  combine.Clipper // of all updates
-	bound combine.Clipper // of those of devices
+	clip  combine.Clipper // clips all updates
+	bound combine.Clipper // clips those of devices
 
 	// What train leaves to advance.
 	sum      []int64

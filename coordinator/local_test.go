@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
 )
@@ -23,7 +22,7 @@ func TestLocalWorkThroughTheBus(t *testing.T) {
 		name      string
 		optimizer learn.Optimizer
 		closing   closing.Rule
-		choose    choice.Selection
+		choose    selection.Rule
 	}{
 		{"momentum by a deadline", learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01, Clipping: learn.Clipping{Clip: 1}}, closing.Deadline{Seconds: 0.5}, nil},
 		{"adam in rounds that overlap", learn.Adam{Moments: learn.Moments{Beta1: 0.9, Beta2: 0.99, Eps: 1e-3}}, closing.Buffered{N: 3, StalenessLimit: 2}, nil},

@@ -13,7 +13,7 @@ import (
 type models struct {
 	bus     bus.Coordinator
 	list    map[uint64]model
-	offered bus.Digest // of a model on the bus that is no version yet; zero: none
+	offered bus.Digest // a model on the bus that is no version yet; zero: none
 }
 
 type model struct {

@@ -22,9 +22,9 @@ type planner struct {
 	observe func(*bus.ClientPlan) // may be nil
 
 	open    []round.Task // issued since the last time that none waited
-	sent    int          // of them
+	sent    int          // so many of them are sent
 	plans   []bus.ClientPlan
-	taken   int // of plans
+	taken   int // plans that have come
 	task    bus.Task
 	started time.Time    // when the first went out
 	lag     atomic.Int64 // wall nanoseconds from then until the last plan was back

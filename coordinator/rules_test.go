@@ -18,7 +18,6 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -44,7 +43,7 @@ func ruleFleet(t testing.TB) *clientmodel.Fleet {
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *clientmodel.Fleet, closing closing.Rule, choose choice.Selection) round.Config {
+func ruleConfig(l *lab, fleet *clientmodel.Fleet, closing closing.Rule, choose selection.Rule) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
@@ -264,7 +263,7 @@ func TestRulesThroughTheBus(t *testing.T) {
 	type rules struct {
 		name    string
 		closing closing.Rule
-		choose  choice.Selection
+		choose  selection.Rule
 	}
 	cases := []rules{
 		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, selection.BySize{}},
@@ -274,8 +273,8 @@ func TestRulesThroughTheBus(t *testing.T) {
 	for _, rule := range every(closing.Rules, 4) {
 		cases = append(cases, rules{closing.Rules.NameOf(rule), rule, nil})
 	}
-	for _, choose := range every(choice.Selections, 11) {
-		cases = append(cases, rules{choice.Selections.NameOf(choose) + " by a deadline", closing.Deadline{Seconds: 0.5}, choose})
+	for _, choose := range every(selection.Rules, 11) {
+		cases = append(cases, rules{selection.Rules.NameOf(choose) + " by a deadline", closing.Deadline{Seconds: 0.5}, choose})
 	}
 	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 // Result is where a run ended.
 type Result struct {
 	Stop        round.Stop
-	Fingerprint uint64    // of the clock's history
+	Fingerprint uint64    // hash of the clock's history
 	Params      []float32 // the final model; nil when the run did not train
 	Completed   bool      // false: interrupted
-	Devices     realdevices.Said
+	Devices     realdevices.Findings
 }
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
@@ -51,7 +51,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
 	err = errors.Join(d.play(driving), d.close())
-	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Said()}
+	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}
@@ -69,7 +69,7 @@ type driver struct {
 	learner *learner             // nil: timing only
 	devices *realdevices.Devices // nil: all clients are simulated
 
-	scores []measure.ClientScore // of the last evaluation by client
+	scores []measure.ClientScore // results of the last evaluation by client
 
 	why func(error) error // an error, or why the bus was lost if that is what ended the wait
 }
@@ -101,7 +101,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	}
 	d.learner.devices = d.devices
 	if s != nil {
-		return d.devices.Resume(&s.Machine, s.Updates, s.Said)
+		return d.devices.Resume(&s.Machine, s.Updates, s.Findings)
 	}
 	return nil
 }
@@ -225,8 +225,8 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 		StepsDone: uint64(t.StepsDone), ModelBits: uint64(d.config.ModelBits), UpdateBits: uint64(d.config.UpdateBits), StartNs: int64(t.Start),
 		Joules: t.Joules,
 	}
-	if d.config.Lent != nil && !d.devices.Has(t.Client) {
-		device, presence := d.config.Lent(t.Client)
+	if d.config.DeviceOf != nil && !d.devices.Has(t.Client) {
+		device, presence := d.config.DeviceOf(t.Client)
 		m.Device, m.Presence = uint32(device+1), uint32(presence+1)
 	}
 	if d.learner != nil {
@@ -239,7 +239,7 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event, error) {
 	switch {
 	case d.machine.Phase() == round.Idle:
-		return round.Event{Kind: round.Started}, d.gather(ctx)
+		return round.Event{Kind: round.Started}, d.waitForDevices(ctx)
 	case len(effects.Query) > 0:
 		losses, err := d.learner.losses(ctx, d.machine.Round(), effects.Query)
 		return round.Event{Kind: round.Queried, Losses: losses}, err
@@ -270,16 +270,16 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (e round.
 	return e, err
 }
 
-// gather waits for the devices before the run starts.
-func (d *driver) gather(ctx context.Context) error {
-	if err := d.devices.Gather(ctx); err != nil {
+// waitForDevices waits for the devices before the run starts.
+func (d *driver) waitForDevices(ctx context.Context) error {
+	if err := d.devices.WaitForAll(ctx); err != nil {
 		return err
 	}
-	return d.meet(true)
+	return d.reportPresence(true)
 }
 
-// meet tells the machine which devices have come or left.
-func (d *driver) meet(begin bool) error {
+// reportPresence tells the machine which devices have come or left.
+func (d *driver) reportPresence(begin bool) error {
 	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
 	return errors.Join(err, d.note(events))
 }
@@ -313,7 +313,7 @@ func (d *driver) tick(ctx context.Context) (round.Event, error) {
 		return round.Event{}, err
 	}
 	if d.devices != nil {
-		if err := d.meet(false); err != nil {
+		if err := d.reportPresence(false); err != nil {
 			return round.Event{}, err
 		}
 	}

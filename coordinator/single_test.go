@@ -245,7 +245,7 @@ func TestABoundForgetsWhatIsLeftOut(t *testing.T) {
 						t.Errorf("round %d: the norm %g of what was left out is remembered", s.Machine.Round.Round, norm)
 					}
 				}
-				banned = banned || len(s.Said.Bans) > 0
+				banned = banned || len(s.Findings.Bans) > 0
 				return nil
 			}}
 			c.Devices = &realdevices.Config{

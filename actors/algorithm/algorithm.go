@@ -10,7 +10,7 @@ import (
 // client half. It holds no state and may be shared.
 type Algorithm interface {
 	// Server makes the server half for a model of so many parameters.
-	Server(params int) Server
+	Server(params int) ServerOptimizer
 	// Client makes the client half for one worker and a model of so many
 	// parameters; nil: local steps are plain SGD.
 	Client(params int) Client
@@ -63,7 +63,7 @@ type Additive interface {
 type Instance struct {
 	Algorithm
 	Compression Compression // nil: updates are whole
-	Server      Server
+	Server      ServerOptimizer
 	Variates    *Variates // nil: clients keep nothing
 
 	trainable int

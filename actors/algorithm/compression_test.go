@@ -216,8 +216,8 @@ func TestResidualsAreCounted(t *testing.T) {
 		t.Errorf("%v: client 3 keeps %v", err, again.Client(3).Values)
 	}
 	for want, err := range map[string]error{
-		"aggregate: a state of residuals of compressed updates, where the clients keep control variates": NewVariates(params, clients).Restore(v.State()),
-		"aggregate: a state of control variates, where the clients keep residuals of compressed updates": again.Restore(NewVariates(params, clients).State()),
+		"algorithm: a state of residuals of compressed updates, where the clients keep control variates": NewVariates(params, clients).Restore(v.State()),
+		"algorithm: a state of control variates, where the clients keep residuals of compressed updates": again.Restore(NewVariates(params, clients).State()),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)

@@ -4,7 +4,7 @@
 //
 // An [Algorithm] is one file: FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi,
 // FedProx, SCAFFOLD, FedNova, FedBuff, FedAsync and REFL, each with its options, the weights
-// of updates, a [Server] that turns the exact sum into a model, and the [Client] half
+// of updates, a [ServerOptimizer] that turns the exact sum into a model, and the [Client] half
 // that trainers run. None depends on how many local steps a round has: every algorithm
 // runs with every K schedule.
 //

@@ -13,6 +13,6 @@ type FedAdagrad struct {
 	Staleness
 }
 
-func (a FedAdagrad) Server(params int) Server {
+func (a FedAdagrad) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 { return v + square })
 }

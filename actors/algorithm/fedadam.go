@@ -12,7 +12,7 @@ type FedAdam struct {
 	Staleness
 }
 
-func (a FedAdam) Server(params int) Server {
+func (a FedAdam) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		return float64(a.Beta2*v) + float64((1-a.Beta2)*square)
 	})

@@ -31,7 +31,7 @@ type FedAsync struct {
 // Mixes says that the sum is of differences to the newest model.
 func (FedAsync) Mixes() {}
 
-func (FedAsync) Server(int) Server { return average{1} }
+func (FedAsync) Server(int) ServerOptimizer { return average{1} }
 
 func (a FedAsync) Client(params int) Client { return FedProx{Mu: a.Mu}.Client(params) }
 

@@ -16,7 +16,7 @@ type FedAvg struct {
 // Default is the algorithm of the paper.
 var Default = FedAvg{Rate: 1, Staleness: Staleness{0.5}}
 
-func (a FedAvg) Server(int) Server { return average{a.Rate} }
+func (a FedAvg) Server(int) ServerOptimizer { return average{a.Rate} }
 
 // PlainSGD is the client half of algorithms whose local steps are plain SGD.
 type PlainSGD struct{}

@@ -16,7 +16,7 @@ type FedAvgM struct {
 	Staleness
 }
 
-func (a FedAvgM) Server(params int) Server {
+func (a FedAvgM) Server(params int) ServerOptimizer {
 	return &momentum{a.Rate, a.Momentum, make([]float64, params)}
 }
 

@@ -23,7 +23,7 @@ type FedBuff struct {
 	PlainSGD
 }
 
-func (a FedBuff) Server(int) Server { return average{a.Rate} }
+func (a FedBuff) Server(int) ServerOptimizer { return average{a.Rate} }
 
 func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	switch {
@@ -41,7 +41,7 @@ func damp(weights []float64, staleness []int, s func(tau int) float64) []float64
 	list := make([]float64, len(weights))
 	for i, w := range weights {
 		if staleness[i] < 0 {
-			panic("aggregate: a negative staleness")
+			panic("algorithm: a negative staleness")
 		}
 		list[i] = float64(w * s(staleness[i]))
 	}

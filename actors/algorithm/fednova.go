@@ -21,7 +21,7 @@ type FedNova struct {
 // Needs says that ‖a_c‖₁ = K_c holds for plain steps.
 func (FedNova) Needs() registry.Needs { return registry.Needs{PlainSteps: true} }
 
-func (a FedNova) Server(int) Server { return average{a.Rate} }
+func (a FedNova) Server(int) ServerOptimizer { return average{a.Rate} }
 
 func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	weights, _ = a.Staleness.Weigh(weights, steps, staleness)
@@ -36,7 +36,7 @@ func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 //
 // The factors τ_eff w_c/K_c do not sum to 1 and may exceed it, which exact sums
 // do not bear: the weights returned are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
-// scale = τ_eff Z, at least 1, is for [Server].Apply. Where all K_c are equal
+// scale = τ_eff Z, at least 1, is for [ServerOptimizer].Apply. Where all K_c are equal
 // the weights come back as they are, with scale 1. A client's weight does not
 // depend on its place in the list. A number of steps below 1 panics.
 func Normalised(weights []float64, steps []int) (list []float64, scale float64) {
@@ -46,7 +46,7 @@ func Normalised(weights []float64, steps []int) (list []float64, scale float64) 
 	list, done := make([]float64, len(weights)), make([]float64, len(weights))
 	for i, w := range weights {
 		if steps[i] < 1 {
-			panic("aggregate: a client without local steps")
+			panic("algorithm: a client without local steps")
 		}
 		k := float64(steps[i])
 		list[i], done[i] = w/k, float64(w*k)

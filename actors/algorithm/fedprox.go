@@ -12,7 +12,7 @@ type FedProx struct {
 	Staleness
 }
 
-func (a FedProx) Server(int) Server { return average{a.Rate} }
+func (a FedProx) Server(int) ServerOptimizer { return average{a.Rate} }
 
 func (a FedProx) Client(int) Client {
 	if a.Mu == 0 {

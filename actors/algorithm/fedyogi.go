@@ -12,7 +12,7 @@ type FedYogi struct {
 	Staleness
 }
 
-func (a FedYogi) Server(params int) Server {
+func (a FedYogi) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		step := float64((1 - a.Beta2) * square)
 		switch {

@@ -31,7 +31,7 @@ type REFL struct {
 	PlainSGD
 }
 
-func (a REFL) Server(int) Server { return average{a.Rate} }
+func (a REFL) Server(int) ServerOptimizer { return average{a.Rate} }
 
 // Weigh weighs by age.
 func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
@@ -80,7 +80,7 @@ type Apart interface {
 // Stale is a stale update by itself.
 type Stale struct {
 	Update    []int64 // its exact sum of weight 1
-	Share     float64 // of all weights: these and that of the fresh updates come to 1
+	Share     float64 // share of all weights: these and that of the fresh updates come to 1
 	Staleness int
 }
 

@@ -26,7 +26,7 @@ func (Scaffold) Needs() registry.Needs {
 	return registry.Needs{ClientState: true, EqualWeight: true, Rounds: true, PlainSteps: true}
 }
 
-func (a Scaffold) Server(int) Server { return average{a.Rate} }
+func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }
 
 // Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
 func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Server turns the exact sum of a round's weighted updates into the next
+// ServerOptimizer turns the exact sum of a round's weighted updates into the next
 // model. The sum stands for the paper's pseudo-gradient
 //
 //	Δ = scale · S · 2^-44 = Σ w_c (x_c − x)
@@ -14,7 +14,7 @@ import (
 // [Normalised]). Each element is computed on its own in float64, every product
 // rounded by itself, and rounded once to float32 at the end: the result is the
 // same on every machine.
-type Server interface {
+type ServerOptimizer interface {
 	// Apply moves the model and the optimiser's own state by one round. It
 	// panics when a length is not that of New.
 	Apply(model []float32, sum []int64, scale float64)
@@ -34,22 +34,22 @@ func Delta(s int64, scale float64) float64 {
 // checkLengths panics when a model, its sum and a vector of the state differ.
 func checkLengths(model, sum, vector int) {
 	if model != sum || model != vector {
-		panic("aggregate: Apply of slices of different lengths")
+		panic("algorithm: Apply of slices of different lengths")
 	}
 }
 
 // restore copies vectors, the last of which has no value below least.
 func restore(dst, src [][]float64, least float64) error {
 	if len(src) != len(dst) {
-		return fmt.Errorf("aggregate: a state of %d vectors, want %d", len(src), len(dst))
+		return fmt.Errorf("algorithm: a state of %d vectors, want %d", len(src), len(dst))
 	}
 	for i, v := range src {
 		if len(v) != len(dst[i]) {
-			return fmt.Errorf("aggregate: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
+			return fmt.Errorf("algorithm: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
 		}
 		for j, x := range v {
 			if math.IsNaN(x) || math.IsInf(x, 0) || i == len(src)-1 && x < least {
-				return fmt.Errorf("aggregate: vector %d of a state holds %v for parameter %d", i, x, j)
+				return fmt.Errorf("algorithm: vector %d of a state holds %v for parameter %d", i, x, j)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 	const rate, beta1, beta2, tau = 0.3, 0.9, 0.99, 1e-3
 	for _, c := range []struct {
 		name   string
-		server func(params int) Server
+		server func(params int) ServerOptimizer
 		paper  func() written
 		floats int
 	}{
@@ -103,7 +103,7 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 func TestConstantUpdatesHaveClosedForms(t *testing.T) {
 	const rate, beta1, beta2, tau, d = 0.05, 0.8, 0.95, 0.125, 0.5
 	for name, c := range map[string]struct {
-		server Server
+		server ServerOptimizer
 		beta1  float64
 		v      func(t float64) float64
 	}{
@@ -145,8 +145,8 @@ func TestMomentumOnAQuadratic(t *testing.T) {
 	}
 }
 
-func servers(params int) map[string]Server {
-	return map[string]Server{
+func servers(params int) map[string]ServerOptimizer {
+	return map[string]ServerOptimizer{
 		"average":  FedAvg{Rate: 0.5}.Server(1),
 		"momentum": FedAvgM{Rate: 1, Momentum: 0.9}.Server(params),
 		"adagrad":  FedAdagrad{Rate: 0.1, Beta1: 0.5, Tau: 0.01}.Server(params),
@@ -160,7 +160,7 @@ func TestRestoredServersGoOn(t *testing.T) {
 	fresh := servers(2)
 	for name, s := range servers(2) {
 		model := []float32{1, 2}
-		round := func(s Server, model []float32, k int64) { s.Apply(model, []int64{k * 1e12, -k * 3e11}, 1) }
+		round := func(s ServerOptimizer, model []float32, k int64) { s.Apply(model, []int64{k * 1e12, -k * 3e11}, 1) }
 		for k := range int64(4) {
 			round(s, model, k)
 		}

@@ -31,7 +31,7 @@ func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64,
 // panics.
 func ByStaleness(weights []float64, staleness []int, exponent float64) []float64 {
 	if slices.Min(staleness) < 0 {
-		panic("aggregate: a negative staleness")
+		panic("algorithm: a negative staleness")
 	}
 	if exponent == 0 || slices.Min(staleness) == slices.Max(staleness) {
 		return weights

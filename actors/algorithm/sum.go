@@ -21,19 +21,19 @@ const (
 // model's, or is not a number: training has diverged, or the update is not
 // honest.
 type DifferenceError struct {
-	Index    int     // of the first such parameter
+	Index    int     // index of the first such parameter
 	X, Model float32 // the client's value and the global model's
 }
 
 func (e *DifferenceError) Error() string {
-	return fmt.Sprintf("aggregate: parameter %d is %v where the model has %v: want a difference below %d", e.Index, e.X, e.Model, MaxDifference)
+	return fmt.Sprintf("algorithm: parameter %d is %v where the model has %v: want a difference below %d", e.Index, e.X, e.Model, MaxDifference)
 }
 
 // Check returns a [*DifferenceError] for the first parameter that [Add]
 // refuses, or nil. It panics when the lengths differ.
 func Check(x, model []float32) error {
 	if len(x) != len(model) {
-		panic("aggregate: Check of slices of different lengths")
+		panic("algorithm: Check of slices of different lengths")
 	}
 	for i := range x {
 		// The comparison fails for NaN, too.
@@ -52,10 +52,10 @@ func Check(x, model []float32) error {
 // It is the reference for every faster implementation.
 func Add(dst []int64, w float64, x, model []float32) error {
 	if len(dst) != len(x) {
-		panic("aggregate: Add of slices of different lengths")
+		panic("algorithm: Add of slices of different lengths")
 	}
 	if !(w >= 0 && w <= 1) {
-		panic("aggregate: Add with a weight outside 0 to 1")
+		panic("algorithm: Add with a weight outside 0 to 1")
 	}
 	if err := Check(x, model); err != nil {
 		return err
@@ -78,7 +78,7 @@ func term(w float64, x, model float32) int64 {
 // undefined. It panics when the lengths differ.
 func Merge(dst, partial []int64) error {
 	if len(dst) != len(partial) {
-		panic("aggregate: Merge of slices of different lengths")
+		panic("algorithm: Merge of slices of different lengths")
 	}
 	// Where a partial sum and the result are both in ±2^61, the sum before is in
 	// Limit, too. That needs no branch an element and is all that happens in
@@ -96,11 +96,11 @@ func Merge(dst, partial []int64) error {
 	for i, p := range partial {
 		switch before := dst[i] - p; {
 		case beyond(p):
-			return fmt.Errorf("aggregate: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
+			return fmt.Errorf("algorithm: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
 		case beyond(before):
-			return fmt.Errorf("aggregate: parameter %d of a sum is %d, beyond the limit of 2^62", i, before)
+			return fmt.Errorf("algorithm: parameter %d of a sum is %d, beyond the limit of 2^62", i, before)
 		case beyond(dst[i]):
-			return fmt.Errorf("aggregate: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
+			return fmt.Errorf("algorithm: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
 		}
 	}
 	return nil

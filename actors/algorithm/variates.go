@@ -77,14 +77,14 @@ func (v *Variates) Client(client int) Variate { return v.clients[client] }
 // kept and must not be written to again. It panics when lengths differ.
 func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
 	if len(sum) != len(v.server) || len(clients) != len(next) {
-		panic("aggregate: Update of slices of different lengths")
+		panic("algorithm: Update of slices of different lengths")
 	}
 	for i, s := range sum {
 		v.server[i] += Delta(s, 1)
 	}
 	for i, n := range next {
 		if len(n.Values) != v.params {
-			panic("aggregate: a control variate of another length")
+			panic("algorithm: a control variate of another length")
 		}
 		if v.clients[clients[i]] = n; zero(n.Values) {
 			delete(v.clients, clients[i])
@@ -118,24 +118,24 @@ func (v *Variates) State() VariatesState {
 // It returns an error, and changes nothing, when the state does not fit.
 func (v *Variates) Restore(s VariatesState) error {
 	if s.Residuals != v.Residuals() {
-		return fmt.Errorf("aggregate: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
+		return fmt.Errorf("algorithm: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
 	}
 	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
-		return fmt.Errorf("aggregate: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
+		return fmt.Errorf("algorithm: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
 			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
 	}
 	for i, x := range s.Server {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("aggregate: the server's control variate holds %v for parameter %d", x, i)
+			return fmt.Errorf("algorithm: the server's control variate holds %v for parameter %d", x, i)
 		}
 	}
 	clients := make(map[int]Variate, len(s.Clients))
 	for i, c := range s.Clients {
 		if c < 0 || c >= v.population || i > 0 && c <= s.Clients[i-1] {
-			return fmt.Errorf("aggregate: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
+			return fmt.Errorf("algorithm: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
 		}
 		if len(s.Values[i].Values) != v.params {
-			return fmt.Errorf("aggregate: the control variate of client %d has %d values, want %d", c, len(s.Values[i].Values), v.params)
+			return fmt.Errorf("algorithm: the control variate of client %d has %d values, want %d", c, len(s.Values[i].Values), v.params)
 		}
 		clients[c] = s.Values[i]
 	}

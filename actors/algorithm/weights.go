@@ -17,10 +17,10 @@ func BySamples(samples []int) ([]float64, error) {
 	total := int64(0)
 	for i, n := range samples {
 		if n < 1 {
-			return nil, fmt.Errorf("aggregate: client %d of %d has %d samples, want at least 1", i+1, len(samples), n)
+			return nil, fmt.Errorf("algorithm: client %d of %d has %d samples, want at least 1", i+1, len(samples), n)
 		}
 		if int64(n) >= most-total {
-			return nil, fmt.Errorf("aggregate: the clients' samples come to %d or more", int64(most))
+			return nil, fmt.Errorf("algorithm: the clients' samples come to %d or more", int64(most))
 		}
 		total += int64(n)
 	}

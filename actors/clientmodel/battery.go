@@ -88,7 +88,7 @@ func (f *Fleet) Start(client int) float64 {
 	switch {
 	case b == nil:
 		return Mains
-	case !b.start.given():
+	case !b.start.isSet():
 		return b.joules
 	}
 	return float64(b.start.Quantile(keyed.Nth(h, ofCharge)) * b.joules)

@@ -31,7 +31,7 @@ type class struct {
 	step             quantity
 	stepNs           int64   // exact time of a step where it is fixed
 	varies, together bool    // whether any quantity has a factor by task, and whether tasks share it that start together
-	std, cv          float64 // of a minibatch: seconds, and relative to the step time
+	std, cv          float64 // spread of a minibatch: seconds, and relative to the step time
 	overhead         Durations
 	links            linkTraces // nil: both links have speeds
 	slow             Slowing    // nil: never
@@ -57,10 +57,10 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 
 // quantity is a speed or step time of a client in a task.
 type quantity struct {
-	id, part  uint64 // of the random bits of a client, and of a task
+	id, part  uint64 // purposes of the random bits of a client, and of a task
 	own, vary Law
 	fixed     bool // the same for every client and task: own.Least
-	product   bool // both lognormal and without bounds
+	product   bool // both lognormal and without limits
 }
 
 // keys are the random bits of a client and of its task.
@@ -84,7 +84,7 @@ func (q *quantity) lognormal(own, vary uint64) float64 {
 
 // factor is the task's alone, for its random bits.
 func (q *quantity) factor(bits uint64) float64 {
-	if !q.vary.given() {
+	if !q.vary.isSet() {
 		return 1
 	}
 	return q.vary.Quantile(bits)
@@ -124,10 +124,10 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	out := class{name: k.Name, cv: k.StepCV, slow: common.slow, presence: common.presence, dropout: common.dropout}
 	out.overhead = Durations{nanoseconds(k.Overhead.Download), nanoseconds(k.Overhead.Compute), nanoseconds(k.Overhead.Upload)}
 	var err error
-	if !k.Links.given() && k.DownloadMbps == nil && k.UploadMbps == nil {
+	if !k.Links.isSet() && k.DownloadMbps == nil && k.UploadMbps == nil {
 		k.Links = c.Network.Links
 	}
-	if k.Links.given() {
+	if k.Links.isSet() {
 		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
 		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
 			if d != nil {
@@ -163,7 +163,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		}
 		out.stepNs = nanoseconds(out.step.own.Least)
 	}
-	out.varies = out.download.vary.given() || out.upload.vary.given() || out.step.vary.given()
+	out.varies = out.download.vary.isSet() || out.upload.vary.isSet() || out.step.vary.isSet()
 	if out.together = k.Vary.Together; out.together {
 		if !out.varies {
 			return out, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
@@ -191,7 +191,7 @@ func instead(d Distribution, value float64) Distribution {
 	return d
 }
 
-// shares turns weights, which are not negative, into bounds on 64 random bits,
+// shares turns weights, which are not negative, into limits on 64 random bits,
 // for pick; all 0 counts as all equal. key is that of the list they stand in. Beside
 // others only what idle says may have no weight: it is never picked.
 func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
@@ -203,28 +203,28 @@ func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, err
 		weights = slices.Repeat([]float64{1}, len(weights))
 		sum = float64(len(weights))
 	}
-	bounds := make([]uint64, len(weights))
+	limits := make([]uint64, len(weights))
 	upTo := 0.0
 	for i, w := range weights {
 		if w == 0 && (idle == nil || !idle(i)) {
 			return nil, registry.Errorf(fmt.Sprintf("%s[%d].weight", key, i), "is not set (more than 0 where others have a weight)")
 		}
 		upTo += w
-		bounds[i] = threshold(upTo / sum)
+		limits[i] = threshold(upTo / sum)
 	}
 	last := len(weights) - 1
 	for ; weights[last] == 0; last-- {
-		bounds[last] = math.MaxUint64
+		limits[last] = math.MaxUint64
 	}
-	bounds[last] = math.MaxUint64
-	return bounds, nil
+	limits[last] = math.MaxUint64
+	return limits, nil
 }
 
 // pick is the index whose share 64 random bits fall into.
-func pick(bounds []uint64, h uint64) int {
-	i, found := slices.BinarySearch(bounds, h)
+func pick(limits []uint64, h uint64) int {
+	i, found := slices.BinarySearch(limits, h)
 	if found && h != math.MaxUint64 { // a share ends just below its bound, and one without weight where it begins
-		for bounds[i] == h {
+		for limits[i] == h {
 			i++
 		}
 	}

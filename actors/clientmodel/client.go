@@ -4,8 +4,8 @@ package clientmodel
 // its tasks follows from its own number.
 type Client struct {
 	Number   int
-	Device   int     // whose class, speeds, traces and battery it has: its own number unless a correlation gives it another's
-	Presence int     // whose availability it has, likewise
+	Device   int     // number of the device whose class, speeds, traces and battery it has: its own number unless a correlation gives it another's
+	Presence int     // number of the client whose availability it has, likewise
 	Joules   float64 // what its battery holds; 0: it has none
 }
 

@@ -102,7 +102,7 @@ type Links struct {
 	Traces []string `key:"traces" is:"null" help:"the traces to use; null: all"`
 }
 
-func (l *Links) given() bool { return l.File != "" }
+func (l *Links) isSet() bool { return l.File != "" }
 
 // Dropout says how tasks end early. The zero Dropout is never.
 type Dropout struct {

@@ -50,8 +50,8 @@ const (
 // Given reports whether anything is correlated.
 func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availability.Spearman != 0 }
 
-// Tied says what a correlation has come to.
-type Tied struct {
+// CorrelationNote says what a correlation has come to.
+type CorrelationNote struct {
 	What     string  // speed or availability
 	With     string  // samples, labels or entropy
 	Wanted   float64 // Spearman's coefficient
@@ -59,7 +59,7 @@ type Tied struct {
 }
 
 // Ties are the correlations of the fleet's devices with data.
-func (f *Fleet) Ties() []Tied { return f.ties }
+func (f *Fleet) Correlations() []CorrelationNote { return f.correlations }
 
 // Sharing is a [Presence] that knows how much of the time each client is there.
 type Sharing interface {
@@ -110,7 +110,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 			got[i] = own[device]
 		}
 		*way.to = handed
-		f.ties = append(f.ties, Tied{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
+		f.correlations = append(f.correlations, CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
 	}
 	return nil
 }

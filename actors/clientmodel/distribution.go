@@ -44,14 +44,14 @@ func (l *Law) median() float64 { return l.or(l.Median, 1<<63) }
 
 // or is a value that the law gives, or its draw for these bits.
 func (l *Law) or(given float64, bits uint64) float64 {
-	if l.given() && given == 0 {
+	if l.isSet() && given == 0 {
 		return l.Quantile(bits)
 	}
 	return cmp.Or(given, 1)
 }
 
 // given tells whether there is a law at all.
-func (l *Law) given() bool { return l.Quantile != nil }
+func (l *Law) isSet() bool { return l.Quantile != nil }
 
 // Bounds are the options that all distributions share: a draw beyond a bound is
 // set to the bound.

@@ -38,7 +38,7 @@ const (
 type Fleet struct {
 	seed     uint64
 	classes  []class
-	shares   []uint64 // of the classes, for pick
+	shares   []uint64 // limits of the classes, for pick
 	presence bool     // whether any client is ever absent
 	plain    bool     // no classes: all clients alike but for Compute.Std
 	files    []string
@@ -46,7 +46,7 @@ type Fleet struct {
 	// By client, where a correlation ties them to data: whose device and whose
 	// availability it has. nil: its own.
 	devices, presences []uint32
-	ties               []Tied
+	correlations       []CorrelationNote
 
 	// real are the classes of the real devices, and firstReal is the client number of the
 	// first.
@@ -95,7 +95,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	classes := c.Fleet
 	if len(classes) == 0 {
 		classes = []Class{{Name: "all"}}
-		if f.plain = !c.Network.Links.given() && c.Compute.Measured == ""; f.plain {
+		if f.plain = !c.Network.Links.isSet() && c.Compute.Measured == ""; f.plain {
 			classes[0].Name = ""
 		}
 	}
@@ -200,7 +200,7 @@ func (f *Fleet) class(client int) (*class, uint64) { return f.classOf(of(f.devic
 
 // classOf is a device's class, with its key.
 func (f *Fleet) classOf(device int) (*class, uint64) {
-	if f.plain { // which has no speeds of a client's own
+	if f.plain { // no client has speeds of its own
 		return &f.classes[0], 0
 	}
 	h := keyed.Hash(f.seed, keyed.Device, uint64(device))
@@ -253,7 +253,7 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits Bits, at int6
 // durations is Durations of a client with a device of a class; h is the device's key.
 func (f *Fleet) durations(k *class, h uint64, client int, task uint64, steps int, bits Bits, at int64) (Durations, error) {
 	if at < 0 || at > maxTime {
-		return Durations{}, fmt.Errorf("device: task %d of client %d starts at %d ns, want 0 to %d", task, client, at, int64(maxTime))
+		return Durations{}, fmt.Errorf("clientmodel: task %d of client %d starts at %d ns, want 0 to %d", task, client, at, int64(maxTime))
 	}
 	d := k.durations(f.seed, client, h, task, steps, bits, at)
 	err := d.check(steps, bits)
@@ -264,7 +264,7 @@ func (f *Fleet) durations(k *class, h uint64, client int, task uint64, steps int
 		}
 	}
 	if err != nil {
-		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, err)
+		return Durations{}, fmt.Errorf("clientmodel: task %d of client %d: %w", task, client, err)
 	}
 	return d, nil
 }
@@ -397,7 +397,7 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	for client := range sample {
 		k, h := classOf(of(f.devices, client))
 		at := int64(0)
-		if k.together { // which would be one draw
+		if k.together { // both ways would be one draw
 			at = int64(client)
 		}
 		d, err := f.durations(k, h, client, 0, steps, bits, at)

@@ -21,7 +21,7 @@ type Spells struct {
 }
 
 func (s Spells) Slowing() (Slowing, error) {
-	const least = 1e-3 // of mean times
+	const least = 1e-3 // part of mean times
 	switch {
 	case s.EverySeconds == 0 && s.ForSeconds == 0 && s.Factor == nil:
 		return nil, nil

@@ -142,7 +142,7 @@ func AccuracyOf(list []Metric, values []float64) (v float64, known bool) {
 // ClientScore is what a model achieves on the samples of one client.
 type ClientScore struct {
 	Client  int
-	Samples int       // that were measured
+	Samples int       // samples that were measured
 	Loss    float64   // their mean loss
 	Metrics []float64 // NaN: the samples say nothing of it
 }

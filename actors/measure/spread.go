@@ -2,7 +2,7 @@ package measure
 
 // Spread is the smallest, the mean and the largest of the clients' K in a round.
 type Spread struct {
-	Tasks             int // that are in it; it is known of a round if all of its tasks are
+	Tasks             int // tasks that are in it; it is known of a round if all of its tasks are
 	Smallest, Largest int
 	Sum               int64
 }

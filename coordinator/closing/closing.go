@@ -49,7 +49,7 @@ type Rule interface {
 // Standing is what a closing rule knows of the round under way.
 type Standing struct {
 	Cohort   int  // the run's cohort, however few clients are available
-	Tasks    int  // of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
+	Tasks    int  // tasks of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
 	Accepted int  // updates of this round's tasks so far
 	Overdue  bool // the deadline has passed
 }

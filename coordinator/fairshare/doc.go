@@ -9,11 +9,11 @@
 // fluid model of many long transfers through one bottleneck. It knows no packets,
 // round trips or slow starts.
 //
-// A [Server] is played in virtual time. Transfers are added and taken away at
+// A [FairLink] is played in virtual time. Transfers are added and taken away at
 // given times, and the server says when the next one is complete. It is exact:
 //
 //	work.go      128-bit fixed point: additions round nothing, so no drift
-//	server.go    transfers in, transfers out, the next that is complete
+//	fairlink.go  transfers in, transfers out, the next that is complete
 //	level.go     which transfers go at the level, which at their own speed
 //	heap.go      a heap whose members can be removed and moved
 //

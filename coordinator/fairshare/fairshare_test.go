@@ -26,7 +26,7 @@ func need(t testing.TB, megabits, mbps float64) Work {
 type failer interface{ Fatalf(string, ...any) }
 
 // drain takes all transfers as they become complete.
-func drain(t failer, s *Server) (ids []uint64, at []int64) {
+func drain(t failer, s *FairLink) (ids []uint64, at []int64) {
 	for {
 		now, ok := s.Due()
 		if !ok {
@@ -147,7 +147,7 @@ func TestAloneToTheNanosecond(t *testing.T) {
 	})
 }
 
-// plain is a brute-force fluid simulation of what a Server promises, in float64:
+// plain is a brute-force fluid simulation of what a FairLink promises, in float64:
 // rates by sorting, everything found anew at every step.
 type plain struct {
 	need float64 // ns of the whole server

@@ -6,7 +6,7 @@ import "math/bits"
 // where its own rate is not below what the server has left for each of those
 // slowed down. Adding a transfer only lowers the level and removing one only
 // raises it, so that groups move one way, but for the one just added.
-func (s *Server) relevel() {
+func (s *FairLink) relevel() {
 	for {
 		switch {
 		case s.slow == 0 && s.free <= whole:
@@ -28,7 +28,7 @@ func (s *Server) relevel() {
 }
 
 // below tells whether a rate is less than an equal part of what is left.
-func (s *Server) below(rate uint64) bool {
+func (s *FairLink) below(rate uint64) bool {
 	if s.free >= whole {
 		return false
 	}
@@ -37,7 +37,7 @@ func (s *Server) below(rate uint64) bool {
 }
 
 // move moves a group between those slowed down and the others.
-func (s *Server) move(i int32) {
+func (s *FairLink) move(i int32) {
 	g := &s.groups[i]
 	g.base = s.service(g)
 	s.leave(i)
@@ -52,14 +52,14 @@ func (s *Server) move(i int32) {
 }
 
 // leave takes a group out of its heaps.
-func (s *Server) leave(i int32) {
+func (s *FairLink) leave(i int32) {
 	byRate, byDue := s.heaps(s.groups[i].slowed)
 	byRate.remove(i)
 	byDue.remove(i)
 }
 
 // count adds n transfers of a group, or takes them away.
-func (s *Server) count(g *group, n int) {
+func (s *FairLink) count(g *group, n int) {
 	if g.slowed {
 		s.slow += n
 	} else {
@@ -67,7 +67,7 @@ func (s *Server) count(g *group, n int) {
 	}
 }
 
-func (s *Server) heaps(slowed bool) (byRate, byDue *heap) {
+func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
 	if slowed {
 		return &s.slowByRate, &s.slowByDue
 	}
@@ -75,7 +75,7 @@ func (s *Server) heaps(slowed bool) (byRate, byDue *heap) {
 }
 
 // findDue finds when a group's first transfer is complete.
-func (s *Server) findDue(g *group) {
+func (s *FairLink) findDue(g *group) {
 	left := s.flows[g.head].mark.sub(g.base)
 	if g.slowed {
 		g.dueClock = g.reading.add(left)
@@ -85,7 +85,7 @@ func (s *Server) findDue(g *group) {
 }
 
 // setDue is findDue with the group's place among the others.
-func (s *Server) setDue(i int32) {
+func (s *FairLink) setDue(i int32) {
 	g := &s.groups[i]
 	s.findDue(g)
 	_, byDue := s.heaps(g.slowed)

@@ -4,7 +4,7 @@ import "math"
 
 // Link is a server's bandwidth in both directions. A direction that is nil is not shared:
 // transfers that way do not touch each other.
-type Link struct{ Down, Up *Server }
+type Link struct{ Down, Up *FairLink }
 
 // NewLink returns a link on which a transfer needs so much each way, nothing where that way
 // is not shared; nil: neither is.
@@ -24,7 +24,7 @@ func NewLink(down, up Work, now int64) *Link {
 
 // Due is the time at which the next transfer is complete; false: none is under way.
 func (l *Link) Due() (at int64, ok bool) {
-	for _, way := range [...]*Server{l.Down, l.Up} {
+	for _, way := range [...]*FairLink{l.Down, l.Up} {
 		if way == nil {
 			continue
 		}
@@ -37,8 +37,8 @@ func (l *Link) Due() (at int64, ok bool) {
 
 // Take takes one transfer off the link that is complete by now, those down before those
 // up. way is where it was; nil: none is.
-func (l *Link) Take(now int64) (id uint64, way *Server) {
-	for _, way := range [...]*Server{l.Down, l.Up} {
+func (l *Link) Take(now int64) (id uint64, way *FairLink) {
+	for _, way := range [...]*FairLink{l.Down, l.Up} {
 		if way == nil {
 			continue
 		}

@@ -8,8 +8,8 @@ type Time = simclock.Time
 // Device is what a device has told and taken. Its fields are all that is remembered.
 type Device struct {
 	Samples int  // as it told last; 0: it has not
-	Link    Time // that its transfers take
-	Step    Time // that its local steps take, each
+	Link    Time // what its transfers take
+	Step    Time // what each of its local steps takes
 	Tasks   int  // from which Link and Step follow
 }
 

@@ -17,16 +17,16 @@ type Ban struct {
 	Expel bool  // the run's own server takes no connection of it, either
 }
 
-// Said is what a run says of its devices in the end.
-type Said struct {
+// Findings is what a run says of its devices in the end.
+type Findings struct {
 	Bans        []Ban
 	Corrections []Correction
 }
 
-// Said is what is to be said so far, in the order of time.
-func (d *Devices) Said() (s Said) {
+// Findings is what is to be said so far, in the order of time.
+func (d *Devices) Findings() (s Findings) {
 	if d != nil {
-		s = Said{d.bans, d.corrections}
+		s = Findings{d.bans, d.corrections}
 	}
 	return s
 }

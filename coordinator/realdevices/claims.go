@@ -156,7 +156,7 @@ func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
 	}
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 }) // without those who do not tell
 	for i := d.Split(tasks); i < len(tasks); i++ {
-		if d.cap(tasks[i].Client-d.run.First) > 0 { // which holds already
+		if d.cap(tasks[i].Client-d.run.First) > 0 { // its own cap holds already
 			continue
 		}
 		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {

@@ -81,7 +81,7 @@ type Presence struct {
 	Clock   uint64 // fingerprint of the clock at which it counted
 	Client  int
 	Joined  bool
-	Samples int // of a device that joined; 0: it does not say
+	Samples int // samples of a device that joined; 0: it does not say
 }
 
 // Record keeps what devices said, so that a run can be played again. What is added is

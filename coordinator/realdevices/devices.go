@@ -27,15 +27,15 @@ type Devices struct {
 
 	mu       sync.Mutex           // guards changes of open, which the gateway's goroutines read
 	open     map[uint64]*openTask // without an answer
-	answers  []*Answer            // that have come and were not handed out
-	updates  map[uint64]*Answer   // that may yet count
+	answers  []*Answer            // answers that have come and were not handed out
+	updates  map[uint64]*Answer   // updates that may yet count
 	there    []bool               // as the machine knows it
 	arrived  []arrival            // devices that joined and that the machine does not know of yet
 	banned   []bool
-	ends     []int64  // of bans, as Ban.Ends
+	ends     []int64  // ends of bans, as Ban.Ends
 	told     []int    // samples, as each device told them last
 	clipped  []bool   // devices of which Clipped has told
-	accounts accounts // of their quotas
+	accounts accounts // use of their quotas
 	news     []gateway.Event
 	looked   time.Time // when presence was asked for last
 
@@ -59,7 +59,7 @@ type Devices struct {
 type Run struct {
 	Name   string
 	First  int // client number of the first device
-	Params int // of the model
+	Params int // parameters of the model
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
 	// Selects says whether clients are chosen by their samples.

@@ -14,9 +14,9 @@ import (
 	"fedpace/simclock"
 )
 
-// Gather waits for all devices to join, as long as a device may be silent, and
+// WaitForAll waits for all devices to join, as long as a device may be silent, and
 // lets the run start without the others: they take part once they are there.
-func (d *Devices) Gather(ctx context.Context) error {
+func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (d *Devices) Gather(ctx context.Context) error {
 	if missing := len(d.Names) - d.gathered(); missing > 0 {
 		d.notice("The run starts without %d of %d devices; they can still join.", missing, len(d.Names))
 	}
-	d.tellVersions()
+	d.reportVersions()
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 		}
 	}
 	d.arrived = d.arrived[:0]
-	d.tellVersions()
+	d.reportVersions()
 	return events, nil
 }
 
@@ -227,7 +227,7 @@ func (d *Devices) Kept() (list []Answer) {
 }
 
 // Resume takes over the updates that tasks under way still need, and what was said of devices.
-func (d *Devices) Resume(s *round.State, kept []Answer, said Said) error {
+func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 	if d == nil {
 		return nil
 	}
@@ -235,8 +235,8 @@ func (d *Devices) Resume(s *round.State, kept []Answer, said Said) error {
 	for i, k := range s.Known {
 		d.told[i] = k.Samples
 	}
-	d.takeBans(said.Bans)
-	d.corrections = slices.Clone(said.Corrections)
+	d.takeBans(found.Bans)
+	d.corrections = slices.Clone(found.Corrections)
 	updates := map[uint64]*Answer{}
 	for i := range kept {
 		updates[kept[i].Task] = &kept[i]

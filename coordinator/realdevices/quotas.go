@@ -21,7 +21,7 @@ type accounts struct {
 	quota quota.Device
 	of    []account
 
-	median  time.Duration // of the last tasks of all devices; 0: none has answered
+	median  time.Duration // time of the last tasks of all devices; 0: none has answered
 	answers int           // since it was calculated
 }
 

@@ -36,9 +36,9 @@ func (d *Devices) Versions() []string {
 	return append([]string(nil), d.versions...)
 }
 
-// tellVersions tells the user once which devices are of another version than the
+// reportVersions tells the user once which devices are of another version than the
 // coordinator.
-func (d *Devices) tellVersions() {
+func (d *Devices) reportVersions() {
 	if len(d.differ) == 0 {
 		return
 	}

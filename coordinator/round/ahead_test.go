@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
 	_ "fedpace/internal/testkit/testseed"
 )
 
@@ -44,10 +44,10 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
-		c.Server, c.Leaves, c.Devices, c.Late, c.Batteries = Server{}, nil, Devices{}, nil, nil
+		c.Server, c.Leaves, c.Devices, c.Late, c.Batteries = Bandwidth{}, nil, Devices{}, nil, nil
 		c.Closing = closing.Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "buffer"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "limit")}
-		if choice.Selections.NameOf(c.Select) != "size" {
-			c.Select = choice.Uniform{}
+		if selection.Rules.NameOf(c.Select) != "size" {
+			c.Select = selection.Uniform{}
 		}
 		const soonest = 7
 		slow := func(x Task) Plan {

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"fedpace/coordinator/battery"
-	"fedpace/coordinator/choice"
+	"fedpace/coordinator/selection"
 )
 
 // Batteries are what simulated clients run on. The machine remembers what each holds,
@@ -47,7 +47,7 @@ func (c *Config) checkBatteries() error {
 		return nil
 	case c.Server.shared():
 		return errors.New("round: batteries need transfers that do not share the server's bandwidth: plans say when they are empty")
-	case choice.QueryOf(c.Select) > 0:
+	case selection.QueryOf(c.Select) > 0:
 		return errors.New("round: batteries need a selection that asks no candidates")
 	case c.Soonest > 0:
 		return errors.New("round: a battery may end a task at any time, and Soonest is set")
@@ -82,7 +82,7 @@ func (m *Machine) nextAvailable() (at Time, ok bool) {
 		return at, ok
 	}
 	charged, next := m.batteries.Next(m.s.Now, m.busy.Has)
-	if !charged && m.outstanding() == 0 { // who is there matters only to clients that can have a task
+	if !charged && m.outstanding() == 0 { // nobody can have a task, so it does not matter who is there
 		ok = false
 	}
 	if next < Never && (!ok || next < at) {

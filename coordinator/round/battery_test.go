@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
 )
 
 // cells are batteries of tests: they hold up to 40 J, of which a task needs 10 at its
@@ -210,7 +210,7 @@ func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
 func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
-		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Server{}, nil, choice.Uniform{}, Limits{Rounds: 12}
+		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Bandwidth{}, nil, selection.Uniform{}, Limits{Rounds: 12}
 		charging := make(chargers, c.Clients)
 		for client := range charging {
 			charging[client] = Time(rapid.IntRange(1, 200).Draw(t, "charging"))

@@ -87,7 +87,7 @@ func (s *State) check(c *Config) error {
 type checker struct {
 	*Config
 	*State
-	left                           []fairshare.Work // of the tasks to come
+	left                           []fairshare.Work // what the tasks to come have left
 	unplanned, accepted, answering int
 }
 

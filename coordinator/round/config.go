@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 )
 
 // Limits of one run. They keep every sum of virtual times far from overflow
@@ -18,7 +18,7 @@ const (
 	MaxClients    = 1 << 28
 	MaxLocalSteps = schedule.MaxK0
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
-	MaxTime       = Time(1) << 62 // 146 years; no task starts later
+	MaxTime       = selection.MaxTime
 	MaxRounds     = 1<<31 - 1
 	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
 )
@@ -30,7 +30,7 @@ type Config struct {
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing closing.Rule
 	Late    closing.Lateness // nil: Drop
-	Select  choice.Selection // nil: Uniform
+	Select  selection.Rule   // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
 	Epochs  schedule.Epochs        // where K counts epochs, not local steps
@@ -52,7 +52,7 @@ type Config struct {
 	// not wait for every plan, see [Machine.RunsAhead].
 	Soonest Time
 
-	// Samples, Expect and There are what a selection may ask of a client, see [choice.Setup];
+	// Samples, Expect and There are what a selection may ask of a client, see [selection.Setup];
 	// nil: not known. Expect is asked of devices, too, and Samples is not: they tell it.
 	Samples func(client int) int
 	Expect  func(client, steps int) Time
@@ -68,7 +68,7 @@ type Config struct {
 	// a client that is given a task at t drops out because it is not available
 	// any longer, false for never; it is pure, and asked only where transfers
 	// are shared: otherwise plans say it. nil: never.
-	Server Server
+	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
 	Metrics []measure.Metric // by which models are measured besides their loss

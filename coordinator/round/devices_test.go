@@ -12,9 +12,9 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -38,7 +38,7 @@ func taskName(task uint64) string {
 
 // drawDevices draws a run's devices, where it can have any.
 func drawDevices(t *rapid.T, c *Config) {
-	if !c.Train || choice.QueryOf(c.Select) > 0 || !rapid.Bool().Draw(t, "with devices") {
+	if !c.Train || selection.QueryOf(c.Select) > 0 || !rapid.Bool().Draw(t, "with devices") {
 		return
 	}
 	c.Epochs = schedule.Epochs{}
@@ -117,16 +117,16 @@ func (p *player) answer(x Task) Event {
 func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
-		c.Train, c.Available, c.NextChange, c.Batteries, c.Server = true, nil, nil, nil, Server{}
+		c.Train, c.Available, c.NextChange, c.Batteries, c.Server = true, nil, nil, nil, Bandwidth{}
 		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}, schedule.Epochs{}
 		c.Eta = config().Eta // others may follow the times of devices
 		c.Late = nil         // a late client's place is another's
-		if closing.Overlaps(c.Closing) || choice.QueryOf(c.Select) > 0 {
-			c.Closing, c.Select = closing.All{}, choice.Uniform{}
+		if closing.Overlaps(c.Closing) || selection.QueryOf(c.Select) > 0 {
+			c.Closing, c.Select = closing.All{}, selection.Uniform{}
 		}
 		counts := c.Closing.Close(closing.Standing{Cohort: c.Cohort, Accepted: c.Clients + 3}) // updates, so devices close rounds, too
 		if needs := registry.NeedsOf(c.Select); counts && (needs.Losses || needs.Times) {
-			c.Select = choice.Uniform{} // it follows whose updates were in time
+			c.Select = selection.Uniform{} // it follows whose updates were in time
 		}
 		c.Devices = Devices{Count: 3, Liveness: 20}
 		simulated := func(c Config) (tasks []Task) {

@@ -25,9 +25,9 @@
 //     released.
 //   - A client is given a task only while it is available.
 //
-// A [closing.Rule] says when a round closes, a [choice.Selection] which clients are
+// A [closing.Rule] says when a round closes, a [selection.Rule] which clients are
 // asked, and for how many local steps. Each is one file that registers itself
-// in [closing.Rules] or [choice.Selections].
+// in [closing.Rules] or [selection.Rules].
 //
 //	round.go      a round from its opening to its report, in that order
 //	machine.go    the machine, its phases, events by kind; which need not wait for a plan
@@ -36,7 +36,7 @@
 //	query.go      candidates and their losses
 //	late.go       tasks that outlive their round
 //	following.go  selections that follow what their clients do
-//	meet.go       whether the closing rule and the selection fit the run
+//	needs.go      whether the closing rule and the selection fit the run
 //	devices.go    real devices: which take part, and answers that cannot count
 //	known.go      what devices told of their samples, and took for their tasks
 //	task.go       the tasks under way, and the models they start from

@@ -97,8 +97,8 @@ type Report struct {
 	Candidates   int     // clients asked for their loss
 	LeftOut      int     // clients that the selection left out when it was their turn
 	Outcomes     [Outcomes]int
-	LateUsed     int            // of the accepted ones, updates of tasks that outlived their round
-	Steps        measure.Spread // of the local steps that these tasks were given
+	LateUsed     int            // accepted updates of tasks that outlived their round
+	Steps        measure.Spread // spread of the local steps of these tasks
 	TrainingLoss float64        // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
 	WindowLoss   float64        // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
 	SGDSteps     int64          // sum of K_r over the rounds so far, this one included

@@ -5,50 +5,21 @@ import (
 	"math"
 	"sync"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )
 
-// Following is an order that also follows what its clients do. It is told of
-// those that it chose, not of real devices beside them; all calls between two of
-// Start come in one order in every run of a seed.
-type Following interface {
-	choice.Order
-	// Ended tells that a client's task has its outcome.
-	Ended(t *TaskReport)
-	// Trained tells the loss of a client whose update was accepted, at the first of
-	// its local steps. Only a selection that needs losses is told.
-	Trained(client int, loss float64)
-	// Closed tells that a round is complete, after all of the above.
-	Closed(r *Report)
-
-	// Memory is a copy of what the order remembers, and Restore takes it over. It
-	// returns an error for a memory that no order of the setup comes to.
-	Memory() Memory
-	Restore(m Memory) error
-}
-
-// Memory is what an order remembers between two steps, in any layout. It holds no
-// NaN and nothing infinite.
-type Memory struct {
-	Counts []int64
-	Values []float64
-}
-
-func (m *Memory) empty() bool { return len(m.Counts)+len(m.Values) == 0 }
-
-// tellOutcome tells an order that follows its clients of the task that has just
+// reportOutcome tells an order that follows its clients of the task that has just
 // got its outcome.
-func (m *Machine) tellOutcome(t *TaskState) {
+func (m *Machine) reportOutcome(t *TaskState, o Outcome) {
 	if m.following != nil && int(t.Client) < m.setup.Clients {
-		m.following.Ended(&m.out.Ended[len(m.out.Ended)-1])
+		m.following.Ended(int(t.Client), int(t.LocalSteps), m.s.Now-t.Start, o == Accepted)
 	}
 }
 
-// tellLosses tells an order that decides by losses those of the updates that have
+// reportLosses tells an order that decides by losses those of the updates that have
 // been trained.
-func (m *Machine) tellLosses(losses []float64) error {
+func (m *Machine) reportLosses(losses []float64) error {
 	if m.following == nil || !registry.NeedsOf(m.config.Select).Losses {
 		return nil
 	}

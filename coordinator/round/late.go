@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
 
@@ -70,7 +70,7 @@ func (c *Config) validateLate() error {
 	switch {
 	case closing.Overlaps(c.Closing):
 		return errors.New("round: no update is late where rounds overlap")
-	case choice.QueryOf(c.Select) > 0:
+	case selection.QueryOf(c.Select) > 0:
 		return errors.New("round: late updates do not go with candidates that are asked for their losses")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // server takes a transfer so many nanoseconds each way where it has the server
 // alone; 0: transfers that way are not shared.
-func server(download, upload int) Server {
+func server(download, upload int) Bandwidth {
 	need := func(ns int) fairshare.Work {
 		w, err := fairshare.Need(int64(ns), 1000) // bits, and as many go through it in a nanosecond
 		if err != nil {
@@ -22,7 +22,7 @@ func server(download, upload int) Server {
 		}
 		return w
 	}
-	return Server{Download: need(download), Upload: need(upload)}
+	return Bandwidth{Download: need(download), Upload: need(upload)}
 }
 
 // Equal clients wait for each other: each transfer of a round takes a client's
@@ -49,7 +49,7 @@ func TestAVastServerChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.Devices = Devices{} // which come and go by how often the clock has moved
-		c.Server, c.Leaves, c.Devices, c.Batteries = Server{}, nil, Devices{}, nil
+		c.Server, c.Leaves, c.Devices, c.Batteries = Bandwidth{}, nil, Devices{}, nil
 		// By itself a transfer without a length takes no time at all, and on the
 		// server a nanosecond; and a client that leaves at the very time of
 		// another's update has left before it.
@@ -61,7 +61,7 @@ func TestAVastServerChangesNothing(t *testing.T) {
 			return p
 		}
 		want, _, wantStop := play(t, c, rand.New(rand.NewPCG(1, 1)), slow)
-		c.Server = Server{Download: fairshare.Work{Lo: 1 << 40}, Upload: fairshare.Work{Lo: 1 << 40}} // 2^-23 ns
+		c.Server = Bandwidth{Download: fairshare.Work{Lo: 1 << 40}, Upload: fairshare.Work{Lo: 1 << 40}} // 2^-23 ns
 		got, _, gotStop := play(t, c, rand.New(rand.NewPCG(1, 1)), slow)
 		if len(got) != len(want) || gotStop.At != wantStop.At || gotStop.Outcomes != wantStop.Outcomes {
 			t.Fatalf("%d rounds until %+v, without a server %d until %+v", len(got), gotStop, len(want), wantStop)

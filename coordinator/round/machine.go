@@ -4,24 +4,24 @@ import (
 	"fmt"
 
 	"fedpace/coordinator/battery"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/bitset"
 )
 
 // Machine runs the rounds of one run. It is not safe for concurrent use.
 type Machine struct {
 	config Config
-	setup  choice.Setup
-	order  choice.Order
+	setup  selection.Setup
+	order  selection.Order
 
 	// The closing rule and the order, if they have these methods; else nil.
 	overlapping closing.Overlapping
-	drawing     choice.Drawing
-	following   Following
-	limiting    choice.Limiting
+	single      selection.SingleOrder
+	following   selection.Following
+	limiting    selection.Limiting
 
 	s State // all that the machine remembers
 
@@ -29,13 +29,13 @@ type Machine struct {
 	unplanned int        // tasks or candidates without a plan
 	times     bool       // a schedule reads how long tasks took
 	busy      bitset.Set // clients that have a task
-	versions  versions   // of the model that tasks may start from, when the run trains
+	versions  versions   // models that tasks may start from, when the run trains
 	link      *link      // where transfers share the server; nil: they do not
 
 	batteries *battery.Book // nil: nobody's energy ends
 
-	limits choice.Setup // that of the run, with the time of the round under way
-	free   []int32      // memory of sampling
+	limits selection.Setup // setup of the run, with the deadline of the round under way
+	free   []int32         // memory of sampling
 	out    Effects
 }
 
@@ -75,8 +75,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		s.Known = make([]known.Device, c.Devices.Count)
 	}
 	m = &Machine{config: c, s: s, busy: bitset.New(c.population()), versions: versions{s.Model: 0}, link: newLink(&c, s.Now)}
-	m.config.Select = choice.OrUniform(c.Select)
-	m.setup = choice.Setup{
+	m.config.Select = selection.OrUniform(c.Select)
+	m.setup = selection.Setup{
 		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Deadline: c.Closing.Deadline(),
 		Samples: m.samples, Expect: c.Expect, Steps: c.firstSteps(), Free: m.available, There: c.There, Simulated: c.Clients,
 	}
@@ -105,10 +105,10 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	m.batteries = c.book(m.s.Charges)
 	m.overlapping, _ = c.Closing.(closing.Overlapping)
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
-	m.drawing, _ = m.order.(choice.Drawing)
-	m.following, _ = m.order.(Following)
-	m.limiting, _ = m.config.Select.(choice.Limiting)
-	if m.overlapping != nil && m.drawing == nil {
+	m.single, _ = m.order.(selection.SingleOrder)
+	m.following, _ = m.order.(selection.Following)
+	m.limiting, _ = m.config.Select.(selection.Limiting)
+	if m.overlapping != nil && m.single == nil {
 		return nil, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
 	}
 	return m, nil

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
 )
 
@@ -25,9 +25,9 @@ func config() Config {
 }
 
 // hasty is a selection that needs a deadline.
-type hasty struct{ choice.Uniform }
+type hasty struct{ selection.Uniform }
 
-func (hasty) Needs() choice.Needs { return choice.Needs{Deadline: true} }
+func (hasty) Needs() selection.Needs { return selection.Needs{Deadline: true} }
 
 func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 
@@ -64,7 +64,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"negative sizes", func(c *Config) { c.Select, c.Samples = chosen("size"), func(c int) int { return 2 - c } }, "client 3 has -1 samples"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
 		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
-		{"rounds that overlap and gather", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, gathering{} }, "the selection needs rounds that do not overlap"},
 		{"tiers of nobody knows what", func(c *Config) { c.Select = chosen("tifl", "tiers", 2, "interval", 1) }, "the clients' expected times"},
 		{"more tiers than clients", func(c *Config) { c.Select, c.Expect = chosen("tifl", "tiers", 11, "interval", 1), expectAny }, "tiers: 11 is more than there are clients (at most 10)"},
 		{"tiers without losses", func(c *Config) {
@@ -349,7 +348,7 @@ func BenchmarkBuffered(b *testing.B) {
 // What a client costs that nobody asks.
 func TestIdleClientsCostLittle(t *testing.T) {
 	const clients = 1_000_000
-	for _, rule := range []choice.Selection{choice.Uniform{}, chosen("size")} {
+	for _, rule := range []selection.Rule{selection.Uniform{}, chosen("size")} {
 		c := config()
 		c.Clients, c.Select, c.Samples = clients, rule, func(int) int { return 1 }
 		var before, after runtime.MemStats

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -230,7 +230,7 @@ func (p *player) issue(t failer, x Task) {
 		p.probed[x.Client] = true
 		return
 	}
-	if d := choice.QueryOf(p.config.Select); d > 0 && !p.probed[x.Client] {
+	if d := selection.QueryOf(p.config.Select); d > 0 && !p.probed[x.Client] {
 		t.Fatalf("task %d is for client %d, who was no candidate", x.Task, x.Client)
 	}
 	if x.StepsDone != p.done[x.Client] {
@@ -408,7 +408,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.Samples = func(client int) int { return (client*7 + 1) % 5 * 10 }
 	c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
 	drawEntry(t, closing.Rules, &c, func(rule closing.Rule) { c.Closing, c.Select = rule, nil })
-	drawEntry(t, choice.Selections, &c, func(s choice.Selection) { c.Select = s })
+	drawEntry(t, selection.Rules, &c, func(s selection.Rule) { c.Select = s })
 	if rapid.Bool().Draw(t, "availability") {
 		// Client c is there in a share of the time, in turns of its own length.
 		share := rapid.IntRange(0, 4).Draw(t, "there")
@@ -433,7 +433,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
 		}
 	}
-	if !c.Server.shared() && choice.QueryOf(c.Select) == 0 && rapid.Bool().Draw(t, "batteries") {
+	if !c.Server.shared() && selection.QueryOf(c.Select) == 0 && rapid.Bool().Draw(t, "batteries") {
 		c.Batteries = cells{}
 	}
 	return c, func(x Task) Plan {
@@ -470,8 +470,8 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 			f.SetFloat(Time(rapid.IntRange(1, 60).Draw(t, o.Key)).Seconds())
 		case f.CanFloat():
 			f.SetFloat(rapid.Float64Range(o.Range.Lo, o.Range.Hi).Draw(t, o.Key))
-		case o.Type == reflect.TypeFor[choice.Selection]():
-			f.Set(reflect.ValueOf(drawn(t, choice.Selections, c)))
+		case o.Type == reflect.TypeFor[selection.Rule]():
+			f.Set(reflect.ValueOf(drawn(t, selection.Rules, c)))
 		default:
 			t.Fatalf("%s.%s: no value is drawn for a %v", name, o.Key, o.Type)
 		}
@@ -479,9 +479,9 @@ func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
 	return v.Interface().(T)
 }
 
-// chosen is an entry of [choice.Selections] with options: its name, then keys and values.
-func chosen(name string, options ...any) choice.Selection {
-	entry, ok := choice.Selections.Entry(name)
+// chosen is an entry of [selection.Rules] with options: its name, then keys and values.
+func chosen(name string, options ...any) selection.Rule {
+	entry, ok := selection.Rules.Entry(name)
 	if !ok {
 		panic(name + " is not registered")
 	}
@@ -492,7 +492,7 @@ func chosen(name string, options ...any) choice.Selection {
 		f := v.FieldByIndex(list[i].Index)
 		f.Set(reflect.ValueOf(options[1]).Convert(f.Type()))
 	}
-	return v.Interface().(choice.Selection)
+	return v.Interface().(selection.Rule)
 }
 
 // Whatever the closing rule, the selection, the availability, the schedule and
@@ -526,7 +526,7 @@ func TestTimingOnlyHasTheSameHistory(t *testing.T) {
 		}).Draw(t, "K")
 		c.Train, c.Devices = true, Devices{}
 		if registry.NeedsOf(c.Select).Losses {
-			c.Select = choice.Uniform{}
+			c.Select = selection.Uniform{}
 		}
 		reports, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
 		c.Train = false

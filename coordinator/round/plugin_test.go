@@ -6,11 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	_ "fedpace/coordinator/selection" // the tests of the machine play all entries
+	"fedpace/coordinator/selection"
 )
 
 // most is a closing rule of another package: a share of the cohort, or after
@@ -28,15 +27,15 @@ func (c most) Close(now closing.Standing) bool {
 // inTurn is a selection of another package.
 type inTurn struct{}
 
-func (inTurn) Order(s choice.Setup) (choice.Order, error) { return &turns{Setup: s}, nil }
-func (inTurn) Needs() choice.Needs                        { return choice.Needs{Rounds: true} }
+func (inTurn) Order(s selection.Setup) (selection.Order, error) { return &turns{Setup: s}, nil }
+func (inTurn) Needs() selection.Needs                           { return selection.Needs{Rounds: true} }
 
 type turns struct {
-	choice.Setup
+	selection.Setup
 	first, given int
 }
 
-func (o *turns) Start(number int) { o.first, o.given = (number-1)*o.Cohort, 0 }
+func (o *turns) Start(number int, _ selection.Time) { o.first, o.given = (number-1)*o.Cohort, 0 }
 func (o *turns) Next() (client int, ok bool) {
 	o.given++
 	return (o.first + o.given - 1) % o.Clients, o.given <= o.Clients
@@ -44,7 +43,7 @@ func (o *turns) Next() (client int, ok bool) {
 
 func init() {
 	closing.Rules.Register("most", "most of the cohort", most{})
-	choice.Selections.Register("in_turn", "all in turn", inTurn{})
+	selection.Rules.Register("in_turn", "all in turn", inTurn{})
 }
 
 func pluggedIn() round.Config {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Where the selection is [choice.ByLosses] a round begins with candidates: they are
+// Where the selection is [selection.ByLosses] a round begins with candidates: they are
 // issued and planned as tasks are, compute one local step, and are asked for
 // their losses together. There are candidates in the state as long as that
 // takes.
@@ -121,7 +121,7 @@ func (m *Machine) queried(losses []float64) error {
 	for _, i := range chosen {
 		m.free = append(m.free, candidates[i].Client)
 	}
-	m.gather(m.free)
+	m.setRoundDeadline(m.free)
 	m.s.Candidates = nil
 	for _, i := range chosen {
 		m.endCandidate(&candidates[i], Accepted)

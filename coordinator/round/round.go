@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 )
 
 // This file is a round from its opening to its report, in that order. sampling.go
@@ -117,7 +117,7 @@ func (m *Machine) planned(e *Event) error {
 	switch {
 	case candidates:
 		p.untilAnswer()
-	case choice.QueryOf(m.config.Select) > 0:
+	case selection.QueryOf(m.config.Select) > 0:
 		p.withoutDownload()
 	}
 	if !p.Drops {
@@ -240,7 +240,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 		r.Earlier++
 	}
 	m.emitOutcome(t, o, m.s.Now, false)
-	m.tellOutcome(t)
+	m.reportOutcome(t, o)
 	if o == Accepted {
 		if late {
 			r.Stale++
@@ -310,7 +310,7 @@ func (m *Machine) trained(loss float64, losses []float64) error {
 	if told := !math.IsNaN(loss) || m.config.Devices.Count == 0; told && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
-	if err := m.tellLosses(losses); err != nil {
+	if err := m.reportLosses(losses); err != nil {
 		return err
 	}
 	m.s.Model++
@@ -411,7 +411,7 @@ func (m *Machine) nextRound() error {
 	report := m.report()
 	m.out.Report = report
 	if m.following != nil {
-		m.following.Closed(report)
+		m.following.Closed(report.Round, report.TrainingLoss)
 	}
 	m.s.Round.measureStragglers()
 	m.s.Round.reset()

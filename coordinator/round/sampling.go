@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/choice"
+	"fedpace/coordinator/selection"
 )
 
 // fillSlots gives tasks to clients for the slots of the cohort that are free,
@@ -20,7 +20,7 @@ func (m *Machine) fillSlots() error {
 	if m.config.Devices.Include == Sampled {
 		slots -= m.s.Devices.own()
 	}
-	candidates := choice.QueryOf(m.config.Select)
+	candidates := selection.QueryOf(m.config.Select)
 	if candidates > 0 {
 		slots = candidates
 	}
@@ -84,10 +84,7 @@ func (m *Machine) available(client int) bool {
 // are chosen before the first is issued to, so that reading what is known of one
 // need not wait for another to be found.
 func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
-	if o, ok := m.order.(choice.Timed); ok {
-		o.At(m.s.Now)
-	}
-	m.order.Start(m.Round())
+	m.order.Start(m.Round(), m.s.Now)
 	m.free, m.s.Round.LeftOut = m.free[:0], 0
 	for len(m.free) < slots {
 		client, ok := m.order.Next()
@@ -102,7 +99,7 @@ func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
 		}
 	}
 	if !candidates {
-		m.gather(m.free)
+		m.setRoundDeadline(m.free)
 	}
 	for _, client := range m.free {
 		if candidates { // numbered as tasks are
@@ -133,7 +130,7 @@ func (m *Machine) draw() (client int, ok bool) {
 	if m.config.Devices.Include == Sampled {
 		task += m.s.Devices.Next - FirstDeviceTask // one draw for each task
 	}
-	return choice.Draw(m.drawing, m.config.Seed, task, m.available, func(each func(int)) { m.busy.Absent(m.setup.Clients, each) })
+	return selection.Draw(m.single, m.config.Seed, task, m.available, func(each func(int)) { m.busy.Absent(m.setup.Clients, each) })
 }
 
 // issueTask gives a client a task.
@@ -187,16 +184,16 @@ func (m *Machine) leavesOutAll() bool {
 	return true
 }
 
-// gather sets the time by which the clients of a round are to be done, where the
+// setRoundDeadline sets the time by which the clients of a round are to be done, where the
 // selection says one and the closing rule none.
-func (m *Machine) gather(clients []int32) {
-	if m.limiting == nil || m.setup.Deadline > 0 {
+func (m *Machine) setRoundDeadline(clients []int32) {
+	if m.limiting == nil || m.setup.Deadline > 0 || m.overlapping != nil {
 		return
 	}
 	if m.config.Devices.Count > 0 {
 		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return !m.timed(int(client)) })
 	}
-	m.limits.Deadline = choice.UntilOf(m.config.Select, &m.setup, clients, m.steps)
+	m.limits.Deadline = selection.DeadlineOf(m.config.Select, &m.setup, clients, m.steps)
 }
 
 // issue adds a task or candidate of the next number and asks for its plan.

@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 )
 
 // A place is filled uniformly, or by size, among the clients that are free,
@@ -20,11 +20,11 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 	const clients, places = 5000, 10_000
 	for _, x := range []struct {
 		name string
-		rule choice.Selection
+		rule selection.Rule
 		free func(client int) bool
 	}{
-		{"uniform, many free", choice.Uniform{}, func(c int) bool { return c%2 == 0 }},
-		{"uniform, few free", choice.Uniform{}, func(c int) bool { return c%500 == 7 }},
+		{"uniform, many free", selection.Uniform{}, func(c int) bool { return c%2 == 0 }},
+		{"uniform, few free", selection.Uniform{}, func(c int) bool { return c%500 == 7 }},
 		{"by size, many free", chosen("size"), func(c int) bool { return c%2 == 0 }},
 		{"by size, few free", chosen("size"), func(c int) bool { return c%499 == 7 }},
 	} {
@@ -44,14 +44,14 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 			total := 0.0
 			for client := range clients {
 				if x.free(client) {
-					want[group(client)] += float64(m.drawing.Weight(client))
-					total += float64(m.drawing.Weight(client))
+					want[group(client)] += float64(m.single.Weight(client))
+					total += float64(m.single.Weight(client))
 				}
 			}
 			for i := range places {
 				m.s.Simulated.Next = uint64(i + 1)
 				client, ok := m.draw()
-				if !ok || !x.free(client) || m.drawing.Weight(client) == 0 {
+				if !ok || !x.free(client) || m.single.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
 				}
 				got[group(client)]++
@@ -116,11 +116,11 @@ func TestRoundsLeaveOutWhoIsTooSlow(t *testing.T) {
 		return Plan{Compute: 1}
 	})
 	// The order of round 1, of whom 0 to 3 can do a step in 100 ns.
-	o, err := choice.Uniform{}.Order(choice.Setup{Seed: c.Seed, Clients: 10})
+	o, err := selection.Uniform{}.Order(selection.Setup{Seed: c.Seed, Clients: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Start(1)
+	o.Start(1, 0)
 	left := 0
 	for asked := 0; asked < 3; {
 		if client, _ := o.Next(); client <= 3 {
@@ -167,13 +167,6 @@ func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
 		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
 	}
 }
-
-// gathering is a selection that says how long a round takes, and can also draw single
-// clients.
-type gathering struct{ choice.Uniform }
-
-func (gathering) Limit(_ *choice.Setup, _, k int) int                           { return k }
-func (gathering) Until(_ *choice.Setup, _ []int32, _ func(client int) int) Time { return 1 }
 
 // Without a deadline all arrive within one step of the fastest, who does K_r. If the
 // slowest cannot do the fewest by then, it does these, and nobody waits for another:
@@ -273,7 +266,7 @@ func TestSelectionsRemember(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, x.Task))
 		return Plan{Download: Time(r.IntN(20)), Compute: Time((x.Client + 1) * r.IntN(20)), Upload: Time(1 + r.IntN(20))}
 	}
-	for name, s := range map[string]choice.Selection{
+	for name, s := range map[string]selection.Rule{
 		"oort":  chosen("oort", "seconds", 60e-9, "window", 2, "penalty", 2, "explore", 0.9, "decay", 0.9, "least", 0.2, "cut_off", 0.9, "clip", 0.9, "picks", 9),
 		"tifl":  chosen("tifl", "tiers", 4, "interval", 3, "credits", 4),
 		"flanp": chosen("flanp", "begin", 4, "patience", 2, "min_delta", 0.2),
@@ -295,7 +288,7 @@ func TestSelectionsRemember(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := p.machine.following.Restore(fresh.(Following).Memory()); err != nil {
+					if err := p.machine.following.Restore(fresh.(selection.Following).Memory()); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 )
 
 // State is all that a machine remembers between two steps, besides its
@@ -20,15 +21,15 @@ type State struct {
 	Now     Time
 	Round   RoundState      // under way, or about to be reported
 	Model   uint64          // newest version: rounds that made a model, or would have
-	Window  schedule.Window // of the training loss
+	Window  schedule.Window // the training loss
 	Plateau schedule.Plateau
 
-	Followed schedule.Window // of the loss that the schedules see, if that is another
+	Followed schedule.Window // the loss that the schedules see, if that is another
 
 	Simulated  Tasks
 	Devices    Tasks
 	Candidates []TaskState      // numbered with the tasks of simulated clients
-	Left       []fairshare.Work // of the shared transfers under way, in the order of tasks, then of candidates; set in a copy only
+	Left       []fairshare.Work // what is left of shared transfers, in the order of tasks, then of candidates; set in a copy only
 
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
@@ -39,12 +40,12 @@ type State struct {
 	TransferAt Time   // when that is; 0: none
 	NextTimer  uint64
 
-	Order     Memory         // of an order that is [Following]; set in a copy only
-	StepsDone []int64        // local steps accepted so far, by client
-	Present   []bool         // by device: whether it takes part
-	Known     []known.Device // by device: what it told and took
-	Charges   []Charge       // by simulated client, if any runs on a battery
-	Stop      Stop           // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	Order     selection.Memory // what an order remembers that follows its clients; set in a copy only
+	StepsDone []int64          // local steps accepted so far, by client
+	Present   []bool           // by device: whether it takes part
+	Known     []known.Device   // by device: what it told and took
+	Charges   []Charge         // by simulated client, if any runs on a battery
+	Stop      Stop             // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
 
 // RoundState is what the machine remembers of one round: its report as far as it
@@ -57,13 +58,13 @@ type RoundState struct {
 
 	K       int    // as its schedule gave it: local steps, or parts of an epoch
 	Decided Time   // when the schedules were asked
-	Times   []Time // that its accepted tasks took, if a schedule reads what follows
+	Times   []Time // what its accepted tasks took, if a schedule reads what follows
 
-	Earlier int // of its outcomes: tasks of earlier rounds, unless rounds overlap
-	Stale   int // of them, those that were accepted
+	Earlier int // tasks of earlier rounds among its outcomes, unless rounds overlap
+	Stale   int // accepted ones among these
 
 	Straggled      bool    // a straggler share is known
-	StragglerShare float64 // of the newest round before that has one
+	StragglerShare float64 // that of the newest round before that has one
 }
 
 // reset forgets all but the round's number and schedules, the steps so far, and what
@@ -108,12 +109,12 @@ func Restore(c Config, s State) (*Machine, error) {
 	if err := s.check(&c); err != nil {
 		return nil, fmt.Errorf("round: state: %w", err)
 	}
-	s.Charges = slices.Clone(s.Charges) // which the machine changes in place
+	s.Charges = slices.Clone(s.Charges) // the machine changes them in place
 	m, err := newMachine(c, s)
 	if err != nil {
 		return nil, err
 	}
-	if m.following == nil && !s.Order.empty() {
+	if m.following == nil && len(s.Order.Counts)+len(s.Order.Values) > 0 {
 		return nil, errors.New("round: state: a memory of a selection that has none")
 	}
 	if m.following != nil {
@@ -122,7 +123,7 @@ func Restore(c Config, s State) (*Machine, error) {
 		}
 	}
 	left := s.Left
-	m.s.Left, m.s.Order = nil, Memory{}
+	m.s.Left, m.s.Order = nil, selection.Memory{}
 	m.s.StepsDone, m.s.Present, m.s.Known, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(m.s.Known), slices.Clone(s.Round.Times)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	for _, tasks := range m.bothTasks() {

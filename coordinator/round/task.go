@@ -13,7 +13,7 @@ type Tasks struct {
 	Next uint64      // number of the next task
 
 	outstanding int // tasks without an outcome
-	late        int // of them, tasks of earlier rounds; 0 where rounds overlap
+	late        int // tasks of earlier rounds among them; 0 where rounds overlap
 	unplaced    int // tasks that are not on the clock, the last ones of the list
 }
 
@@ -34,7 +34,7 @@ type TaskState struct {
 	Round        int32
 	LocalSteps   int32 // the client's K
 	Status       Status
-	Stage        Stage   // of its transfers, where they are shared
+	Stage        Stage   // how far its transfers are, where they are shared
 	Drops        bool    // planned: its client drops out
 	Forced       Outcome // Lost, Refused or Late: the outcome of a device's task that is known before its time; Accepted: none
 }

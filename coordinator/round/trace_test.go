@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
 
@@ -67,7 +67,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		case "late": // late=(use, limit=1)
 			config.Late = made(t, d, closing.Lates, arg.Vals)
 		case "select": // select=size, select=(power_of_choice, candidates=5, from=size)
-			config.Select = made(t, d, choice.Selections, arg.Vals)
+			config.Select = made(t, d, selection.Rules, arg.Vals)
 		case "away":
 			config.Available, config.NextChange = absences(t, d, arg.Vals)
 		}
@@ -125,8 +125,8 @@ func made[T any](t *testing.T, d *datadriven.TestData, table *registry.Table[T],
 			d.Fatalf(t, "%s has no option %s", args[0], key)
 		}
 		f := v.FieldByIndex(options[i].Index)
-		if options[i].Type == reflect.TypeFor[choice.Selection]() {
-			f.Set(reflect.ValueOf(made(t, d, choice.Selections, []string{value})))
+		if options[i].Type == reflect.TypeFor[selection.Rule]() {
+			f.Set(reflect.ValueOf(made(t, d, selection.Rules, []string{value})))
 		} else if err := json.Unmarshal([]byte(value), f.Addr().Interface()); err != nil {
 			d.Fatalf(t, "%s: %v", arg, err)
 		}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/selection"
 )
 
-// Server is the bandwidth at the server that the transfers of all simulated
+// Bandwidth is that at the server that the transfers of all simulated
 // clients share: what one transfer of the model needs of it each way. Zero
 // means that transfers that way do not touch each other (the paper's
 // assumption, and the default).
@@ -19,12 +19,12 @@ import (
 // goes with capacity that changes by the second, its mean is what counts. A
 // client that drops out does so at the time in its plan, however far it has
 // come by then.
-type Server struct {
+type Bandwidth struct {
 	Download, Upload fairshare.Work
 }
 
 // shared tells whether transfers touch each other at all.
-func (s *Server) shared() bool { return !s.Download.IsZero() || !s.Upload.IsZero() }
+func (b *Bandwidth) shared() bool { return !b.Download.IsZero() || !b.Upload.IsZero() }
 
 // Stage is how far a task is where transfers are shared.
 type Stage uint8
@@ -41,7 +41,7 @@ const (
 // link is where the transfers of tasks and candidates are shared.
 type link struct {
 	*fairshare.Link
-	candidates int // that have not answered
+	candidates int // candidates that have not answered
 }
 
 func newLink(c *Config, now Time) *link {
@@ -52,7 +52,7 @@ func newLink(c *Config, now Time) *link {
 }
 
 // way is the server that a task shares at a stage; nil: none.
-func (l *link) way(stage Stage) *fairshare.Server {
+func (l *link) way(stage Stage) *fairshare.FairLink {
 	switch stage {
 	case Downloading:
 		return l.Down
@@ -77,7 +77,7 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	if drops {
 		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
-	holds := choice.QueryOf(m.config.Select) > 0 && !candidate
+	holds := selection.QueryOf(m.config.Select) > 0 && !candidate
 	if m.link.Down == nil || holds {
 		m.compute(t, t.Download)
 		return

@@ -105,7 +105,7 @@ func Log(x float64) float64 {
 // pow is x^y.
 func pow(x, y float64) float64 {
 	if !finite(x) || !finite(y) || x == 0 || y == 0 {
-		return math.Pow(x, y) // which does not round
+		return math.Pow(x, y) // rounds nothing here
 	}
 	sign := 1.0
 	if x < 0 {

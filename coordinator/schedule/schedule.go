@@ -31,7 +31,7 @@ type Progress struct {
 	// its slowest, 0 to 1; NaN: not known. See [Needs].Stragglers.
 	StragglerShare float64
 
-	Previous     Decision // of the round before; zero in the first
+	Previous     Decision // that of the round before; zero in the first
 	LearningRate float64  // eta_r, for K alone
 }
 

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/coordinator/choice"
 	"fedpace/internal/keyed"
 )
 
 func init() {
-	choice.Selections.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
+	Rules.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
 }
 
 // BySize chooses without replacement with probabilities proportional to the
@@ -18,7 +17,7 @@ func init() {
 type BySize struct{}
 
 // Order reads the numbers of samples once, or again in each round where devices tell them.
-func (BySize) Order(s choice.Setup) (choice.Order, error) {
+func (BySize) Order(s Setup) (Order, error) {
 	if s.Clients > s.Simulated {
 		t := &toldSizes{setup: s}
 		_, err := t.read()
@@ -26,8 +25,8 @@ func (BySize) Order(s choice.Setup) (choice.Order, error) {
 	}
 	return newSizes(s.Seed, s.Clients, s.Samples)
 }
-func (BySize) Needs() choice.Needs { return choice.Needs{Samples: true} }
-func (BySize) String() string      { return "by their numbers of samples" }
+func (BySize) Needs() Needs   { return Needs{Samples: true} }
+func (BySize) String() string { return "by their numbers of samples" }
 
 // sizes orders clients with probabilities proportional to their size, without
 // replacement: each draw is over what is left. The numbers are whole, so no
@@ -82,7 +81,7 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 
 // toldSizes orders clients of which some are devices, by what they have told so far.
 type toldSizes struct {
-	setup choice.Setup
+	setup Setup
 	sizes *sizes
 }
 
@@ -100,16 +99,16 @@ func (t *toldSizes) now() *sizes {
 	return s
 }
 
-func (t *toldSizes) Start(round int) {
+func (t *toldSizes) Start(round int, now Time) {
 	t.sizes = t.now()
-	t.sizes.Start(round)
+	t.sizes.Start(round, now)
 }
 
 func (t *toldSizes) Next() (client int, ok bool) { return t.sizes.Next() }
 func (t *toldSizes) Pick(h uint64) int           { return t.now().Pick(h) }
 func (t *toldSizes) Weight(client int) uint64    { return uint64(t.setup.Samples(client)) }
 
-func (s *sizes) Start(round int) {
+func (s *sizes) Start(round int, _ Time) {
 	s.round = uint64(round)
 	s.restore()
 }

@@ -23,7 +23,7 @@ func TestBySizeIsProportionalWithoutReplacement(t *testing.T) {
 	}
 	count := map[[3]int]int{}
 	for r := range rounds {
-		s.Start(r)
+		s.Start(r, 0)
 		var places [3]int
 		for i := range places {
 			places[i], _ = s.Next()
@@ -63,7 +63,7 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := func(round int) (order []int) {
-			s.Start(round)
+			s.Start(round, 0)
 			for {
 				c, ok := s.Next()
 				if !ok {
@@ -98,10 +98,10 @@ func BenchmarkBySize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Start(1)
+	s.Start(1, 0)
 	for i := range b.N {
 		if i%30_000 == 0 {
-			s.Start(i)
+			s.Start(i, 0)
 		}
 		if _, ok := s.Next(); !ok {
 			b.Fatal("nobody left")

@@ -1,8 +1,10 @@
-// Package selection has the ways to choose a round's clients, one file each. An
-// entry registers a struct of its options in [choice.Selections], so importing this
-// package for that alone gives a program all of them; the default, [choice.Uniform],
-// is always there.
+// Package selection says how a round's clients are chosen among those that are
+// available, by a [Rule] with its options. A rule is one file that registers itself in
+// [Rules].
 //
+//	selection.go        what a rule is, and may know and do
+//	draw.go             a single client for the next task, where rounds overlap
+//	uniform.go          uniformly, the default
 //	by_size.go          in proportion to the clients' samples
 //	round_robin.go      in turn
 //	least_available.go  those that are soon away

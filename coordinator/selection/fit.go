@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"sort"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, so that all arrive together", Fit{})
+	Rules.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, so that all arrive together", Fit{})
 }
 
 // Fit lowers each client's K until its expected time fits the round's deadline:
@@ -23,32 +21,32 @@ func init() {
 // Least): at the time at which the fastest has done K_r steps, or later, when the
 // slowest has done the fewest.
 type Fit struct {
-	From  choice.Selection `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	Least int              `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps of a client; one that cannot do as many by the deadline is left out. 0: such a client is asked for one step"`
+	From  Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
+	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps of a client; one that cannot do as many by the deadline is left out. 0: such a client is asked for one step"`
 }
 
 // Order is From's.
-func (f Fit) Order(s choice.Setup) (choice.Order, error) {
+func (f Fit) Order(s Setup) (Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: local steps that fit a deadline need the clients' expected times")
 	}
-	return choice.OrUniform(f.From).Order(s)
+	return OrUniform(f.From).Order(s)
 }
 
 // Query is From's.
-func (f Fit) Query() int { return choice.QueryOf(f.From) }
+func (f Fit) Query() int { return QueryOf(f.From) }
 
-// Drawing fits the steps of the clients that From draws.
-func (f Fit) Drawing() choice.Selection {
-	if s, ok := f.From.(choice.ByLosses); ok {
-		f.From = s.Drawing()
+// DrawsBy fits the steps of the clients that From draws.
+func (f Fit) DrawsBy() Rule {
+	if s, ok := f.From.(ByLosses); ok {
+		f.From = s.DrawsBy()
 	}
 	return f
 }
 
 // Limit is the most steps, up to k, that are expected to fit the deadline.
-func (f Fit) Limit(s *choice.Setup, client, k int) int {
-	k = choice.LimitOf(f.From, s, client, k)
+func (f Fit) Limit(s *Setup, client, k int) int {
+	k = LimitOf(f.From, s, client, k)
 	if s.Deadline == 0 || s.Expect(client, k) <= s.Deadline {
 		return k
 	}
@@ -62,19 +60,19 @@ func (f Fit) Limit(s *choice.Setup, client, k int) int {
 // fewest is the fewest steps of a client that does k if it is not limited.
 func (f Fit) fewest(k int) int { return max(min(f.Least, k), 1) }
 
-// Until is the time of the fastest client of all its steps or, if that is later,
+// Deadline is the time of the fastest client of all its steps or, if that is later,
 // that of the slowest of the fewest.
-func (f Fit) Until(s *choice.Setup, clients []int32, steps func(client int) int) round.Time {
-	fastest, slowest := round.MaxTime, round.Time(0)
+func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
+	fastest, slowest := MaxTime, Time(0)
 	for _, client := range clients {
-		k := choice.LimitOf(f.From, s, int(client), steps(int(client)))
+		k := LimitOf(f.From, s, int(client), steps(int(client)))
 		fastest = min(fastest, s.Expect(int(client), k))
 		slowest = max(slowest, s.Expect(int(client), f.fewest(k)))
 	}
-	return max(min(fastest, round.MaxTime), slowest, 1)
+	return max(min(fastest, MaxTime), slowest, 1)
 }
 
-func (f Fit) Needs() choice.Needs {
+func (f Fit) Needs() Needs {
 	n := registry.NeedsOf(f.From)
 	n.Rounds = true
 	return n
@@ -82,9 +80,9 @@ func (f Fit) Needs() choice.Needs {
 
 // Validate is From's.
 func (f Fit) Validate(cohort, clients int) error {
-	return registry.Below("from", choice.ValidateSelection(f.From, cohort, clients))
+	return registry.Below("from", Validate(f.From, cohort, clients))
 }
 
 func (f Fit) String() string {
-	return fmt.Sprintf("%v, with local steps that fit the round", choice.OrUniform(f.From))
+	return fmt.Sprintf("%v, with local steps that fit the round", OrUniform(f.From))
 }

@@ -4,17 +4,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 )
 
 // K is the largest that fits, and never above K_r or below 1.
 func TestFitIsTheLargestKThatFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		per := rapid.IntRange(0, 30).Draw(t, "per step")
-		s := choice.Setup{Deadline: round.Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}
-		s.Expect = func(client, k int) round.Time { return round.Time(client + k*per) }
+		s := Setup{Deadline: Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}
+		s.Expect = func(client, k int) Time { return Time(client + k*per) }
 		fixed, most := rapid.IntRange(0, 600).Draw(t, "transfers"), rapid.IntRange(1, 90).Draw(t, "K_r")
 		want := 1
 		for k := range most + 1 {
@@ -38,7 +35,7 @@ func TestFitSaysWhatFits(t *testing.T) {
 // A client that cannot make the deadline with the fewest steps is left out; if the
 // fewest are 0 it is asked for one.
 func TestFitLeavesOutWhoIsTooSlow(t *testing.T) {
-	s := choice.Setup{Deadline: 100, Expect: func(client, k int) round.Time { return round.Time(client + 10*k) }}
+	s := Setup{Deadline: 100, Expect: func(client, k int) Time { return Time(client + 10*k) }}
 	for _, x := range []struct{ least, client, k, want int }{
 		{1, 20, 8, 8}, {1, 21, 8, 7}, {1, 90, 8, 1}, {1, 91, 8, 0}, {0, 91, 8, 1},
 		{5, 50, 8, 5}, {5, 51, 8, 0}, {5, 60, 4, 4}, {5, 61, 4, 0},

@@ -7,13 +7,11 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("flanp", "the fastest clients first, and then twice as many from stage to stage", Flanp{})
+	Rules.Register("flanp", "the fastest clients first, and then twice as many from stage to stage", Flanp{})
 }
 
 // Flanp begins with the fastest clients and doubles their number from stage to
@@ -36,7 +34,7 @@ type Flanp struct {
 }
 
 // Order sorts the clients by their speed.
-func (f Flanp) Order(s choice.Setup) (choice.Order, error) {
+func (f Flanp) Order(s Setup) (Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: the fastest clients first need the clients' expected times")
 	}
@@ -50,8 +48,8 @@ func (f Flanp) Order(s choice.Setup) (choice.Order, error) {
 	return o, nil
 }
 
-func (f Flanp) Needs() choice.Needs {
-	return choice.Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
+func (f Flanp) Needs() Needs {
+	return Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
 }
 
 // Validate refuses to begin with more clients than there are.
@@ -67,8 +65,8 @@ func (f Flanp) String() string {
 }
 
 // expectedTimes are the clients' expected times for their local steps of round 1.
-func expectedTimes(s *choice.Setup) []round.Time {
-	times := make([]round.Time, s.Clients)
+func expectedTimes(s *Setup) []Time {
+	times := make([]Time, s.Clients)
 	for client := range times {
 		times[client] = s.Expect(client, s.Steps(client))
 	}
@@ -80,43 +78,43 @@ type growing struct {
 	Flanp
 	seed    uint64
 	fastest []int32
-	clients int          // of the stage
-	stage   choice.Order // uniform, of places among the fastest
+	clients int   // clients of the stage
+	stage   Order // uniform, of places among the fastest
 
 	// Memory.
-	rounds int     // of the stage so far; with a plateau: since its best loss
+	rounds int     // rounds of the stage so far; with a plateau: since its best loss
 	best   float64 // training loss of the stage
 	known  bool    // whether there is one
 }
 
 // enter begins a stage.
 func (o *growing) enter(clients int) {
-	stage, err := choice.Uniform{}.Order(choice.Setup{Seed: o.seed, Clients: clients})
+	stage, err := Uniform{}.Order(Setup{Seed: o.seed, Clients: clients})
 	if err != nil {
 		panic(fmt.Sprintf("selection: a uniform order of %d clients: %v", clients, err))
 	}
 	o.stage, o.clients, o.rounds, o.best, o.known = stage, clients, 0, 0, false
 }
 
-func (o *growing) Start(round int) { o.stage.Start(round) }
+func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
 
 func (o *growing) Next() (client int, ok bool) {
 	place, ok := o.stage.Next()
 	return int(o.fastest[place]), ok
 }
 
-func (o *growing) Ended(*round.TaskReport) {}
-func (o *growing) Trained(int, float64)    {}
+func (o *growing) Ended(int, int, Time, bool) {}
+func (o *growing) Trained(int, float64)       {}
 
 // Closed ends the stage when it is over.
-func (o *growing) Closed(r *round.Report) {
+func (o *growing) Closed(_ int, loss float64) {
 	clients, length := o.clients, o.Rounds
 	if clients == len(o.fastest) {
 		return
 	}
 	if length == 0 {
 		length = o.Patience
-		switch loss := r.TrainingLoss; {
+		switch {
 		case math.IsNaN(loss):
 			return
 		case !o.known || loss < o.best-float64(o.MinDelta*math.Abs(o.best)):
@@ -129,17 +127,17 @@ func (o *growing) Closed(r *round.Report) {
 	}
 }
 
-func (o *growing) Memory() round.Memory {
+func (o *growing) Memory() Memory {
 	known := int64(0)
 	if o.known {
 		known = 1
 	}
-	return round.Memory{Counts: []int64{int64(o.clients), int64(o.rounds), known}, Values: []float64{o.best}}
+	return Memory{Counts: []int64{int64(o.clients), int64(o.rounds), known}, Values: []float64{o.best}}
 }
 
-func (o *growing) Restore(m round.Memory) error {
+func (o *growing) Restore(m Memory) error {
 	c := m.Counts
-	if len(c) != 3 || len(m.Values) != 1 || c[0] < 1 || c[0] > int64(len(o.fastest)) || c[1] < 0 || c[1] > round.MaxRounds || c[2] < 0 || c[2] > 1 {
+	if len(c) != 3 || len(m.Values) != 1 || c[0] < 1 || c[0] > int64(len(o.fastest)) || c[1] < 0 || c[1] > math.MaxInt32 || c[2] < 0 || c[2] > 1 {
 		return errors.New("no stage of flanp")
 	}
 	o.enter(int(c[0]))

@@ -4,19 +4,16 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 )
 
 // orderOf is the order of a selection among clients that are always free and have
 // ten samples, of whom client c takes times[c] for any task.
-func orderOf[T choice.Order](t *testing.T, s choice.Selection, cohort int, times ...round.Time) T {
+func orderOf[T Order](t *testing.T, s Rule, cohort int, times ...Time) T {
 	t.Helper()
-	order, err := s.Order(choice.Setup{
+	order, err := s.Order(Setup{
 		Seed: 3, Clients: len(times), Cohort: cohort,
 		Samples: func(int) int { return 10 },
-		Expect:  func(client, _ int) round.Time { return times[client] },
+		Expect:  func(client, _ int) Time { return times[client] },
 		Steps:   func(int) int { return 8 },
 		Free:    func(int) bool { return true },
 	})
@@ -27,8 +24,8 @@ func orderOf[T choice.Order](t *testing.T, s choice.Selection, cohort int, times
 }
 
 // cohortOf is the first n clients of a round's order.
-func cohortOf(o choice.Order, round, n int) (clients []int) {
-	o.Start(round)
+func cohortOf(o Order, round, n int) (clients []int) {
+	o.Start(round, 0)
 	for len(clients) < n {
 		client, ok := o.Next()
 		if !ok {
@@ -60,18 +57,15 @@ func fair(t *testing.T, what string, got []int, want []float64) {
 }
 
 // closed is the report of a round with a training loss.
-func closed(number int, loss float64) *round.Report {
-	return &round.Report{Round: number, TrainingLoss: loss}
-}
 
 // The fastest n_0 are 4, 1; their number doubles until it is that of all. Cohorts
 // are uniform among them, and all of them where they are no more than the cohort.
 func TestFlanpAsksTheFastestFirst(t *testing.T) {
-	times := []round.Time{50, 20, 70, 30, 10, 40, 60}
+	times := []Time{50, 20, 70, 30, 10, 40, 60}
 	for r, want := range map[int][]int{1: {1, 4}, 4: {1, 3, 4, 5}, 7: {0, 1, 2, 3, 4, 5, 6}, 10: {0, 1, 2, 3, 4, 5, 6}} {
 		o := orderOf[*growing](t, Flanp{Begin: 2, Rounds: 3}, 3, times...)
 		for i := 1; i < r; i++ {
-			o.Closed(closed(i, math.NaN()))
+			o.Closed(i, math.NaN())
 		}
 		if got := slices.Sorted(slices.Values(cohortOf(o, r, 9))); !slices.Equal(got, want) {
 			t.Errorf("round %d asks %v, want %v", r, got, want)
@@ -79,7 +73,7 @@ func TestFlanpAsksTheFastestFirst(t *testing.T) {
 	}
 	o := orderOf[*growing](t, Flanp{Begin: 2, Rounds: 3}, 3, times...)
 	for range 3 {
-		o.Closed(closed(1, 1))
+		o.Closed(1, 1)
 	}
 	const rounds = 20_000
 	count := make([]int, len(times))
@@ -113,7 +107,7 @@ func TestFlanpEndsAStageAtItsPlateau(t *testing.T) {
 		{3.97, 0, 4}, // less than 3.96 would have done
 		{9, 0, 4},    // all take part
 	} {
-		o.Closed(closed(i+1, x.loss))
+		o.Closed(i+1, x.loss)
 		if got := o.clients; got != x.clients || o.best != x.best {
 			t.Errorf("after loss %v, the %d., %d clients and best loss %v, want %d and %v", x.loss, i+1, got, o.best, x.clients, x.best)
 		}

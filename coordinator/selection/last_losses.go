@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("last_losses", "those of several candidates whose last losses were the highest, and new ones", LastLosses{})
+	Rules.Register("last_losses", "those of several candidates whose last losses were the highest, and new ones", LastLosses{})
 }
 
 // LastLosses draws more candidates than the cohort has places and takes those with the highest
@@ -21,20 +19,20 @@ func init() {
 // before all others. The paper takes the mean over the local steps, and here a client tells that of
 // the first. Of equal losses the first drawn goes before.
 type LastLosses struct {
-	Candidates int              `key:"candidates" range:"[1,1000000]" help:"clients drawn, of whom the cohort is chosen"`
-	From       choice.Selection `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients drawn, of whom the cohort is chosen"`
+	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
 }
 
 // Order knows no client's loss yet.
-func (l LastLosses) Order(s choice.Setup) (choice.Order, error) {
-	from, err := choice.OrUniform(l.From).Order(s)
+func (l LastLosses) Order(s Setup) (Order, error) {
+	from, err := OrUniform(l.From).Order(s)
 	if err != nil {
 		return nil, err
 	}
 	return &byLastLosses{LastLosses: l, s: s, from: from, loss: make([]float64, s.Clients), told: make([]int64, s.Clients)}, nil
 }
 
-func (l LastLosses) Needs() choice.Needs {
+func (l LastLosses) Needs() Needs {
 	n := registry.NeedsOf(l.From)
 	n.Losses, n.Rounds = true, true
 	return n
@@ -43,7 +41,7 @@ func (l LastLosses) Needs() choice.Needs {
 // Validate refuses fewer candidates than places, more than clients, and candidates of an order
 // that itself remembers its clients.
 func (l LastLosses) Validate(cohort, clients int) error {
-	switch name := choice.Selections.NameOf(choice.OrUniform(l.From)); {
+	switch name := Rules.NameOf(OrUniform(l.From)); {
 	case l.Candidates < cohort:
 		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", l.Candidates, cohort)
 	case clients > 0 && l.Candidates > clients:
@@ -51,18 +49,18 @@ func (l LastLosses) Validate(cohort, clients int) error {
 	case name != "uniform" && name != "size":
 		return registry.Errorf("from", "candidates are drawn by uniform or size, not by %s", name)
 	}
-	return registry.Below("from", choice.ValidateSelection(l.From, l.Candidates, clients))
+	return registry.Below("from", Validate(l.From, l.Candidates, clients))
 }
 
 func (l LastLosses) String() string {
-	return fmt.Sprintf("those with the highest last losses of %d drawn %v", l.Candidates, choice.OrUniform(l.From))
+	return fmt.Sprintf("those with the highest last losses of %d drawn %v", l.Candidates, OrUniform(l.From))
 }
 
 // byLastLosses is the order of [LastLosses].
 type byLastLosses struct {
 	LastLosses
-	s    choice.Setup
-	from choice.Order
+	s    Setup
+	from Order
 
 	loss []float64 // by client
 	told []int64   // by client: 1 if it has told a loss
@@ -71,8 +69,8 @@ type byLastLosses struct {
 }
 
 // Start draws the candidates among the clients that are free.
-func (o *byLastLosses) Start(number int) {
-	o.from.Start(number)
+func (o *byLastLosses) Start(number int, now Time) {
+	o.from.Start(number, now)
 	o.chosen = o.chosen[:0]
 	for len(o.chosen) < o.Candidates {
 		client, ok := o.from.Next()
@@ -97,17 +95,17 @@ func (o *byLastLosses) Next() (client int, ok bool) {
 	return client, true
 }
 
-func (*byLastLosses) Ended(*round.TaskReport) {}
-func (*byLastLosses) Closed(*round.Report)    {}
+func (*byLastLosses) Ended(int, int, Time, bool) {}
+func (*byLastLosses) Closed(int, float64)        {}
 
 // Trained keeps the client's loss.
 func (o *byLastLosses) Trained(client int, loss float64) { o.loss[client], o.told[client] = loss, 1 }
 
-func (o *byLastLosses) Memory() round.Memory {
-	return round.Memory{Counts: slices.Clone(o.told), Values: slices.Clone(o.loss)}
+func (o *byLastLosses) Memory() Memory {
+	return Memory{Counts: slices.Clone(o.told), Values: slices.Clone(o.loss)}
 }
 
-func (o *byLastLosses) Restore(m round.Memory) error {
+func (o *byLastLosses) Restore(m Memory) error {
 	if len(m.Counts) != len(o.told) || len(m.Values) != len(o.loss) {
 		return fmt.Errorf("not that of %d clients", len(o.told))
 	}

@@ -4,17 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 )
 
 // Of the candidates of a round those come first that have told no loss, in the order in which they
 // were drawn, then the others from the highest loss on; behind the candidates come the others.
 func TestLastLosses(t *testing.T) {
 	const clients, candidates = 12, 8
-	o := orderOf[*byLastLosses](t, LastLosses{Candidates: candidates}, 3, make([]round.Time, clients)...)
-	from := orderOf[choice.Order](t, choice.Uniform{}, 3, make([]round.Time, clients)...)
+	o := orderOf[*byLastLosses](t, LastLosses{Candidates: candidates}, 3, make([]Time, clients)...)
+	from := orderOf[Order](t, Uniform{}, 3, make([]Time, clients)...)
 	drawn := cohortOf(from, 4, clients)
 	if got := cohortOf(o, 4, clients); !slices.Equal(got, drawn) {
 		t.Errorf("where nobody has told a loss the order is %v, drawn are %v", got, drawn)
@@ -34,14 +31,14 @@ func TestLastLosses(t *testing.T) {
 	}
 	o.s.Free = func(int) bool { return true }
 
-	again := orderOf[*byLastLosses](t, LastLosses{Candidates: candidates}, 3, make([]round.Time, clients)...)
+	again := orderOf[*byLastLosses](t, LastLosses{Candidates: candidates}, 3, make([]Time, clients)...)
 	if err := again.Restore(o.Memory()); err != nil {
 		t.Fatal(err)
 	}
 	if got := cohortOf(again, 4, clients); !slices.Equal(got, want) {
 		t.Errorf("resumed the order is %v, want %v", got, want)
 	}
-	for _, m := range []round.Memory{{}, {Counts: make([]int64, clients), Values: append(make([]float64, clients-1), 3)}, {Counts: slices.Repeat([]int64{2}, clients), Values: make([]float64, clients)}} {
+	for _, m := range []Memory{{}, {Counts: make([]int64, clients), Values: append(make([]float64, clients-1), 3)}, {Counts: slices.Repeat([]int64{2}, clients), Values: make([]float64, clients)}} {
 		if err := again.Restore(m); err == nil {
 			t.Errorf("a memory that cannot be is taken: %+v", m)
 		}

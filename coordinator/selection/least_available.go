@@ -5,21 +5,19 @@ import (
 	"container/heap"
 	"fmt"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 )
 
 func init() {
-	choice.Selections.Register("least_available", "those that are expected to be away soon, first", LeastAvailable{})
+	Rules.Register("least_available", "those that are expected to be away soon, first", LeastAvailable{})
 }
 
 // LeastAvailable chooses first the clients that can least be asked later (REFL's
 // intelligent participant selection, Abdelmoniem et al. 2023): in the order of the
 // share of a coming window in which a client is forecast to be there, and at random
 // where that is equal. The window begins Seconds after the clients are chosen and is
-// as long, and ends by [round.MaxTime]. REFL takes a moving average of the rounds' times
+// as long, and ends by [MaxTime]. REFL takes a moving average of the rounds' times
 // for Seconds.
 //
 // The forecast follows from the client's availability. With the probability Error it
@@ -30,12 +28,12 @@ type LeastAvailable struct {
 }
 
 // Needs says that the order gives no single clients, and that a window is wanted.
-func (l LeastAvailable) Needs() choice.Needs {
-	return choice.Needs{Rounds: true, Deadline: l.Seconds == 0}
+func (l LeastAvailable) Needs() Needs {
+	return Needs{Rounds: true, Deadline: l.Seconds == 0}
 }
 
 // Order forecasts for all clients, round by round.
-func (l LeastAvailable) Order(s choice.Setup) (choice.Order, error) {
+func (l LeastAvailable) Order(s Setup) (Order, error) {
 	window := s.Deadline
 	if l.Seconds > 0 {
 		window = closing.Deadline{Seconds: l.Seconds}.Deadline()
@@ -52,10 +50,9 @@ func (l LeastAvailable) String() string {
 
 // forecasts are a round's clients, the least available one on top of the heap.
 type forecasts struct {
-	setup  choice.Setup
-	window round.Time
+	setup  Setup
+	window Time
 	wrong  float64
-	now    round.Time
 	list   []forecast
 }
 
@@ -65,11 +62,9 @@ type forecast struct {
 	client int32
 }
 
-func (f *forecasts) At(now round.Time) { f.now = now }
-
-func (f *forecasts) Start(number int) {
+func (f *forecasts) Start(number int, now Time) {
 	f.list = f.list[:0]
-	from := min(f.now+f.window, round.MaxTime-f.window)
+	from := min(now+f.window, MaxTime-f.window)
 	for client := range f.setup.Clients {
 		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
 		x := forecast{there: 1, place: h, client: int32(client)}

@@ -4,23 +4,20 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 )
 
 // leastAvailable is an order of clients of whom there says how available they are.
-func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to round.Time) float64) choice.Order {
+func leastAvailable(t *testing.T, clients int, wrong float64, there func(client int, from, to Time) float64) Order {
 	t.Helper()
-	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(choice.Setup{Seed: 5, Clients: clients, Simulated: clients, There: there})
+	o, err := LeastAvailable{Seconds: 10e-9, Error: wrong}.Order(Setup{Seed: 5, Clients: clients, Simulated: clients, There: there})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func forecastOrder(o choice.Order, round int) (order []int) {
-	o.Start(round)
+func forecastOrder(o Order, round int, now Time) (order []int) {
+	o.Start(round, now)
 	for {
 		client, ok := o.Next()
 		if !ok {
@@ -33,13 +30,12 @@ func forecastOrder(o choice.Order, round int) (order []int) {
 // The forecast is of the window that begins as long after the choice as it is long.
 func TestTheLeastAvailableComeFirst(t *testing.T) {
 	share := []float64{0.5, 0, 1, 0.25, 0.75}
-	var windows []round.Time
-	o := leastAvailable(t, len(share), 0, func(client int, from, to round.Time) float64 {
+	var windows []Time
+	o := leastAvailable(t, len(share), 0, func(client int, from, to Time) float64 {
 		windows = append(windows, from, to)
 		return share[client]
 	})
-	o.(choice.Timed).At(100)
-	if got, want := forecastOrder(o, 1), []int{1, 3, 0, 4, 2}; !slices.Equal(got, want) {
+	if got, want := forecastOrder(o, 1, 100), []int{1, 3, 0, 4, 2}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
 	if slices.Min(windows) != 110 || slices.Max(windows) != 120 {
@@ -50,11 +46,11 @@ func TestTheLeastAvailableComeFirst(t *testing.T) {
 // Late in a long run, and with the longest window, the end of a window is still a time.
 func TestWindowsEndByTheEndOfTime(t *testing.T) {
 	const window = 4e18 // ns
-	for _, now := range []round.Time{0, 1e17, 2e18, round.MaxTime} {
+	for _, now := range []Time{0, 1e17, 2e18, MaxTime} {
 		for _, given := range []LeastAvailable{{Seconds: 4e9}, {}} {
 			asked := 0
-			o, err := given.Order(choice.Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to round.Time) float64 {
-				if asked++; from < 0 || to-from != window || to > round.MaxTime || now == 0 && from != round.MaxTime-window {
+			o, err := given.Order(Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to Time) float64 {
+				if asked++; from < 0 || to-from != window || to > MaxTime || now == 0 && from != MaxTime-window {
 					t.Errorf("at %d the window is %d to %d", now, from, to)
 				}
 				return 1
@@ -62,8 +58,7 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.(choice.Timed).At(now)
-			if forecastOrder(o, 1); asked != 1 {
+			if forecastOrder(o, 1, now); asked != 1 {
 				t.Errorf("%d windows", asked)
 			}
 		}
@@ -75,10 +70,10 @@ func TestWindowsEndByTheEndOfTime(t *testing.T) {
 func TestWrongForecastsAreRandom(t *testing.T) {
 	const rounds = 100_000
 	for _, wrong := range []float64{0, 0.25, 0.5, 1} {
-		o := leastAvailable(t, 2, wrong, func(client int, _, _ round.Time) float64 { return float64(client) })
+		o := leastAvailable(t, 2, wrong, func(client int, _, _ Time) float64 { return float64(client) })
 		right := 0.0
 		for r := range rounds {
-			if forecastOrder(o, r)[0] == 0 {
+			if forecastOrder(o, r, 0)[0] == 0 {
 				right++
 			}
 		}
@@ -93,14 +88,14 @@ func TestWrongForecastsAreRandom(t *testing.T) {
 // (chi-square, five standard deviations).
 func TestEqualForecastsAreShuffled(t *testing.T) {
 	const clients, rounds = 8, 40_000
-	for name, o := range map[string]choice.Order{
+	for name, o := range map[string]Order{
 		"always there":   leastAvailable(t, clients, 0, nil),
-		"all are wrong":  leastAvailable(t, clients, 1, func(client int, _, _ round.Time) float64 { return float64(client) }),
-		"equally absent": leastAvailable(t, clients, 0, func(int, round.Time, round.Time) float64 { return 0.5 }),
+		"all are wrong":  leastAvailable(t, clients, 1, func(client int, _, _ Time) float64 { return float64(client) }),
+		"equally absent": leastAvailable(t, clients, 0, func(int, Time, Time) float64 { return 0.5 }),
 	} {
 		var count [clients][clients]float64
 		for r := range rounds {
-			for place, client := range forecastOrder(o, r) {
+			for place, client := range forecastOrder(o, r, 0) {
 				count[place][client]++
 			}
 		}

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/internal/bitset"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("oort", "those with high losses and short times, and some that are new", Oort{})
+	Rules.Register("oort", "those with high losses and short times, and some that are new", Oort{})
 }
 
 // Oort prefers clients from whom much is to be learned in a short time (Lai et al.
@@ -52,19 +51,19 @@ type Oort struct {
 }
 
 // Order knows no client yet.
-func (o Oort) Order(s choice.Setup) (choice.Order, error) {
+func (o Oort) Order(s Setup) (Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: to try fast clients first needs their expected times")
 	}
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{
 		Oort: o, s: s, expected: expectedTimes(&s), clients: make([]guidedClient, s.Clients),
-		given: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,
+		picked: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,
 	}, nil
 }
 
-func (Oort) Needs() choice.Needs {
-	return choice.Needs{Rounds: true, Times: true, Samples: true, Losses: true}
+func (Oort) Needs() Needs {
+	return Needs{Rounds: true, Times: true, Samples: true, Losses: true}
 }
 
 // Validate refuses an epsilon that grows.

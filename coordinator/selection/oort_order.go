@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
 	"fedpace/internal/keyed"
@@ -17,15 +15,15 @@ import (
 // guided is the order of [Oort].
 type guided struct {
 	Oort
-	s        choice.Setup
-	expected []round.Time
+	s        Setup
+	expected []Time
 	step     float64 // seconds by which the pacer raises the preferred time
 
 	clients   []guidedClient
-	rounds    int64   // that are complete
+	rounds    int64   // complete rounds
 	preferred float64 // T, in seconds
 	epsilon   float64
-	sums      [2]float64 // of U over the last window, and over the one under way
+	sums      [2]float64 // sums of U over the last window, and over the one under way
 	compared  bool       // whether there was a last window
 
 	// The order of the round: chosen, then what is left of the new ones, of the known
@@ -33,7 +31,7 @@ type guided struct {
 	chosen []int32
 	fresh  *drawing
 	rest   []int32
-	given  bitset.Set
+	picked bitset.Set
 }
 
 // guidedClient is what is remembered of one client.
@@ -73,7 +71,7 @@ func (o *guided) draw(round int, purpose keyed.Purpose, list []int32, weight fun
 		panic(fmt.Sprintf("selection: %d weights of at most 2^32: %v", len(list), err))
 	}
 	s.purpose = purpose
-	s.Start(round)
+	s.Start(round, 0)
 	return &drawing{s, list}
 }
 
@@ -87,8 +85,8 @@ func (d *drawing) next() (client int32, ok bool) {
 }
 
 // Start chooses the cohort among the clients that are free.
-func (o *guided) Start(round int) {
-	clear(o.given)
+func (o *guided) Start(round int, _ Time) {
+	clear(o.picked)
 	var known, fresh, tired []int32
 	for i := range o.clients {
 		c := &o.clients[i]
@@ -157,11 +155,11 @@ func (o *guided) admitted(byUtility []int32, utility map[int32]float64, n int) [
 
 func (o *guided) Next() (client int, ok bool) {
 	next, ok := o.next()
-	for ok && o.given.Has(int(next)) {
+	for ok && o.picked.Has(int(next)) {
 		next, ok = o.next()
 	}
 	if ok {
-		o.given.Add(int(next))
+		o.picked.Add(int(next))
 	}
 	return int(next), ok
 }
@@ -183,11 +181,11 @@ func (o *guided) next() (client int32, ok bool) {
 }
 
 // Ended counts the task and, if its update was accepted, keeps its time.
-func (o *guided) Ended(t *round.TaskReport) {
-	c := &o.clients[t.Client]
+func (o *guided) Ended(client, _ int, took Time, accepted bool) {
+	c := &o.clients[client]
 	c.picks++
-	if t.Outcome == round.Accepted {
-		c.took = (t.End - t.Start).Seconds()
+	if accepted {
+		c.took = took.Seconds()
 	}
 }
 
@@ -199,7 +197,7 @@ func (o *guided) Trained(client int, loss float64) {
 }
 
 // Closed lowers epsilon and asks the pacer.
-func (o *guided) Closed(*round.Report) {
+func (o *guided) Closed(int, float64) {
 	o.rounds++
 	o.epsilon = max(o.Least, float64(o.epsilon*o.Decay))
 	if o.rounds%int64(o.Window) != 0 {
@@ -211,7 +209,7 @@ func (o *guided) Closed(*round.Report) {
 	o.sums, o.compared = [2]float64{o.sums[1]}, true
 }
 
-func (o *guided) Memory() (m round.Memory) {
+func (o *guided) Memory() (m Memory) {
 	for i := range o.clients {
 		c := &o.clients[i]
 		m.Counts, m.Values = append(m.Counts, c.last, c.picks), append(m.Values, c.utility, c.took)
@@ -225,13 +223,13 @@ func (o *guided) Memory() (m round.Memory) {
 	return m
 }
 
-func (o *guided) Restore(m round.Memory) error {
+func (o *guided) Restore(m Memory) error {
 	n := 2 * len(o.clients)
 	if len(m.Counts) != n+2 || len(m.Values) != n+4 {
 		return fmt.Errorf("not that of %d clients", len(o.clients))
 	}
 	rounds, values := m.Counts[n], m.Values[n:]
-	if rounds < 0 || rounds > round.MaxRounds || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
+	if rounds < 0 || rounds > math.MaxInt32 || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
 		return errors.New("no state of the pacer")
 	}
 	for i := range o.clients {

@@ -4,15 +4,13 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"fedpace/coordinator/round"
 )
 
 // told makes clients known: what each one's task took, in seconds, and its loss.
 func (o *guided) told(took, loss map[int]float64) {
 	for client := range len(o.clients) {
 		if s, ok := took[client]; ok {
-			o.Ended(acceptedTask(client, 8, round.Time(s*1e9)))
+			o.Ended(client, 8, Time(s*1e9), true)
 			o.Trained(client, loss[client])
 		}
 	}
@@ -23,10 +21,10 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b))
 // Algorithm 1 by hand: ten samples each, T = 2 s, alpha = 2, round 50; clients were
 // last asked in rounds 1 and 4, and one took 5 s.
 func TestOortsUtilities(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]round.Time, 6)...)
+	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1, 1: 5}, map[int]float64{0: 2.5, 1: -3})
 	for range 3 {
-		o.Closed(nil)
+		o.Closed(0, math.NaN())
 	}
 	o.told(map[int]float64{2: 2, 3: 1}, map[int]float64{2: 0.25, 3: 100})
 	known := []int32{0, 1, 2, 3}
@@ -65,7 +63,7 @@ func TestOortsUtilities(t *testing.T) {
 // The part of new clients falls by Decay a round, to Least; what one kind lacks the
 // other gives.
 func TestOortsShares(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 100, Explore: 0.9, Decay: 0.5, Least: 0.2}, 10, make([]round.Time, 6)...)
+	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 100, Explore: 0.9, Decay: 0.5, Least: 0.2}, 10, make([]Time, 6)...)
 	for i, x := range []struct{ known, fresh, old, tried int }{
 		{0, 50, 0, 10}, // at first all are new
 		{20, 20, 6, 4}, // epsilon 0.45
@@ -76,14 +74,14 @@ func TestOortsShares(t *testing.T) {
 		if old, tried := o.shares(x.known, x.fresh); old != x.old || tried != x.tried {
 			t.Errorf("round %d: %d known and %d new of %d and %d, want %d and %d", i+1, old, tried, x.known, x.fresh, x.old, x.tried)
 		}
-		o.Closed(nil)
+		o.Closed(0, math.NaN())
 	}
 }
 
 // T grows by its first value after a window whose utility is less than that of the
 // window before.
 func TestOortsPacer(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 2.5, Window: 2}, 1, make([]round.Time, 6)...)
+	o := orderOf[*guided](t, Oort{Seconds: 2.5, Window: 2}, 1, make([]Time, 6)...)
 	for i, x := range []struct{ loss, preferred float64 }{
 		{3, 2.5}, {3, 2.5}, // 60
 		{1, 2.5}, {5, 2.5}, // 60: no less
@@ -92,7 +90,7 @@ func TestOortsPacer(t *testing.T) {
 		{9, 7.5}, {9, 7.5}, // 180
 	} {
 		o.Trained(i%6, x.loss)
-		if o.Closed(nil); o.preferred != x.preferred {
+		if o.Closed(0, math.NaN()); o.preferred != x.preferred {
 			t.Errorf("after round %d tasks of %v s are preferred, want %v", i+1, o.preferred, x.preferred)
 		}
 	}
@@ -129,14 +127,14 @@ func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 // An order has every client that is free once. Those that were asked too often come
 // last; a cohort of ten with epsilon 0.5 has five new clients.
 func TestOortsOrderIsWhole(t *testing.T) {
-	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 10, Explore: 0.5, Decay: 1, Clip: 1, CutOff: 0.5, Picks: 2}, 10, make([]round.Time, 40)...)
+	o := orderOf[*guided](t, Oort{Seconds: 1, Window: 10, Explore: 0.5, Decay: 1, Clip: 1, CutOff: 0.5, Picks: 2}, 10, make([]Time, 40)...)
 	took, loss := map[int]float64{}, map[int]float64{}
 	for client := range 20 {
 		took[client], loss[client] = 1, float64(client)
 	}
 	o.told(took, loss)
 	for _, client := range []int{19, 18} { // the best of them
-		o.Ended(&round.TaskReport{Client: client, Outcome: round.Late})
+		o.Ended(client, 0, 0, false)
 	}
 	o.s.Free = func(client int) bool { return client != 3 && client != 33 }
 	for round := range 20 {

@@ -3,13 +3,11 @@ package selection
 import (
 	"fmt"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("power_of_choice", "those with the highest losses of several candidates", PowerOfChoice{})
+	Rules.Register("power_of_choice", "those with the highest losses of several candidates", PowerOfChoice{})
 }
 
 // PowerOfChoice draws more candidates than the cohort has places, asks each for
@@ -23,30 +21,30 @@ func init() {
 // holds the model already and does not download it again. Where all candidates
 // drop out the round closes with nothing accepted.
 type PowerOfChoice struct {
-	Candidates int              `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss, of whom the cohort is chosen"`
-	From       choice.Selection `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss, of whom the cohort is chosen"`
+	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
 }
 
 // Order is that of the candidates.
-func (p PowerOfChoice) Order(s choice.Setup) (choice.Order, error) { return p.Drawing().Order(s) }
+func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }
 
 // Query is how many candidates are asked.
 func (p PowerOfChoice) Query() int { return p.Candidates }
 
-// Drawing is From.
-func (p PowerOfChoice) Drawing() choice.Selection { return choice.OrUniform(p.From) }
+// DrawsBy is From.
+func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.From) }
 
 // Limit is From's.
-func (p PowerOfChoice) Limit(s *choice.Setup, client, k int) int {
-	return choice.LimitOf(p.From, s, client, k)
+func (p PowerOfChoice) Limit(s *Setup, client, k int) int {
+	return LimitOf(p.From, s, client, k)
 }
 
-// Until is From's.
-func (p PowerOfChoice) Until(s *choice.Setup, clients []int32, steps func(client int) int) round.Time {
-	return choice.UntilOf(p.From, s, clients, steps)
+// Deadline is From's.
+func (p PowerOfChoice) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
+	return DeadlineOf(p.From, s, clients, steps)
 }
 
-func (p PowerOfChoice) Needs() choice.Needs {
+func (p PowerOfChoice) Needs() Needs {
 	n := registry.NeedsOf(p.From)
 	n.Losses, n.Candidates, n.Rounds = true, true, true
 	return n
@@ -59,12 +57,12 @@ func (p PowerOfChoice) Validate(cohort, clients int) error {
 		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", p.Candidates, cohort)
 	case clients > 0 && p.Candidates > clients:
 		return registry.Errorf("candidates", "%d is more than there are clients (at most %d)", p.Candidates, clients)
-	case choice.QueryOf(p.From) > 0:
+	case QueryOf(p.From) > 0:
 		return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
 	}
-	return registry.Below("from", choice.ValidateSelection(p.From, p.Candidates, clients))
+	return registry.Below("from", Validate(p.From, p.Candidates, clients))
 }
 
 func (p PowerOfChoice) String() string {
-	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, p.Drawing())
+	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, p.DrawsBy())
 }

@@ -1,9 +1,7 @@
 package selection
 
-import "fedpace/coordinator/choice"
-
 func init() {
-	choice.Selections.Register("round_robin", "one after the other, from the first client to the last and again", RoundRobin{})
+	Rules.Register("round_robin", "one after the other, from the first client to the last and again", RoundRobin{})
 }
 
 // RoundRobin asks the clients in turn. The cohort of round r begins with client
@@ -12,18 +10,18 @@ func init() {
 type RoundRobin struct{}
 
 // Order is a place on the circle of the clients.
-func (RoundRobin) Order(s choice.Setup) (choice.Order, error) {
+func (RoundRobin) Order(s Setup) (Order, error) {
 	return &circle{clients: int64(s.Clients), cohort: int64(s.Cohort)}, nil
 }
 
 // Needs says that rounds must not overlap: the order draws no single clients.
-func (RoundRobin) Needs() choice.Needs { return choice.Needs{Rounds: true} }
-func (RoundRobin) String() string      { return "in turn" }
+func (RoundRobin) Needs() Needs   { return Needs{Rounds: true} }
+func (RoundRobin) String() string { return "in turn" }
 
 // circle goes once around the clients in each round.
 type circle struct{ clients, cohort, at, given int64 }
 
-func (c *circle) Start(round int) {
+func (c *circle) Start(round int, _ Time) {
 	c.at, c.given = int64(round-1)*c.cohort%c.clients, 0
 }
 

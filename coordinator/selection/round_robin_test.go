@@ -3,15 +3,12 @@ package selection
 import (
 	"slices"
 	"testing"
-
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 )
 
 // Cohorts go around the circle of clients: in clients/gcd(clients, cohort) rounds
 // each is asked equally often.
 func TestRoundRobinAsksAllEquallyOften(t *testing.T) {
-	order, err := RoundRobin{}.Order(choice.Setup{Clients: 10, Cohort: 4})
+	order, err := RoundRobin{}.Order(Setup{Clients: 10, Cohort: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +24,7 @@ func TestRoundRobinAsksAllEquallyOften(t *testing.T) {
 	if got := cohortOf(order, 3, 99); !slices.Equal(got, []int{8, 9, 0, 1, 2, 3, 4, 5, 6, 7}) {
 		t.Errorf("the order of round 3 is %v", got)
 	}
-	order.Start(round.MaxRounds) // 4 · (2^31 - 2) is 4 modulo 10
+	order.Start(1<<31-1, 0) // 4 · (2^31 - 2) is 4 modulo 10
 	if client, _ := order.Next(); client != 4 {
 		t.Errorf("the last round there can be begins with client %d", client)
 	}

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/coordinator/choice"
-	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
 
 func init() {
-	choice.Selections.Register("tifl", "from one tier of equally fast clients at a time, those with high losses more often", Tifl{})
+	Rules.Register("tifl", "from one tier of equally fast clients at a time, those with high losses more often", Tifl{})
 }
 
 // Tifl asks clients of about the same speed together, so that no round waits for a
@@ -44,7 +42,7 @@ type Tifl struct {
 }
 
 // Order makes the first tiers.
-func (t Tifl) Order(s choice.Setup) (choice.Order, error) {
+func (t Tifl) Order(s Setup) (Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("selection: tiers need the clients' expected times")
 	}
@@ -57,7 +55,7 @@ func (t Tifl) Order(s choice.Setup) (choice.Order, error) {
 	return o, nil
 }
 
-func (Tifl) Needs() choice.Needs { return choice.Needs{Rounds: true, Times: true, Losses: true} }
+func (Tifl) Needs() Needs { return Needs{Rounds: true, Times: true, Losses: true} }
 
 // Validate refuses more tiers than clients.
 func (t Tifl) Validate(_, clients int) error {
@@ -74,7 +72,7 @@ func (t Tifl) String() string {
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
 	tier   int32
-	tasks  int32   // that were accepted
+	tasks  int32   // accepted tasks
 	ratio  float64 // sum over these of the time taken in proportion to the one expected
 	loss   float64 // newest
 	losses int32   // 1: there is one
@@ -92,8 +90,8 @@ type tier struct {
 // tiered is the order of a round of [Tifl].
 type tiered struct {
 	Tifl
-	s        choice.Setup
-	expected []round.Time
+	s        Setup
+	expected []Time
 
 	clients []tieredClient
 	tiers   []tier
@@ -135,7 +133,7 @@ func (o *tiered) collect() {
 
 // Start draws the order of the tiers: those with credits by their weights, without
 // replacement, then the others. The first with a client that is free is the round's.
-func (o *tiered) Start(round int) {
+func (o *tiered) Start(round int, _ Time) {
 	o.round, o.draws, o.queue, o.drawn = uint64(round), 0, nil, o.drawn[:0]
 	var left, spent []int
 	total := uint64(0)
@@ -182,10 +180,10 @@ func (o *tiered) Next() (client int, ok bool) {
 }
 
 // Ended measures the client's response time.
-func (o *tiered) Ended(t *round.TaskReport) {
-	if expected := o.s.Expect(t.Client, t.LocalSteps); t.Outcome == round.Accepted && expected > 0 {
-		c := &o.clients[t.Client]
-		c.ratio += float64(t.End-t.Start) / float64(expected)
+func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
+	if expected := o.s.Expect(client, steps); accepted && expected > 0 {
+		c := &o.clients[client]
+		c.ratio += float64(took) / float64(expected)
 		c.tasks++
 	}
 }
@@ -196,11 +194,11 @@ func (o *tiered) Trained(client int, loss float64) {
 }
 
 // Closed pays for the round, and adapts the probabilities and the tiers when it is time.
-func (o *tiered) Closed(r *round.Report) {
+func (o *tiered) Closed(round int, _ float64) {
 	if o.Credits > 0 {
 		o.pay()
 	}
-	if r.Round%o.Interval != 0 {
+	if round%o.Interval != 0 {
 		return
 	}
 	if now, t := o.losses(), &o.tiers[o.current]; o.before && (t.known == 0 || now[o.current].known == 0 || now[o.current].loss >= t.loss) {
@@ -258,12 +256,12 @@ func (o *tiered) weigh(now []tier) {
 }
 
 const (
-	tieredCounts = 3 // of each client, and of each tier
-	tieredValues = 2 // of each client; one of each tier
+	tieredCounts = 3 // counts of each client, and of each tier
+	tieredValues = 2 // values of each client; each tier has one
 )
 
 // Memory lists the clients, the tiers, then the rest.
-func (o *tiered) Memory() (m round.Memory) {
+func (o *tiered) Memory() (m Memory) {
 	for i := range o.clients {
 		c := &o.clients[i]
 		m.Counts = append(m.Counts, int64(c.tier), int64(c.tasks), int64(c.losses))
@@ -282,7 +280,7 @@ func (o *tiered) Memory() (m round.Memory) {
 	return m
 }
 
-func (o *tiered) Restore(m round.Memory) error {
+func (o *tiered) Restore(m Memory) error {
 	clients, tiers := len(o.clients), len(o.tiers)
 	if len(m.Counts) != tieredCounts*(clients+tiers)+2 || len(m.Values) != tieredValues*clients+tiers {
 		return fmt.Errorf("not that of %d clients in %d tiers", clients, tiers)

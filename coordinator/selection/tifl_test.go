@@ -3,8 +3,6 @@ package selection
 import (
 	"slices"
 	"testing"
-
-	"fedpace/coordinator/round"
 )
 
 // members lists the clients of each tier.
@@ -15,29 +13,24 @@ func (o *tiered) listed() (list [][]int32) {
 	return list
 }
 
-// accepted is a task that took so long.
-func acceptedTask(client, steps int, took round.Time) *round.TaskReport {
-	return &round.TaskReport{Client: client, LocalSteps: steps, Outcome: round.Accepted, Start: 100, End: 100 + took}
-}
-
 // Six clients in three tiers, fastest first: {4, 1}, {3, 5}, {0, 2}. Client 1 is
 // then measured to take 3.5 times as long as expected, in the mean of tasks of any
 // length: 70, which is slower than all but client 2, of whom a late task tells
 // nothing.
 func TestTiflSortsByMeasuredTimes(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2}, 2, 50, 20, 75, 30, 10, 40)
-	o.s.Expect = func(client, steps int) round.Time { return o.expected[client] * round.Time(steps) / 8 }
+	o.s.Expect = func(client, steps int) Time { return o.expected[client] * Time(steps) / 8 }
 	if got, want := o.listed(), [][]int32{{1, 4}, {3, 5}, {0, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Fatalf("tiers %v, want %v", got, want)
 	}
-	o.Ended(acceptedTask(1, 8, 80))
-	o.Ended(acceptedTask(1, 4, 30))
-	o.Ended(&round.TaskReport{Client: 2, LocalSteps: 8, Outcome: round.Late, End: 1})
-	o.Closed(closed(1, 1))
+	o.Ended(1, 8, 80, true)
+	o.Ended(1, 4, 30, true)
+	o.Ended(2, 8, 1, false)
+	o.Closed(1, 1)
 	if got := o.listed()[0]; !slices.Equal(got, []int32{1, 4}) {
 		t.Errorf("the first tier is %v before its time", got)
 	}
-	o.Closed(closed(2, 1))
+	o.Closed(2, 1)
 	if got, want := o.listed(), [][]int32{{3, 4}, {0, 5}, {1, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("tiers %v, want %v", got, want)
 	}
@@ -68,14 +61,14 @@ func TestTiflDrawsTiersByTheirLosses(t *testing.T) {
 	for client, loss := range []float64{3, 1, 4, 6, 2, 3} { // means 2, 5, 2.5
 		o.Trained(client, loss)
 	}
-	o.Closed(closed(2, 1)) // nothing to compare with
+	o.Closed(2, 1) // nothing to compare with
 	draw("after I rounds", [3]float64{1. / 3, 1. / 3, 1. / 3})
 	o.current = 0
 	o.Trained(0, 2.9) // the tier has got better
-	o.Closed(closed(4, 1))
+	o.Closed(4, 1)
 	draw("where the tier is better", [3]float64{1. / 3, 1. / 3, 1. / 3})
-	o.Closed(closed(5, 1))
-	o.Closed(closed(6, 1)) // it has not
+	o.Closed(5, 1)
+	o.Closed(6, 1) // it has not
 	draw("where it is not", [3]float64{1. / 6, 1. / 2, 1. / 3})
 }
 
@@ -88,7 +81,7 @@ func TestTiflPaysCredits(t *testing.T) {
 			t.Fatalf("round %d of tier %d asks %v", r, o.current, got)
 		}
 		count[o.current]++
-		o.Closed(closed(r, 1))
+		o.Closed(r, 1)
 		if r%12 == 0 && (count[0] != r/3 || count[1] != r/3) {
 			t.Errorf("after %d rounds the tiers were drawn %v times", r, count)
 		}
@@ -119,25 +112,25 @@ func TestTiflAsksOnlyWhoIsFree(t *testing.T) {
 
 // What a machine remembers of clients and tiers is held to what can be.
 func TestMemoriesThatNoOrderHas(t *testing.T) {
-	times := []round.Time{1, 2, 3, 4, 5, 6}
-	orders := map[string]func() round.Following{
-		"oort": func() round.Following {
+	times := []Time{1, 2, 3, 4, 5, 6}
+	orders := map[string]func() Following{
+		"oort": func() Following {
 			return orderOf[*guided](t, Oort{Seconds: 1, Window: 2, Explore: 1, Decay: 1}, 2, times...)
 		},
-		"tifl": func() round.Following {
+		"tifl": func() Following {
 			return orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2, Credits: 5}, 2, times...)
 		},
-		"flanp": func() round.Following { return orderOf[*growing](t, Flanp{Begin: 2, Patience: 2}, 2, times...) },
+		"flanp": func() Following { return orderOf[*growing](t, Flanp{Begin: 2, Patience: 2}, 2, times...) },
 	}
 	for name, order := range orders {
 		good := order().Memory()
 		if err := order().Restore(good); err != nil {
 			t.Errorf("%s: its own memory is refused: %v", name, err)
 		}
-		bad := []round.Memory{{}, {Counts: good.Counts[1:], Values: good.Values}, {Counts: good.Counts, Values: good.Values[1:]}}
+		bad := []Memory{{}, {Counts: good.Counts[1:], Values: good.Values}, {Counts: good.Counts, Values: good.Values[1:]}}
 		for i := range good.Counts {
 			for _, wrong := range []int64{-1, 1 << 40} {
-				m := round.Memory{Counts: slices.Clone(good.Counts), Values: good.Values}
+				m := Memory{Counts: slices.Clone(good.Counts), Values: good.Values}
 				m.Counts[i] = wrong
 				if name != "oort" || wrong < 0 || i%2 == 0 { // a client may have had any number of tasks
 					bad = append(bad, m)

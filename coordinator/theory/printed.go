@@ -23,7 +23,7 @@ type Erratum struct {
 	Printed string `json:"printed"`
 	Holds   string `json:"holds"`
 	Why     string `json:"why"`
-	Here    string `json:"functions"` // of this package that have it; empty: none
+	Here    string `json:"functions"` // functions of this package that have it; empty: none
 }
 
 // Errata lists what this package corrects, in the paper's order.

@@ -2,10 +2,10 @@ package theory
 
 // Bound is a bound on ‖∇F‖² in its parts, each loss²/length².
 type Bound struct {
-	Start float64 // of the distance at the start: 2κ·gap/(ηT)
-	Noise float64 // of the gradients' variance: ηκL Σ p_c² σ_c²
-	Gamma float64 // of clients that differ: ηκL·6LΓ
-	Drift float64 // of clients that drift apart: ηκL (8 + 4/N) G² Σ K_r³/Σ K_r
+	Start float64 // part of the distance at the start: 2κ·gap/(ηT)
+	Noise float64 // part of the gradients' variance: ηκL Σ p_c² σ_c²
+	Gamma float64 // part of clients that differ: ηκL·6LΓ
+	Drift float64 // part of clients that drift apart: ηκL (8 + 4/N) G² Σ K_r³/Σ K_r
 }
 
 // Total is the bound.

@@ -18,7 +18,7 @@ type Clipped struct {
 }
 
 // Server makes the server half, which keeps no state.
-func (c Clipped) Server(int) algorithm.Server { return server{c.Rate} }
+func (c Clipped) Server(int) algorithm.ServerOptimizer { return server{c.Rate} }
 
 // Client makes the client half of one worker.
 func (c Clipped) Client(int) algorithm.Client { return client{c.Norm} }

@@ -17,9 +17,9 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/selection"
 	"fedpace/metrics"
 )
 
@@ -52,11 +52,11 @@ func TestAShareClosesARound(t *testing.T) {
 }
 
 func TestClientsTakeTurns(t *testing.T) {
-	order, err := InTurn{}.Order(choice.Setup{Clients: 5, Cohort: 2})
+	order, err := InTurn{}.Order(selection.Setup{Clients: 5, Cohort: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	order.Start(2)
+	order.Start(2, 0)
 	var got []int
 	for {
 		client, ok := order.Next()

@@ -21,9 +21,9 @@ import (
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
 	"fedpace/experiment/config/reference"
 	"fedpace/experiment/run"
@@ -48,7 +48,7 @@ func TestEverythingIsNamed(t *testing.T) {
 		"reader":          c.Data == config.Data{Path: "points.csv", Reader: Points{}},
 		"schedule":        schedule.Ks.NameOf(c.Schedule.K) == "proportional",
 		"closing rule":    c.Close == closing.Rule(Share{Of: 0.7}),
-		"selection":       c.Select == choice.Selection(InTurn{}),
+		"selection":       c.Select == selection.Rule(InTurn{}),
 		"algorithm":       algorithm.Algorithms.NameOf(c.Aggregate.Algorithm) == "clipped",
 		"combining rule":  c.Aggregate.Combine == combine.Rule(Shortest{Drop: 0.3}),
 		"clipping":        c.Aggregate.Clip == combine.Clip(Falling{First: 5, Factor: 0.9}),

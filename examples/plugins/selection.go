@@ -1,9 +1,9 @@
 package plugins
 
-import "fedpace/coordinator/choice"
+import "fedpace/coordinator/selection"
 
 func init() {
-	choice.Selections.Register("in_turn", "one client after the other", InTurn{})
+	selection.Rules.Register("in_turn", "one client after the other", InTurn{})
 }
 
 // InTurn asks the clients in turn: the first cohort is 0, 1, 2, ..., the
@@ -11,21 +11,21 @@ func init() {
 type InTurn struct{}
 
 // Needs says that rounds must not overlap, because the order gives no single
-// clients (it is not a choice.Drawing).
-func (InTurn) Needs() choice.Needs { return choice.Needs{Rounds: true} }
+// clients (it is not a selection.SingleOrder).
+func (InTurn) Needs() selection.Needs { return selection.Needs{Rounds: true} }
 
 // Order makes the order of the run's clients.
-func (InTurn) Order(s choice.Setup) (choice.Order, error) { return &turns{Setup: s}, nil }
+func (InTurn) Order(s selection.Setup) (selection.Order, error) { return &turns{Setup: s}, nil }
 
 func (InTurn) String() string { return "in turn" }
 
 type turns struct {
-	choice.Setup
+	selection.Setup
 	first, given int
 }
 
-// Start begins a round, numbered from 1.
-func (t *turns) Start(number int) { t.first, t.given = (number-1)*t.Cohort, 0 }
+// Start begins a round, numbered from 1, at a time.
+func (t *turns) Start(number int, _ selection.Time) { t.first, t.given = (number-1)*t.Cohort, 0 }
 
 // Next is the next client; the machine passes over those that are away.
 func (t *turns) Next() (client int, ok bool) {

@@ -12,10 +12,9 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus/quota"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
-	_ "fedpace/coordinator/selection" // so that select has all entries
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 	"fedpace/metrics"
@@ -41,7 +40,7 @@ type Config struct {
 	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
 	Quadratic    Quadratic                `key:"quadratic"`
 	Logistic     Logistic                 `key:"logistic"`
-	Select       choice.Selection         `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
+	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
 	Availability clientmodel.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
 	Dropout      clientmodel.Dropout      `key:"dropout"`
 	Schedule     Schedule                 `key:"schedule"`
@@ -451,11 +450,11 @@ func (c *Config) Untrained() (replaced bool) {
 	if measured(c.Schedule.Eta) {
 		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
 	}
-	if s, ok := c.Select.(choice.ByLosses); ok {
-		c.Select = s.Drawing()
+	if s, ok := c.Select.(selection.ByLosses); ok {
+		c.Select = s.DrawsBy()
 	}
 	if registry.NeedsOf(c.Select).Losses {
-		c.Select = choice.Uniform{}
+		c.Select = selection.Uniform{}
 	}
 	return replaced
 }

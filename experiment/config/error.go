@@ -19,6 +19,9 @@ func notA(value, what string, known []string) string {
 		article = "an"
 	}
 	s := fmt.Sprintf("%q is not %s %s", value, article, what)
+	if what == "output" && value == "mlflow" {
+		return s + " (docs/results.md shows how a finished run enters MLflow)"
+	}
 	if near := nearest.Word(value, known); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
 
@@ -106,7 +106,7 @@ func (c *Config) DecidesByLosses() string {
 	}{
 		{"schedule.k", c.Schedule.K, schedule.Ks.NameOf(c.Schedule.K), true},
 		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
-		{"select", c.Select, choice.Selections.NameOf(c.Select), false},
+		{"select", c.Select, selection.Rules.NameOf(c.Select), false},
 	} {
 		if registry.NeedsOf(c.given(part.component)).Losses && !(part.follows && c.Schedule.Loss == ValidationLoss) {
 			return part.key + ": " + part.name

@@ -10,7 +10,6 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
@@ -28,8 +27,8 @@ func anyRules(t *rapid.T, c *Config) {
 	case 3:
 		c.Close = closing.Buffered{N: size("buffer"), StalenessLimit: rapid.IntRange(0, 9).Draw(t, "staleness")}
 	}
-	from := rapid.SampledFrom([]choice.Selection{nil, choice.Uniform{}, selection.BySize{}}).Draw(t, "from")
-	rules := []choice.Selection{choice.Uniform{}, selection.BySize{}}
+	from := rapid.SampledFrom([]selection.Rule{nil, selection.Uniform{}, selection.BySize{}}).Draw(t, "from")
+	rules := []selection.Rule{selection.Uniform{}, selection.BySize{}}
 	if !closing.Overlaps(c.Close) {
 		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, From: from}, selection.Fit{From: from, Least: 3}, selection.RoundRobin{},
 			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, Least: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},

@@ -13,9 +13,9 @@ import (
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
@@ -290,7 +290,7 @@ func (c *Config) checkFleet() error {
 	case c.Network.Shared():
 		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps"}, "plans say when a battery is empty, and transfers that share the server's bandwidth take longer than planned (remove one of the two)")
 	case registry.NeedsOf(c.Select).Candidates:
-		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", choice.Selections.NameOf(c.Select))
+		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", selection.Rules.NameOf(c.Select))
 	}
 	return nil
 }
@@ -365,7 +365,7 @@ func (c *Config) checkStop() error {
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
 		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy, metric or privacy.epsilon)")
 	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
-		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", choice.Selections.NameOf(c.Select))
+		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", selection.Rules.NameOf(c.Select))
 	}
 	return nil
 }

@@ -53,15 +53,15 @@ func sizesOf(set federated.Set, clients int, with string) ([]float64, error) {
 	return values, nil
 }
 
-// Lent says whose device and whose availability a client has.
-func (p *Problem) Lent(client int) (device, presence int) {
+// DeviceOf says whose device and whose availability a client has.
+func (p *Problem) DeviceOf(client int) (device, presence int) {
 	c := p.Fleet.Client(client)
 	return c.Device, c.Presence
 }
 
-// Tied says in lines what the correlations with data have come to.
-func (p *Problem) Tied() (lines []string) {
-	for _, t := range p.Fleet.Ties() {
+// CorrelationNotes says in lines what the correlations with data have come to.
+func (p *Problem) CorrelationNotes() (lines []string) {
+	for _, t := range p.Fleet.Correlations() {
 		with := map[string]string{"samples": "number of samples", "labels": "number of labels", "entropy": "entropy of labels"}[t.With]
 		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
 			t.What, with, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"fedpace/actors/algorithm/privacy"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
@@ -81,7 +81,7 @@ func (p *Problem) checkPrivacy(params, trainable int) error {
 	case !all && c.Network.Shared():
 		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps and network.server_upload_mbps)")
 	case needs.Losses || needs.Candidates || needs.Samples:
-		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", choice.Selections.NameOf(c.Select))
+		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", selection.Rules.NameOf(c.Select))
 	case trainable < params:
 		return refuse("model", "noise makes nonsense of a batch norm's running variance (use group norm)")
 	case c.Privacy.Delta >= 1/float64(p.population()):
@@ -99,7 +99,7 @@ func (p *Problem) population() int { return p.Config.Clients + len(p.Config.Devi
 func (p *Problem) draw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
-	_, uniform := c.Select.(choice.Uniform)
+	_, uniform := c.Select.(selection.Uniform)
 	battery := false
 	for i := range c.Fleet {
 		battery = battery || c.Fleet[i].Battery != nil

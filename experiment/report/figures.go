@@ -64,9 +64,10 @@ func (s section) Panels() []figure.Panel {
 		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
 		list = append(list, s.curve(title, "validation "+q.Name, func(p *point) float64 { return p.best }, q))
 	}
-	list = append(list,
-		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
-		s.distribution(of+": how long rounds take"))
+	for i, c := range figured() {
+		list = append(list, s.curve(of+": "+c.Title, c.Title, func(p *point) float64 { return p.values[i] }))
+	}
+	list = append(list, s.distribution(of+": how long rounds take"))
 	list = append(list, s.predictions()...)
 	return slices.DeleteFunc(list, func(p figure.Panel) bool {
 		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {

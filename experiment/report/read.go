@@ -47,9 +47,14 @@ type Run struct {
 // point is a state of the run at the end of a round.
 type point struct {
 	seconds float64
-	steps   float64 // K_r
-	loss    float64 // lowest window mean so far; NaN: none yet
-	best    float64 // validation so far by the run's quality; NaN: none yet
+	loss    float64   // lowest window mean so far; NaN: none yet
+	best    float64   // validation so far by the run's quality; NaN: none yet
+	values  []float64 // of the columns that have a figure
+}
+
+// figured are the columns that have a figure.
+func figured() []metrics.Column {
+	return slices.DeleteFunc(metrics.ColumnsOf(), func(c metrics.Column) bool { return !c.Figure })
 }
 
 // Folders finds the runs in the folders: a folder with a run is one, another is
@@ -115,6 +120,7 @@ func Read(dir string) (Run, error) {
 	if r.Quality, err = folder.QualityOf(dir, &r.Config); err != nil {
 		return r, err
 	}
+	drawn := figured()
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
 	for p, err := range folder.Follow(r.Dir, &r.Config) {
 		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
@@ -123,7 +129,11 @@ func Read(dir string) (Run, error) {
 		if err != nil {
 			return r, err
 		}
-		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.Best})
+		now := point{seconds: p.End.Seconds(), loss: p.BestLoss, best: p.Best}
+		for i := range drawn {
+			now.values = append(now.values, drawn[i].Of(&p.Report))
+		}
+		curve.Add(now)
 		times.Add((p.End - p.Start).Seconds())
 		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
 		r.Outcomes.Add(&p.Report)

@@ -73,7 +73,7 @@ func TestACurve(t *testing.T) {
 		if accuracy := measure.At(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
 			highest = accuracy
 		}
-		want := point{row.End.Seconds(), float64(row.LocalSteps), lowest, highest}
+		want := point{row.End.Seconds(), lowest, highest, []float64{float64(row.LocalSteps)}}
 		if diff := cmp.Diff(want, r.points[i], cmp.AllowUnexported(point{}), cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-14, 0)); diff != "" {
 			t.Errorf("round %d: %s", row.Round, diff)
 		}

@@ -17,10 +17,10 @@ import (
 	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/cputime"
@@ -94,7 +94,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), State: p.State(), Attackers: p.AboutAttackers(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
+	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
 		e.Files = append(e.Files, left...)
@@ -412,7 +412,7 @@ func (e Estimate) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		e.Config.YAML(), about, population(&e.Config), e.Config.Cohort, e.Config.Schedule.Name(),
-		closes(&e.Config), choice.Selections.Text(e.Config.Select), algorithm.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
+		closes(&e.Config), selection.Rules.Text(e.Config.Select), algorithm.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
 		tied, e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), messages, e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }

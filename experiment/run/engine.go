@@ -112,7 +112,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.UpdateBits = p.Bits.Up
 	}
 	if p.Config.Correlation.Given() {
-		c.Lent = p.Lent
+		c.DeviceOf = p.DeviceOf
 	}
 	if p.Config.Train {
 		c.Learning = coordinator.Learning{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,11 +23,13 @@ type shownPage struct {
 	Why   string
 	Run   struct{ Name, Data, Closing string }
 	Now   struct {
-		TrainingLoss     *float64 `json:"training_loss"`
-		BestTrainingLoss *float64 `json:"best_training_loss"`
-		ValidationLoss   *float64 `json:"validation_loss"`
-		BestAccuracy     *float64 `json:"best_validation_accuracy"`
-		SGDSteps         int64    `json:"sgd_steps"`
+		TrainingLoss     *float64  `json:"training_loss"`
+		BestTrainingLoss *float64  `json:"best_training_loss"`
+		BestMetrics      []float64 `json:"best_metrics"`
+	}
+	Columns []struct {
+		Name  string
+		Value *float64
 	}
 	Progress struct {
 		Round          int
@@ -45,6 +48,16 @@ type shownPage struct {
 	}
 	Notices struct{ List []struct{ Text string } }
 	Summary json.RawMessage
+}
+
+// last is a value of the last round.
+func (p *shownPage) last(column string) float64 {
+	for _, c := range p.Columns {
+		if c.Name == column && c.Value != nil {
+			return *c.Value
+		}
+	}
+	return math.NaN()
 }
 
 // readPage reads the snapshot in a page.html.
@@ -79,9 +92,9 @@ func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
 	if p.State != "completed" || p.Why != "" || p.Run.Name != c.Name || p.Run.Data != *s.Data {
 		t.Errorf("the page is of %+v, %s %q", p.Run, p.State, p.Why)
 	}
-	if p.Progress.Round != s.Rounds || p.Progress.VirtualSeconds != s.VirtualSeconds || p.Now.SGDSteps != s.SGDSteps ||
+	if p.Progress.Round != s.Rounds || p.Progress.VirtualSeconds != s.VirtualSeconds || p.last("sgd_steps") != float64(s.SGDSteps) ||
 		*p.Now.TrainingLoss != *s.TrainingLoss || *p.Now.BestTrainingLoss != *s.BestTrainingLoss ||
-		*p.Now.ValidationLoss != *s.ValidationLoss || *p.Now.BestAccuracy != *s.BestValidationAccuracy || p.Outcomes != s.Outcomes {
+		p.last("validation_loss") != *s.ValidationLoss || p.Now.BestMetrics[0] != *s.BestValidationAccuracy || p.Outcomes != s.Outcomes {
 		t.Errorf("the page came to %+v, %+v, %v; the summary to %+v", p.Progress, p.Now, p.Outcomes, s)
 	}
 	if p.Spent.Steps.Useful != float64(s.ClientSteps.Useful) {

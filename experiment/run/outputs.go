@@ -22,7 +22,6 @@ import (
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/fairness"
 	"fedpace/metrics/live"
-	_ "fedpace/metrics/mlflow" // an output by name
 	"fedpace/metrics/models"
 	"fedpace/metrics/progress"
 	"fedpace/metrics/prometheus"

@@ -88,7 +88,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	if state := p.State(); state != "" {
 		o.notice(state)
 	}
-	for _, line := range p.Tied() {
+	for _, line := range p.CorrelationNotes() {
 		o.notice(line)
 	}
 	if line := p.AboutAttackers(); line != "" {

@@ -217,8 +217,8 @@ func (r *run) row() row {
 	}
 	if curves, err := r.read(); err != nil {
 		out.State, out.Why = string(folder.RunDamaged), err.Error()
-	} else if n := len(curves.seconds); n > 0 {
-		out.Rounds, out.Virtual = n, curves.seconds[n-1]
+	} else {
+		out.Rounds, out.Virtual = curves.rounds, curves.end.Seconds()
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,30 +30,34 @@ func (r *run) snapshot() ([]byte, error) {
 		return nil, err
 	}
 	hub := live.New(about)
-	known := 0 // rounds that the log has
-	err = r.events(func(e *metrics.Round) (bool, error) {
-		known++
-		return true, hub.Round(e)
-	})
-	if err != nil {
-		return nil, err
-	}
 	summary, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
 	complete := err == nil && summary.Completed // else it goes on or was killed, and its last row may be torn
-	for report, err := range folder.Reports(filepath.Join(r.dir, folder.RoundsFile)) {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, folder.ErrTorn) && !complete {
-			break
+	next, stop := iter.Pull2(folder.Follow(r.dir, &r.config))
+	defer stop()
+	// show shows the rounds up to one, and that with what the log has of it.
+	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
+		for {
+			now, err, ok := next()
+			if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, folder.ErrTorn) && !complete {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			e := metrics.Round{Report: now.Report, Usage: &metrics.Usage{}}
+			if now.Round == upTo {
+				e.Tasks, e.Ended = logged.Tasks, logged.Ended
+			}
+			if err := hub.Round(&e); err != nil || now.Round == upTo {
+				return true, err
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		if known > 0 { // they are what the log has, but without tasks
-			known--
-			continue
-		}
-		if err := hub.Round(&metrics.Round{Report: report, Usage: &metrics.Usage{}}); err != nil {
-			return nil, err
-		}
+	}
+	if err := r.events(func(e *metrics.Round) (bool, error) { return show(e.Round, e) }); err != nil {
+		return nil, err
+	}
+	if _, err := show(0, nil); err != nil {
+		return nil, err
 	}
 	if err := r.finish(hub); err != nil {
 		return nil, err
@@ -133,7 +138,6 @@ func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
 	for more := true; err == nil && more; {
 		var e *metrics.Round
 		if e, err = log.Round(); err == nil {
-			e.Usage = &metrics.Usage{}
 			more, err = take(e)
 		}
 	}

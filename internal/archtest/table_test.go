@@ -36,9 +36,8 @@ coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
 coordinator/battery: simclock
 coordinator/known: simclock
-coordinator/choice: internal/keyed internal/registry simclock
-coordinator/round: coordinator/battery coordinator/choice coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
-coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/choice coordinator/closing coordinator/round coordinator/schedule
+coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/schedule simclock
+coordinator/round: coordinator/battery coordinator/selection coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
@@ -98,10 +97,9 @@ metrics/eventlog: actors/measure coordinator/round metrics metrics/eventlog/reco
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/models: metrics
-metrics/mlflow: coordinator/round internal/atomicfile metrics os time github.com/goccy/go-yaml
 metrics/tensorboard: metrics google.golang.org/protobuf/...
 metrics/fairness: actors/measure metrics
-metrics/tables: actors/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/progress: coordinator/round metrics time
@@ -111,7 +109,7 @@ metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/choice coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
+experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
 experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
@@ -121,7 +119,7 @@ experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm
 experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/vector metrics os
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
-	bus coordinator actors/algorithm coordinator/choice coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
+	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
 experiment/predict: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
 	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
@@ -132,7 +130,7 @@ experiment/fit: actors/clientmodel coordinator/closing coordinator/round experim
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
 experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
+experiment/ui: coordinator/closing actors/measure coordinator/round experiment/config experiment/folder experiment/predict experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
@@ -158,7 +156,7 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/choice coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
 

@@ -15,7 +15,6 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/coordinator"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -215,8 +214,8 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
 		},
 	}
-	choices := append(every(choice.Selections, 8), selection.PowerOfChoice{Candidates: 8, From: selection.BySize{}})
-	choices = slices.DeleteFunc(choices, func(choose choice.Selection) bool {
+	choices := append(every(selection.Rules, 8), selection.PowerOfChoice{Candidates: 8, From: selection.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose selection.Rule) bool {
 		x := c
 		x.Select = choose
 		return x.Validate() != nil
@@ -293,7 +292,7 @@ func (s *scenario) String() string {
 		what += ", on batteries"
 	}
 	fmt.Fprintf(&b, "%d rounds of %d, %s, late %v, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs, and before %.0f %% of steps on the disk; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, closing.Rules.Text(s.rounds.Closing), s.rounds.Late,
-		choice.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
+		selection.Rules.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.part)
 		switch {

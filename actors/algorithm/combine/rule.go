@@ -38,7 +38,7 @@ type Liars struct {
 
 // Of is how many of n updates may be false: the share of them, rounded up.
 func (l Liars) Of(n int) int {
-	const rounding = 1e-9 // of a share that is written in decimals: 0.07 of 100 are 7
+	const rounding = 1e-9 // a share is written in decimals: 0.07 of 100 are 7
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 

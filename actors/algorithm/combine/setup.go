@@ -10,8 +10,8 @@ import (
 // Setup is what a run does with single updates. Its zero value is a run that adds them up.
 type Setup struct {
 	Rule    Rule // nil: the algorithm's weighted sum
-	Clip    Clip // of every update; nil: none
-	Devices Clip // of the updates of real devices, before Clip; nil: none
+	Clip    Clip // bound on every update; nil: none
+	Devices Clip // bound on the updates of real devices, before Clip; nil: none
 	Private bool // Clip is that of differential privacy, which takes updates as they are
 }
 
@@ -118,7 +118,7 @@ func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) {
 		shares[i] = w / total
 	}
 	s.Rule.Combine(dst, updates, shares)
-	const rounding = 1e-9 // of weights that come to 1
+	const rounding = 1e-9 // weights come to 1 but for rounding
 	if total < 1-rounding {
 		scale(dst, total)
 	}

@@ -19,7 +19,7 @@ type Draw struct {
 type Accountant struct {
 	multiplier float64
 	draw       Draw
-	divergence []float64 // of one round, by order
+	divergence []float64 // cost of one round, by order
 }
 
 // NewAccountant makes the accountant of a noise multiplier above 0 and a rate in (0, 1].
@@ -141,7 +141,7 @@ func roundUp(x float64) float64 {
 		return x
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(x))-5)
-	const same = 1e-6 // of a unit
+	const same = 1e-6 // part of a unit
 	short, err := strconv.ParseFloat(strconv.FormatFloat(math.Ceil(x/unit-same)*unit, 'g', 6, 64), 64)
 	if err != nil {
 		panic(err) // it reads what it wrote

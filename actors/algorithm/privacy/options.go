@@ -18,10 +18,10 @@ func (o Options) On() bool { return o.Clip > 0 && o.Noise > 0 }
 
 // Validate returns a [*registry.OptionError] when options do not fit each other.
 func (o Options) Validate() error {
-	switch given := o.Clip > 0 || o.Noise > 0; {
-	case given && !o.On():
+	switch isSet := o.Clip > 0 || o.Noise > 0; {
+	case isSet && !o.On():
 		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
-	case !given && o.Epsilon > 0:
+	case !isSet && o.Epsilon > 0:
 		return registry.Errorf("epsilon", "%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)", o.Epsilon)
 	case o.Clip*o.Noise > mostDeviation:
 		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", o.Noise, o.Clip, float64(mostDeviation))

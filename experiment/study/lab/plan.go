@@ -11,9 +11,9 @@ import (
 	"sort"
 
 	"fedpace/actors/algorithm"
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
@@ -61,7 +61,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
 	case p.Config.HasOwnBatches():
 		return nil, fmt.Errorf("lab: all clients have minibatches of one size (remove batch from the classes in fleet)")
-	case !plain || p.Config.Close != closing.Rule(closing.All{}) || p.Config.Select != choice.Selection(choice.Uniform{}):
+	case !plain || p.Config.Close != closing.Rule(closing.All{}) || p.Config.Select != selection.Rule(selection.Uniform{}):
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []study.Cell

@@ -1,9 +1,9 @@
 package fairshare
 
-// Server is the link that transfers share. It is not safe for concurrent use.
+// FairLink is the link that transfers share. It is not safe for concurrent use.
 // Times are whole nanoseconds, and none may be before one given earlier.
-type Server struct {
-	need Work // of every transfer
+type FairLink struct {
+	need Work // what every transfer needs
 	now  int64
 
 	level uint64 // rate of each transfer that the server slows down
@@ -48,8 +48,8 @@ type group struct {
 
 // New returns a server without transfers at time now, each of which will need
 // so much.
-func New(need Work, now int64) *Server {
-	s := &Server{need: need, now: now, byOwn: map[int64]int32{}}
+func New(need Work, now int64) *FairLink {
+	s := &FairLink{need: need, now: now, byOwn: map[int64]int32{}}
 	// Ties are broken by what no history decides.
 	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
 	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }
@@ -66,17 +66,17 @@ func New(need Work, now int64) *Server {
 }
 
 // Need is what each transfer needs of the server.
-func (s *Server) Need() Work { return s.need }
+func (s *FairLink) Need() Work { return s.need }
 
 // Start adds a transfer that takes its client own nanoseconds where nobody
 // slows it down. It returns the handle by which the transfer is stopped. ids
 // are unique among the transfers under way.
-func (s *Server) Start(now int64, id uint64, own int64) (handle int32) {
+func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
 	return s.Resume(now, id, own, s.need)
 }
 
 // Resume adds a transfer of which less is left.
-func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
+func (s *FairLink) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
 	s.advance(now)
 	x := place(&s.flows, &s.freeFlows, flow{id: id})
 	if left.IsZero() {
@@ -98,7 +98,7 @@ func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int3
 
 // Stop takes a transfer away and returns what was left of it: nothing where it
 // was complete and had not been taken.
-func (s *Server) Stop(now int64, handle int32) (left Work) {
+func (s *FairLink) Stop(now int64, handle int32) (left Work) {
 	s.advance(now)
 	left = s.Left(now, handle)
 	if s.flows[handle].done {
@@ -113,7 +113,7 @@ func (s *Server) Stop(now int64, handle int32) (left Work) {
 
 // Left is what is left of a transfer at a time at which no other has become
 // complete since.
-func (s *Server) Left(now int64, handle int32) Work {
+func (s *FairLink) Left(now int64, handle int32) Work {
 	f := &s.flows[handle]
 	if f.done {
 		return Work{}
@@ -128,7 +128,7 @@ func (s *Server) Left(now int64, handle int32) Work {
 
 // Due is when the next transfer is complete if none is added or stopped before;
 // false when there is none. One that is complete and not taken is due at once.
-func (s *Server) Due() (at int64, ok bool) {
+func (s *FairLink) Due() (at int64, ok bool) {
 	if !s.done.empty() {
 		return s.now, true
 	}
@@ -144,7 +144,7 @@ func (s *Server) Due() (at int64, ok bool) {
 
 // Take takes away a transfer that is complete, of several that with the least
 // id; false when there is none.
-func (s *Server) Take(now int64) (id uint64, ok bool) {
+func (s *FairLink) Take(now int64) (id uint64, ok bool) {
 	s.advance(now)
 	if s.done.empty() {
 		return 0, false
@@ -156,7 +156,7 @@ func (s *Server) Take(now int64) (id uint64, ok bool) {
 }
 
 // collect moves what has become complete to those that are done.
-func (s *Server) collect() {
+func (s *FairLink) collect() {
 	before := len(s.done.list)
 	for !s.freeByDue.empty() && s.groups[s.freeByDue.first()].dueAt <= s.now {
 		s.finish(s.groups[s.freeByDue.first()].head)
@@ -169,7 +169,7 @@ func (s *Server) collect() {
 	}
 }
 
-func (s *Server) finish(x int32) {
+func (s *FairLink) finish(x int32) {
 	s.remove(x)
 	s.flows[x].done = true
 	s.done.add(x)
@@ -177,7 +177,7 @@ func (s *Server) finish(x int32) {
 
 // advance moves the server on to a time, at most that at which the next
 // transfer is due.
-func (s *Server) advance(now int64) {
+func (s *FairLink) advance(now int64) {
 	if now < s.now {
 		panic("fairshare: time goes back")
 	}
@@ -189,7 +189,7 @@ func (s *Server) advance(now int64) {
 }
 
 // service is what each transfer of a group would have had since it was made.
-func (s *Server) service(g *group) Work {
+func (s *FairLink) service(g *group) Work {
 	if g.slowed {
 		return g.base.add(s.clock.sub(g.reading))
 	}
@@ -197,7 +197,7 @@ func (s *Server) service(g *group) Work {
 }
 
 // rate is how fast a group's transfers are.
-func (s *Server) rate(g *group) uint64 {
+func (s *FairLink) rate(g *group) uint64 {
 	if g.slowed {
 		return s.level
 	}
@@ -218,7 +218,7 @@ func place[T any](list *[]T, free *[]int32, x T) int32 {
 
 // groupOf finds or makes the group of an own time. A new one counts as slowed
 // down until the level is found.
-func (s *Server) groupOf(own int64) int32 {
+func (s *FairLink) groupOf(own int64) int32 {
 	rate := s.need.rate(own)
 	if rate == whole {
 		own = 0 // faster than the server: all alike
@@ -234,7 +234,7 @@ func (s *Server) groupOf(own int64) int32 {
 }
 
 // enqueue puts a flow in its group's ring, at the end unless it is resumed.
-func (s *Server) enqueue(g *group, x int32) {
+func (s *FairLink) enqueue(g *group, x int32) {
 	f := &s.flows[x]
 	f.prev, f.next = x, x
 	passed := int32(0)
@@ -252,7 +252,7 @@ func (s *Server) enqueue(g *group, x int32) {
 }
 
 // remove takes a flow out of its group, and out with the group if it is empty.
-func (s *Server) remove(x int32) {
+func (s *FairLink) remove(x int32) {
 	f := &s.flows[x]
 	i := f.group
 	g := &s.groups[i]

@@ -1,4 +1,4 @@
-package choice
+package selection
 
 import (
 	"math"
@@ -57,7 +57,7 @@ func (c *cohort) draw(seed uint64, round, n, clients int) []int {
 		*c = newCohort(seed, clients)
 	}
 	c.Seed = seed
-	c.Start(round)
+	c.Start(round, 0)
 	var drawn []int
 	for range n {
 		client, _ := c.Next()

@@ -1,9 +1,9 @@
-package choice
+package selection
 
 import "fedpace/internal/keyed"
 
 func init() {
-	Selections.Register("uniform", "uniformly, without replacement", Uniform{})
+	Rules.Register("uniform", "uniformly, without replacement", Uniform{})
 }
 
 // Uniform chooses uniformly without replacement (Algorithm 1, line 3).
@@ -20,6 +20,8 @@ type cohort struct{ *keyed.Shuffle }
 func newCohort(seed uint64, clients int) cohort {
 	return cohort{keyed.NewShuffle(seed, keyed.Cohort, clients)}
 }
+
+func (c cohort) Start(round int, _ Time) { c.Shuffle.Start(round) }
 
 func (c cohort) Pick(h uint64) int { return int(keyed.Below(h, uint64(c.Len()))) }
 

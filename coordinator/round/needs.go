@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/coordinator/choice"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
 
@@ -16,18 +16,15 @@ func (c *Config) validateRules() error {
 	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
 		err = v.Validate(c.Cohort)
 	}
-	s := choice.OrUniform(c.Select)
-	return cmp.Or(c.meet("closing rule", c.Closing, err), c.meet("selection", s, choice.ValidateSelection(s, c.Cohort, c.drawn())), c.validateLate())
+	s := selection.OrUniform(c.Select)
+	return cmp.Or(c.checkNeeds("closing rule", c.Closing, err), c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())), c.validateLate())
 }
 
-// meet refuses a component with an error in its options, or that needs what the
+// checkNeeds refuses a component with an error in its options, or that needs what the
 // run does not give.
-func (c *Config) meet(name string, component any, err error) error {
+func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
-	if _, gathers := component.(choice.Gathering); gathers {
-		n.Rounds = true // a round's time is that of its own clients
-	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("round: %s: %w", name, err)

@@ -1,0 +1,178 @@
+package selection
+
+import (
+	"fedpace/internal/registry"
+	"fedpace/simclock"
+)
+
+// Time is virtual time: nanoseconds since the run's start.
+type Time = simclock.Time
+
+// MaxTime is 146 years; no task starts later.
+const MaxTime = Time(1) << 62
+
+// Needs is what a rule must be given by its run.
+type Needs = registry.Needs
+
+// Rules are the ways to choose clients, by name. One is one file that registers a
+// struct of its options; [Uniform] is the shortest example. A rule may also be
+// [ByLosses] or [Limiting], its order may be [SingleOrder] or [Following], and it may
+// have the methods Needs() Needs, Validate(cohort, clients int) error (clients is 0
+// where their number is not known yet) and String() string.
+var Rules = registry.New[Rule]("way to choose clients", "rule")
+
+// Rule is how a round's clients are chosen among those that are available.
+type Rule interface {
+	// Order makes the order in which clients are given tasks, once for a run.
+	Order(s Setup) (Order, error)
+}
+
+// Order is an order of clients for each round. It is a function of the setup,
+// of the round and its time and, if it is [Following], of what it remembers: a run that
+// is resumed begins the order of its round again.
+type Order interface {
+	// Start begins the order of a round, numbered from 1, at a time. Where nobody was
+	// found a round's order is begun again later, to another order if others are free.
+	Start(round int, now Time)
+	// Next is the next client of the round's order, none twice; false: there is
+	// none left. Clients that are away or have a task are passed over, so more
+	// may be asked for than a cohort has.
+	Next() (client int, ok bool)
+}
+
+// SingleOrder is an order that can also give single clients: where rounds overlap
+// each task that completes is followed by another at once. A rule whose order is none
+// needs rounds that do not overlap ([Needs].Rounds).
+type SingleOrder interface {
+	Order
+	// Pick maps 64 random bits to a client.
+	Pick(h uint64) int
+	// Weight is proportional to the probability that Pick gives a client; the
+	// weights of all clients come to less than 2^64.
+	Weight(client int) uint64
+}
+
+// Following is an order that also follows what its clients do. It is told of those that
+// it chose, not of real devices beside them; all calls between two of Start come in one
+// order in every run of a seed.
+type Following interface {
+	Order
+	// Ended tells that a client's task of so many local steps has its outcome, and
+	// how long it took.
+	Ended(client, steps int, took Time, accepted bool)
+	// Trained tells the loss of a client whose update was accepted, at the first of
+	// its local steps. Only a rule that needs losses is told.
+	Trained(client int, loss float64)
+	// Closed tells that a round is complete, after all of the above, and its training
+	// loss; NaN: it has none.
+	Closed(round int, loss float64)
+
+	// Memory is a copy of what the order remembers, and Restore takes it over. It
+	// returns an error for a memory that no order of the setup comes to.
+	Memory() Memory
+	Restore(m Memory) error
+}
+
+// Memory is what an order remembers between two steps, in any layout. It holds no
+// NaN and nothing infinite.
+type Memory struct {
+	Counts []int64
+	Values []float64
+}
+
+// ByLosses is a rule that decides by losses: the first Query clients of the round's
+// order are candidates, each is asked for its loss on the newest model, and those with
+// the highest losses become the cohort.
+type ByLosses interface {
+	Rule
+	Query() int    // candidates, at least the cohort; 0: none are asked
+	DrawsBy() Rule // draws the candidates; chooses alone where no losses are measured
+}
+
+// Limiting is a rule that also says how many local steps each client is asked for.
+type Limiting interface {
+	Rule
+	// Limit is a client's K, up to k, in a round of K_r = k; 0: the client is left
+	// out of the round.
+	Limit(s *Setup, client, k int) int
+	// Deadline is how long the tasks of a round with these clients are to take; 0: any
+	// time. Each does so many steps if it is not limited. Where the closing rule has no
+	// deadline and rounds do not overlap, Limit is given this one in its Setup.
+	Deadline(s *Setup, clients []int32, steps func(client int) int) Time
+}
+
+// Setup is what a rule may know of its run. Functions are pure, and nil where the run
+// does not know.
+type Setup struct {
+	Seed     uint64
+	Clients  int  // orders are of the clients 0 to Clients-1
+	Cohort   int  // clients that are asked in a round
+	Deadline Time // that of the closing rule; 0: none
+
+	// Samples is a client's number of training samples. A device tells its own as it
+	// joins and with each update, so it may change.
+	Samples func(client int) int
+	// Expect is the time that a client is expected to take for a task of so
+	// many local steps, never less for more steps. An order is given what follows from
+	// the configuration. Limit and Deadline are given what devices have taken so far, too.
+	Expect func(client, steps int) Time
+	// Steps is a client's local steps in round 1, before a rule limits them.
+	Steps func(client int) int
+	// Free tells whether a client could be given a task now. It is for an order
+	// that begins.
+	Free func(client int) bool
+	// There is the share of a time in which a client can be asked; nil: it always can.
+	// It knows the first Simulated clients; the others are devices.
+	There     func(client int, from, to Time) float64
+	Simulated int
+}
+
+// A rule that draws from another, as many do, asks it by these.
+
+// QueryOf is how many candidates a rule asks for their losses, 0: none.
+func QueryOf(r Rule) int {
+	if q, ok := r.(ByLosses); ok {
+		return q.Query()
+	}
+	return 0
+}
+
+// OrUniform is r, or the default.
+func OrUniform(r Rule) Rule {
+	if r == nil {
+		return Uniform{}
+	}
+	return r
+}
+
+// DeadlineOf is how long the tasks of a round are to take; 0: any time.
+func DeadlineOf(r Rule, s *Setup, clients []int32, steps func(client int) int) Time {
+	if l, ok := r.(Limiting); ok {
+		return l.Deadline(s, clients, steps)
+	}
+	return 0
+}
+
+// LimitOf is a client's K in a round of K_r = k, 0 if it is left out.
+func LimitOf(r Rule, s *Setup, client, k int) int {
+	if l, ok := r.(Limiting); ok {
+		return l.Limit(s, client, k)
+	}
+	return k
+}
+
+// Validate holds a rule's options to their limits.
+func Validate(r Rule, cohort, clients int) error {
+	if r == nil {
+		return nil
+	}
+	if err := registry.Check(r); err != nil {
+		return err
+	}
+	if v, ok := r.(interface {
+		Validate(cohort, clients int) error
+	}); ok {
+		return v.Validate(cohort, clients)
+	}
+	return nil
+}

@@ -430,6 +430,15 @@ func (c *Config) DataSeed() uint64 {
 	return c.Seed
 }
 
+// Closes ends the sentence "Rounds close ...".
+func (c *Config) Closes() string {
+	text := closing.Rules.Text(c.Close)
+	if closing.UsesLate(c.Late) {
+		text += "; late updates are " + closing.Lates.Text(c.Late)
+	}
+	return text
+}
+
 // Untrained makes a configuration one that is timed alone. A schedule that
 // decides by what is then not measured is fixed; what stands for such a choice of
 // clients is its draw of candidates, and the time to ask them is missing. It

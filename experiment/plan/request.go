@@ -10,6 +10,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/study"
 )
 
@@ -39,7 +40,7 @@ type Setting struct {
 	config config.Config // with simulated clients in place of real devices
 	id     string        // what it computes
 
-	Timing
+	forecast.Usage
 	Trained *Trained // nil: nothing was
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics/figure"
 )
 
@@ -84,7 +84,7 @@ func (s section) predictions() (list []figure.Panel) {
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
 			if r.predicted != nil && len(list) < maxPredictions {
-				list = append(list, predict.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
+				list = append(list, forecast.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
 			}
 		}
 	}

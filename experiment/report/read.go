@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
@@ -41,7 +40,7 @@ type Run struct {
 	Outcomes  metrics.Outcomes
 	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
 	points    []point
-	predicted []predict.Row // of a run with real devices whose time was predicted
+	predicted []forecast.Row // of a run with real devices whose time was predicted
 }
 
 // point is a state of the run at the end of a round.
@@ -143,23 +142,10 @@ func Read(dir string) (Run, error) {
 	}
 	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)
-	return r, r.readPrediction()
-}
-
-// readPrediction reads what was predicted of the run, if there is anything.
-func (r *Run) readPrediction() error {
-	if r.Summary.Prediction == nil || r.Summary.Prediction.Draws == 0 {
-		return nil
+	if p := r.Summary.Prediction; p != nil && p.Draws > 0 {
+		r.predicted, err = forecast.ReadRows(dir)
 	}
-	f, err := os.Open(filepath.Join(r.Dir, folder.PredictionFile))
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	if r.predicted, err = predict.ReadCSV(f); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return nil
+	return r, err
 }
 
 // Group is runs that differ in nothing but their seed.

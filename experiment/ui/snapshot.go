@@ -14,7 +14,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
@@ -72,17 +72,12 @@ func (r *run) snapshot() ([]byte, error) {
 
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
 func (r *run) predicted() ([]byte, error) {
-	f, err := os.Open(filepath.Join(r.dir, folder.PredictionFile))
+	rows, err := forecast.ReadRows(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close() // read only
-	rows, err := predict.ReadCSV(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}

@@ -1,4 +1,4 @@
-package predict
+package forecast
 
 import (
 	"bytes"
@@ -8,9 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 )
 
@@ -60,36 +58,25 @@ func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) re
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := 0
-	var tasks []deviceTask
-	err = twin.draw(context.Background(), seed, func(e *round.TaskReport) {
-		tasks = append(tasks, taskOf(e, twin.first))
-	}, func(x *round.Report) {
-		m := &r.rounds[number]
-		if x.LocalSteps != m.steps {
-			t.Errorf("round %d has K_r = %d, want the record's %d", x.Round, x.LocalSteps, m.steps)
-		}
-		m.took, m.all, m.tasks, tasks = x.End-x.Start, x.Cohort, tasks, nil
-		number++
-	})
+	drawn, err := twin.draw(context.Background(), seed)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i, m := range drawn {
+		if m.steps != r.rounds[i].steps {
+			t.Errorf("round %d has K_r = %d, want the record's %d", i+1, m.steps, r.rounds[i].steps)
+		}
+	}
+	r.rounds = drawn
 	return r
 }
 
 func compared(t *testing.T, p *problem.Problem, r record, draws int) *Comparison {
 	t.Helper()
-	twin, err := newTwin(p, &r)
-	if err != nil {
+	c := &Comparison{}
+	if err := c.compare(context.Background(), p, &r, draws); err != nil {
 		t.Fatal(err)
 	}
-	list, err := twin.play(context.Background(), draws)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Comparison{Prediction: folder.Prediction{Draws: draws, Rounds: len(r.rounds)}}
-	c.compare(twin, measuredOf(&r, 3), list)
 	return c
 }
 
@@ -237,27 +224,21 @@ func TestQuantilesAreDraws(t *testing.T) {
 		for i := range n {
 			values = append(values, float64((i*7)%n+1))
 		}
-		p05, p50, p95 := Quantiles(values)
-		if step := float64(n+1) / 20; p05 != step || p50 != 10*step || p95 != 19*step {
-			t.Errorf("%d draws: %g, %g, %g", n, p05, p50, p95)
+		step := float64(n+1) / 20
+		if got, want := intervalOf(values), (Interval{step, 10 * step, 19 * step}); got != want {
+			t.Errorf("%d draws: %+v", n, got)
 		}
 	}
-	if p05, p50, p95 := Quantiles([]float64{3}); p05 != 3 || p50 != 3 || p95 != 3 {
-		t.Errorf("one draw: %g, %g, %g", p05, p50, p95)
+	if got := intervalOf([]float64{3}); got != (Interval{3, 3, 3}) {
+		t.Errorf("one draw: %+v", got)
 	}
 }
 
 func TestEffortIsBounded(t *testing.T) {
-	same := func(rounds, tasks int) (list []int) {
-		for range rounds {
-			list = append(list, tasks)
-		}
-		return list
-	}
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
 		{20, 6, Draws, 20}, {10_000, 10, Draws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
-		if draws, rounds := effort(same(x.rounds, x.tasks)); draws != x.draws || rounds != x.compared {
+		if draws, rounds := effort(slices.Repeat([]measured{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
 			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
 		}
 	}
@@ -271,7 +252,7 @@ func TestTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 1+3*columns || lines[0]+"\n" != header || !strings.HasPrefix(lines[1], "1,round,") || !strings.HasPrefix(lines[12], "3,upload,") {
+	if len(lines) != 1+3*columns || lines[0] != "round,phase,measured_seconds,predicted_p05,predicted_p50,predicted_p95" || !strings.HasPrefix(lines[1], "1,round,") || !strings.HasPrefix(lines[12], "3,upload,") {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()

@@ -1,14 +1,13 @@
-package run
+package forecast
 
 import (
 	"fmt"
 	"math"
 	"testing"
 
-	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	"fedpace/experiment/outlook"
+	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
 	"fedpace/internal/testkit/runtest"
 )
@@ -47,34 +46,29 @@ func TestTheTimeLeftIsTrue(t *testing.T) {
 
 // checkLeft plays a run and compares what is foreseen of it.
 func checkLeft(t *testing.T, c config.Config, overhead float64) {
-	p, err := (&Options{}).prepare(t.Context(), c)
+	p, err := problem.Prepare(t.Context(), c, true, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	limit, err := p.limit(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := startLocal(t.Context(), p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	limit := round.Time(c.Stop.VirtualSeconds * 1e9)
 	var reports []round.Report
-	if _, err := e.play(t.Context(), limit, coordinator.Observer{Report: func(r *round.Report) error {
+	timing := Timing{Answer: Answer(p), Report: func(r *round.Report) error {
 		reports = append(reports, *r)
 		return nil
-	}}); err != nil {
+	}}
+	if timing.Rounds, err = Rounds(p, limit); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := timing.Play(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	setup, err := p.ahead(limit)
+	remaining, err := NewRemaining(p, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup.Train, setup.Batch, setup.HeldOut = true, 32, 2000
-	ahead := outlook.New(setup)
+	remaining.measured.batch, remaining.measured.heldOut = 32, 2000
 	const step, evaluation = 0.001, 0.1 // seconds; the second is five times the guess
 	training, seconds, total := make([]float64, len(reports)), make([]float64, len(reports)), 0.0
 	for i := range reports {
@@ -93,12 +87,12 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) {
 	total += evaluation // of the final model
 	passed, worst, where := 0.0, 0.0, 0
 	for i := range reports {
-		ahead.Round(&reports[i], seconds[i], training[i])
+		remaining.Round(&reports[i], seconds[i], training[i])
 		passed += seconds[i]
 		if passed < total/10 || i >= len(reports)-8 {
 			continue // too soon, or so little is left that the length of a single round decides
 		}
-		left, known := ahead.Left()
+		left, known := remaining.Seconds()
 		if !known {
 			t.Fatalf("nothing is known after round %d", i+1)
 		}

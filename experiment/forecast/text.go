@@ -1,4 +1,4 @@
-package predict
+package forecast
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (c *Comparison) Write(w io.Writer) error {
 	fmt.Fprintln(t, "\ndevice\tclass\ttasks\tpredicted\t90 %\tmeasured\tmeasured/predicted\tdownload\tcompute\tupload\t")
 	for i := range c.Devices {
 		d := &c.Devices[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s%s\t%s\t%s\t\n", d.Device, d.Class, d.Tasks, cells(&d.Seconds), ratio(&d.Download), ratio(&d.Compute), ratio(&d.Upload))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s%s\t%s\t%s\t\n", d.Device, d.Class, d.Tasks, cells(&d.Seconds), ratioOf(&d.Download), ratioOf(&d.Compute), ratioOf(&d.Upload))
 	}
 	return t.Flush()
 }
@@ -40,10 +40,10 @@ func cells(p *folder.Predicted) string {
 	if p.Measured != nil {
 		measured = fmt.Sprintf("%.4g", *p.Measured)
 	}
-	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, measured, ratio(p))
+	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, measured, ratioOf(p))
 }
 
-func ratio(p *folder.Predicted) string {
+func ratioOf(p *folder.Predicted) string {
 	if p.Ratio == nil {
 		return "-"
 	}
@@ -59,7 +59,7 @@ func Lines(p *folder.Prediction) (list []string) {
 	default:
 		list = append(list,
 			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): %s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
-				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratio(s)),
+				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratioOf(s)),
 			fmt.Sprintf("%d of %d rounds are within the interval of 90 %% of %d draws.", p.Inside, p.Rounds, p.Draws))
 	}
 	return append(list, p.Unknown...)

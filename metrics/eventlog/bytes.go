@@ -10,9 +10,9 @@ import (
 	"fedpace/metrics/eventlog/record"
 )
 
-// Foresee is about how many bytes the log of a run takes after so many rounds, if r is one
+// Bytes is about how many bytes the log of a run takes after so many rounds, if r is one
 // of them of usual size.
-func (s Sink) Foresee(run *metrics.Run, r *metrics.Round, rounds float64) float64 {
+func (s Sink) Bytes(run *metrics.Run, r *metrics.Round, rounds float64) float64 {
 	w := Writer{metrics: metricsOf(run)}
 	size := func(number int) float64 {
 		next := *r

@@ -1,4 +1,4 @@
-package predict
+package forecast
 
 import (
 	"context"
@@ -112,7 +112,7 @@ func (p *player) next(effects *round.Effects) (round.Event, error) {
 	}
 	e, ok := p.clock.Pop()
 	if !ok {
-		return round.Event{}, errors.New("predict: nothing is left on the clock of a run that is not over")
+		return round.Event{}, errors.New("forecast: nothing is left on the clock of a run that is not over")
 	}
 	return round.Event{Kind: round.Due, Timer: e}, nil
 }

@@ -1,4 +1,4 @@
-package outlook
+package forecast
 
 import (
 	"math"
@@ -24,14 +24,15 @@ func TestRoundsThatAreExpected(t *testing.T) {
 		{"all alike, on the line", round.Config{Clients: 30, Cohort: 5, Closing: closing.All{}, Expect: alike}, 11, 11, 5},
 		{"a single client", round.Config{Clients: 1, Cohort: 5, Closing: closing.All{}, Expect: apart}, 4, 4, 1},
 		{"devices that are drawn", round.Config{Cohort: 2, Closing: closing.All{}, Expect: alike, Devices: round.Devices{Count: 3, Include: round.Sampled}}, 4, 4, 2},
-		{"devices beside", round.Config{Cohort: 2, Closing: closing.All{}, Expect: alike, Devices: round.Devices{Count: 3}}, 4, 5, 1},
+		{"devices alone", round.Config{Closing: closing.All{}, Expect: alike, Devices: round.Devices{Count: 3}}, 4, 4, 3},
+		{"nobody", round.Config{Cohort: 2, Closing: closing.All{}, Expect: alike}, 4, 5, 1},
 		{"a deadline", round.Config{Clients: 30, Cohort: 5, Closing: closing.Deadline{Seconds: 3}, Expect: alike}, 8, 3, 0},
 		{"the first", round.Config{Clients: 30, Cohort: 5, Closing: closing.First{N: 1}, Expect: alike}, 8, 8, 5}, // all come at once
 		{"rounds that overlap", round.Config{Clients: 30, Cohort: 6, Closing: closing.Buffered{N: 3}, Expect: alike}, 8, 4, 3},
 		{"nothing can be expected", round.Config{Clients: 30, Cohort: 5, Closing: closing.All{}, Expect: never}, 8, 9, 5},
 	} {
-		if seconds, updates := Rounds(&x.c)(x.k); math.Abs(seconds-x.seconds) > 1e-9 || updates != x.updates {
-			t.Errorf("%s: %v s and %v updates, want %v and %v", x.name, seconds, updates, x.seconds, x.updates)
+		if e := meanRounds(&x.c)(x.k); math.Abs(e.length.Seconds()-x.seconds) > 1e-9 || e.updates != x.updates {
+			t.Errorf("%s: %v s and %v updates, want %v and %v", x.name, e.length.Seconds(), e.updates, x.seconds, x.updates)
 		}
 	}
 }

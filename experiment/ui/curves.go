@@ -75,13 +75,8 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
-<<<<<<< HEAD
-	c.readCosts(filepath.Join(dir, outputs.ProgressFile))
-	if s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile)); err == nil && s.Completed {
-=======
-	c.readCosts(r.Path(progress.File))
+	c.readCosts(r.Path(outputs.ProgressFile))
 	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
->>>>>>> main
 		c.marks.Complete(s.Rounds)
 	}
 	return c, nil

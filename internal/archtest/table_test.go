@@ -127,9 +127,9 @@ experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experim
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/forecast internal/statistics
+experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing actors/measure coordinator/round experiment/config experiment/folder experiment/forecast experiment/report
+experiment/ui: coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...

@@ -122,7 +122,7 @@ experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock os time golang.org/x/sync/errgroup
 experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
-experiment/fit: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
+experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs os gonum.org/v1/gonum/...
 experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time

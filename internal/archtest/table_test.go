@@ -150,11 +150,11 @@ cmd/internal/folders: cmd/internal/cli actors/measure experiment/config experime
 cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
-internal/throttle: net time
+internal/testkit/throttle: net time
 internal/sbom: internal/atomicfile os github.com/CycloneDX/cyclonedx-go
 docs/site: os github.com/yuin/goldmark/...
 bench/internal/process: os/... syscall
-bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
+bench/...: bench/internal/process experiment/... internal/csvtable internal/testkit/throttle metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

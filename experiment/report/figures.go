@@ -94,7 +94,7 @@ func (s section) predictions() (list []figure.Panel) {
 // qualities are by what the runs' models are compared.
 func (s section) qualities() (list []measure.Metric) {
 	for _, g := range s.Groups {
-		if q := g.Runs[0].Quality.Metric; !slices.Contains(list, q) {
+		if q := g.Runs[0].quality.Metric; !slices.Contains(list, q) {
 			list = append(list, q)
 		}
 	}
@@ -106,7 +106,7 @@ func (s section) qualities() (list []measure.Metric) {
 func (s section) curve(title, y string, of func(*point) float64, quality ...measure.Metric) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
 	for _, g := range s.Groups {
-		if len(quality) == 0 || g.Runs[0].Quality.Metric == quality[0] {
+		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {
 			panel.Lines = append(panel.Lines, g.line(of))
 		}
 	}
@@ -129,7 +129,7 @@ func (s section) distribution(title string) figure.Panel {
 	for _, g := range s.Groups {
 		var all []float64
 		for _, r := range g.Runs {
-			all = append(all, r.Durations...)
+			all = append(all, r.durations...)
 		}
 		slices.Sort(all)
 		line := figure.Line{Name: g.Name}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
@@ -26,19 +25,12 @@ const (
 	maxTimes  = 1 << 20 // of a run's rounds
 )
 
-// Run is what a run's folder holds.
+// Run is a run with what its figures show.
 type Run struct {
-	Dir     string
-	Config  config.Config
-	Ended   bool
-	Summary folder.Summary // of a run that has not ended: its rounds and outcomes
-
-	Quality   measure.Quality // by which its models are compared
-	Rounds    int
-	Virtual   round.Time // end of the last round
-	Steps     int64
-	Outcomes  metrics.Outcomes
-	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
+	*folder.Run
+	complete  bool
+	quality   measure.Quality // by which its models are compared
+	durations []float64       // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 	predicted []forecast.Row // of a run with real devices whose time was predicted
 }
@@ -98,7 +90,7 @@ func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
 // Finished is how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
-		if runs[i].Summary.Completed {
+		if runs[i].complete {
 			n++
 		}
 	}
@@ -106,23 +98,22 @@ func Finished(runs []Run) (n int) {
 }
 
 // Read reads one run's folder.
-func Read(dir string) (Run, error) {
-	r := Run{Dir: dir}
-	var err error
-	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
+func Read(dir string) (r Run, err error) {
+	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err
 	}
-	r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	if r.Ended = err == nil; !r.Ended && !errors.Is(err, fs.ErrNotExist) {
+	state, _, err := r.State()
+	if err != nil {
 		return r, err
 	}
-	if r.Quality, err = folder.QualityOf(dir, &r.Config); err != nil {
+	r.complete = state == folder.RunComplete
+	if r.quality, err = r.Quality(); err != nil {
 		return r, err
 	}
 	drawn := figured()
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
-	for p, err := range folder.Follow(r.Dir, &r.Config) {
-		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
+	for p, err := range r.Follow() {
+		if errors.Is(err, folder.ErrTorn) && !r.complete {
 			break // it was killed
 		}
 		if err != nil {
@@ -134,16 +125,11 @@ func Read(dir string) (Run, error) {
 		}
 		curve.Add(now)
 		times.Add((p.End - p.Start).Seconds())
-		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
-		r.Outcomes.Add(&p.Report)
 	}
-	if !r.Ended {
-		r.Summary.Rounds, r.Summary.Outcomes = r.Rounds, r.Outcomes
-	}
-	r.points, r.Durations = curve.All(), times.Kept
-	slices.Sort(r.Durations)
-	if p := r.Summary.Prediction; p != nil && p.Draws > 0 {
-		r.predicted, err = forecast.ReadRows(dir)
+	r.points, r.durations = curve.All(), times.Kept
+	slices.Sort(r.durations)
+	if r.predicted, err = forecast.ReadRows(dir); errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing was predicted
 	}
 	return r, err
 }

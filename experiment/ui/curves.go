@@ -8,13 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
@@ -47,7 +45,7 @@ func (r *run) read() (*curves, error) {
 	if r.curves != nil && r.stamp == stamp {
 		return r.curves, nil
 	}
-	c, err := readCurves(r.dir, &r.config)
+	c, err := readCurves(r.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +55,9 @@ func (r *run) read() (*curves, error) {
 
 // readCurves reads a run's rounds. The last line of a run that goes on may be torn: it is
 // left out.
-func readCurves(dir string, of *config.Config) (*curves, error) {
+func readCurves(r *folder.Run) (*curves, error) {
 	c := &curves{}
-	names, err := folder.ReadMetrics(dir)
+	names, err := folder.ReadMetrics(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {
 		return c, nil // it has just begun
 	}
@@ -68,7 +66,7 @@ func readCurves(dir string, of *config.Config) (*curves, error) {
 	}
 	c.columns = slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
 	c.values = make([][]float64, len(c.columns))
-	for now, err := range folder.Follow(dir, of) {
+	for now, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) {
 			break
 		}
@@ -77,8 +75,8 @@ func readCurves(dir string, of *config.Config) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
-	c.readCosts(filepath.Join(dir, progress.File))
-	if s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile)); err == nil && s.Completed {
+	c.readCosts(r.Path(progress.File))
+	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
 		c.marks.Complete(s.Rounds)
 	}
 	return c, nil

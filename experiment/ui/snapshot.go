@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
@@ -30,15 +29,17 @@ func (r *run) snapshot() ([]byte, error) {
 		return nil, err
 	}
 	hub := live.New(about)
-	summary, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	complete := err == nil && summary.Completed // else it goes on or was killed, and its last row may be torn
-	next, stop := iter.Pull2(folder.Follow(r.dir, &r.config))
+	state, summary, err := r.State()
+	if err != nil {
+		return nil, err
+	}
+	next, stop := iter.Pull2(r.Follow())
 	defer stop()
 	// show shows the rounds up to one, and that with what the log has of it.
 	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
 		for {
 			now, err, ok := next()
-			if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, folder.ErrTorn) && !complete {
+			if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, folder.ErrTorn) && state != folder.RunComplete {
 				return false, nil
 			}
 			if err != nil {
@@ -59,7 +60,7 @@ func (r *run) snapshot() ([]byte, error) {
 	if _, err := show(0, nil); err != nil {
 		return nil, err
 	}
-	if err := r.finish(hub); err != nil {
+	if err := r.finish(hub, state, summary); err != nil {
 		return nil, err
 	}
 	predicted, err := r.predicted()
@@ -72,7 +73,7 @@ func (r *run) snapshot() ([]byte, error) {
 
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
 func (r *run) predicted() ([]byte, error) {
-	rows, err := forecast.ReadRows(r.dir)
+	rows, err := forecast.ReadRows(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -94,23 +95,20 @@ func (r *run) predicted() ([]byte, error) {
 const maxPredicted = 1000
 
 // finish tells the hub how the run ended, if it did.
-func (r *run) finish(hub *live.Hub) error {
-	text, err := folder.ReadFile(filepath.Join(r.dir, folder.SummaryFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		if folder.Running(r.dir) {
-			return nil
+func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (err error) {
+	var end metrics.End
+	if s != nil {
+		end.Completed, end.Elapsed = s.Completed, time.Duration(s.WallSeconds*float64(time.Second))
+		if end.Summary, err = folder.ReadFile(r.Path(folder.SummaryFile)); err != nil {
+			return err
 		}
-		return hub.Finish(&metrics.End{Why: errors.New("its process was killed; fedpace resume goes on with it")})
 	}
-	if err != nil {
-		return err
-	}
-	s, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	if err != nil {
-		return err
-	}
-	end := metrics.End{Completed: s.Completed, Summary: text, Elapsed: time.Duration(s.WallSeconds * float64(time.Second))}
-	if !s.Completed {
+	switch {
+	case state == folder.RunRunning:
+		return nil
+	case s == nil:
+		end.Why = errors.New("its process was killed; fedpace resume goes on with it")
+	case state == folder.RunStopped:
 		end.Why = errors.New("it was stopped before its end; fedpace resume goes on with it")
 	}
 	return hub.Finish(&end)
@@ -118,7 +116,7 @@ func (r *run) finish(hub *live.Hub) error {
 
 // events plays the run's log; a run without one, or killed before its first, has no events. more says whether to go on.
 func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
-	f, err := os.Open(filepath.Join(r.dir, eventlog.File))
+	f, err := os.Open(r.Path(eventlog.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -170,20 +168,13 @@ func (r *run) about() (*metrics.Run, error) {
 	if r.bad != nil {
 		return nil, r.bad
 	}
-	c := &r.config
-	names, err := folder.ReadMetrics(r.dir)
+	c := &r.Config
+	list, err := r.Metrics()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var list []measure.Metric
-	for _, name := range names {
-		list = append(list, measure.Metric{Name: name})
-	}
-	if q, err := folder.QualityOf(r.dir, c); err == nil && q.At >= 0 {
-		list[q.At] = q.Metric
-	}
 	run := &metrics.Run{
-		Name: filepath.Base(r.dir), Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: closing.Rules.Text(c.Close), Seed: c.Seed,
+		Name: filepath.Base(r.Dir), Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: closing.Rules.Text(c.Close), Seed: c.Seed,
 		Train: c.Train, Metrics: list, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, Power: metrics.Power{Overlap: closing.Overlaps(c.Close)},
 	}
@@ -193,11 +184,10 @@ func (r *run) about() (*metrics.Run, error) {
 	for i := range c.Fleet {
 		run.Classes = append(run.Classes, c.Fleet[i].Name)
 	}
-	if info, err := os.Stat(filepath.Join(r.dir, folder.ConfigFile)); err == nil {
+	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
 		run.Started = info.ModTime()
 	}
-	s, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	if err == nil {
+	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil {
 		run.Version, run.Kernel = s.Version, s.Kernel
 		if s.Data != nil {
 			run.Data = *s.Data

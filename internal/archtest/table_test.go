@@ -125,11 +125,11 @@ experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock os time golang.org/x/sync/errgroup
 experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
-experiment/fit: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
+experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/forecast internal/statistics
+experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing actors/measure coordinator/round experiment/config experiment/folder experiment/forecast experiment/report
+experiment/ui: coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree experiment/forecast bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...

@@ -1,4 +1,4 @@
-package fit
+package fleet
 
 import (
 	"bytes"
@@ -125,7 +125,7 @@ func estimates(d *Device) string {
 // what it was, and simulated clients of the classes take as long as the run's devices.
 func TestAFleetIsFoundAgain(t *testing.T) {
 	dir := made{text: three, classes: truth, rounds: 80, steps: decay}.play(t)
-	f, err := Of(dir, Options{})
+	f, err := FitRun(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,27 +179,27 @@ func TestDevicesThatAreSlowTogether(t *testing.T) {
 	// them if three devices are slow by themselves. Factors that stand for several differ a little.
 	alone := (1.68 + 1.5 + 3*(1-27./64)) / (1.68 + 1.5 + 3./4)
 	for _, o := range []struct {
-		Options
+		pool         bool
 		want, within float64
-	}{{Options{}, 1, 0.005}, {Options{Pool: true}, alone, 0.02}} {
-		f, err := Of(dir, o.Options)
+	}{{false, 1, 0.005}, {true, alone, 0.02}} {
+		f, err := FitRun(dir, o.pool)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := f.Check
-		if got := c.FittedRoundSeconds / c.RoundSeconds; f.Together == o.Pool || math.Abs(got/o.want-1) > o.within {
-			t.Errorf("%+v: together %v, fitted the rounds take %.3f times as long, want %.3f", o.Options, f.Together, got, o.want)
+		if got := c.FittedRoundSeconds / c.RoundSeconds; f.Together == o.pool || math.Abs(got/o.want-1) > o.within {
+			t.Errorf("pool %v: together %v, fitted the rounds take %.3f times as long, want %.3f", o.pool, f.Together, got, o.want)
 		}
 		if got := c.DealtRoundSeconds / c.RoundSeconds; math.Abs(got/alone-1) > 0.02 {
 			t.Errorf("dealt anew the rounds take %.3f times as long, want %.3f", got, alone)
 		}
 		if got := c.FittedTaskSeconds / c.TaskSeconds; math.Abs(got-1) > 0.01 {
-			t.Errorf("%+v: tasks take %.3f times as long", o.Options, got)
+			t.Errorf("pool %v: tasks take %.3f times as long", o.pool, got)
 		}
-		if text := string(f.YAML()); strings.Contains(text, "together: true") == o.Pool {
-			t.Errorf("%+v: the classes are\n%s", o.Options, text)
+		if text := string(f.YAML()); strings.Contains(text, "together: true") == o.pool {
+			t.Errorf("pool %v: the classes are\n%s", o.pool, text)
 		}
-		if !o.Pool {
+		if !o.pool {
 			again(t, f, three)
 		}
 	}
@@ -208,16 +208,15 @@ func TestDevicesThatAreSlowTogether(t *testing.T) {
 // A device that is missing in some rounds has factors of its others in their place, and the mean
 // of all of its tasks.
 func TestRoundsWithoutADevice(t *testing.T) {
-	f := &Fit{Devices: []Device{{}, {}}}
 	r := &record{first: 5}
-	rounds := []span{{tasks: []task{{client: 6, steps: 2, compute: 4}}}, {tasks: []task{{client: 5, steps: 1}}}, {tasks: []task{{client: 6, steps: 2, compute: 8}}}}
-	tasks := f.inRounds(r, rounds, 1)
-	if tasks[0].compute != 4 || tasks[2].compute != 8 || tasks[1].compute != 4 && tasks[1].compute != 8 {
+	rounds := []span{{tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 4, 0}}}}, {tasks: []task{{client: 5, steps: 1}}}, {tasks: []task{{client: 6, steps: 2, took: [...]float64{0, 8, 0}}}}}
+	tasks := r.inRounds(rounds, 1)
+	if tasks[0].took[compute] != 4 || tasks[2].took[compute] != 8 || tasks[1].took[compute] != 4 && tasks[1].took[compute] != 8 {
 		t.Fatalf("the rounds' tasks are %+v", tasks)
 	}
-	l := law{cv: 0.3, compute: phase{typical: robust.Estimate{Value: 2}, factors: []float64{1, 2, 3}}}
+	l := law{cv: 0.3, phases: [phases]phase{compute: {typical: robust.Estimate{Value: 2}, factors: []float64{1, 2, 3}}}}
 	l.ofRounds(tasks, bits, false)
-	if got := l.compute.factors; math.Abs(got[0]+got[1]+got[2]-6) > 1e-12 || math.Abs(got[2]/got[0]-2) > 1e-12 || l.cv != 0 {
+	if got := l.phases[compute].factors; math.Abs(got[0]+got[1]+got[2]-6) > 1e-12 || math.Abs(got[2]/got[0]-2) > 1e-12 || l.cv != 0 {
 		t.Errorf("the factors are %v, cv %g", got, l.cv)
 	}
 }
@@ -250,7 +249,7 @@ func TestFitsOfShortRuns(t *testing.T) {
 	var measured, fitted float64
 	for seed := range runs {
 		m := made{text: three, classes: fmt.Sprintf("seed: %d\n%s", 1+2*seed, truth), rounds: 20, steps: func(r int) int { return 44 - 2*r }}
-		f, err := Of(m.play(t), Options{})
+		f, err := FitRun(m.play(t), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +315,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 			e.Plan.Upload *= 50
 		}
 	}
-	f, err := Of(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), Options{})
+	f, err := FitRun(made{text: three, classes: truth, rounds: 60, steps: decay, spoil: spoil}.play(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +356,7 @@ fleet:
 devices: {names: {pi1: board, pi2: null, pi3: board}}
 `
 	dir := made{text: own, classes: truth, rounds: 30, steps: decay}.play(t)
-	f, err := Of(dir, Options{Pool: true})
+	f, err := FitRun(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +376,7 @@ devices: {names: {pi1: board, pi2: null, pi3: board}}
 	if want := 6.71 / (6.71/5 - 0.5); math.Abs(upload.Values[1]/want-1) > 0.1 {
 		t.Errorf("pi1 uploads with %g Mbit/s besides its overhead, want %g", upload.Values[1], want)
 	}
-	if f, err = Of(dir, Options{}); err != nil {
+	if f, err = FitRun(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	if c = again(t, f, own); len(c.Fleet) != 4 || c.Fleet[1].Name != "pi1" || c.Fleet[1].Watts.Compute != 6 {
@@ -392,7 +391,7 @@ func TestSimulatedClientsStayAsTheyAre(t *testing.T) {
 		three: "simulated/1 pi1/0 pi2/0 pi3/0",
 		"task: femnist\nclients: 5\ncohort: 5\nfleet: [{name: pi2}, {name: b}]\ndevices: {names: {pi1: b, pi2: b, pi3: null}}\n": "pi2/1 b/1 pi1/0 pi2-fitted/0 pi3/0",
 	} {
-		f, err := Of(made{text: own, classes: truth, rounds: 8, steps: decay}.play(t), Options{})
+		f, err := FitRun(made{text: own, classes: truth, rounds: 8, steps: decay}.play(t), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +430,7 @@ func TestSimulatedClientsStayAsTheyAre(t *testing.T) {
 // Links that the run modelled are not fitted.
 func TestModelledLinksAreNotFitted(t *testing.T) {
 	own := strings.Replace(three, "pi3]", "pi3], link: modelled", 1)
-	f, err := Of(made{text: own, classes: truth, rounds: 30, steps: decay}.play(t), Options{})
+	f, err := FitRun(made{text: own, classes: truth, rounds: 30, steps: decay}.play(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +461,7 @@ func TestRunsThatCannotBeFitted(t *testing.T) {
 		silent:      "it holds no events.log (run it without events.sample: off)",
 		sized:       "network.model_megabits is exact, and open ",
 	} {
-		if _, err := Of(dir, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := FitRun(dir, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

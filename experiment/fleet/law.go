@@ -1,4 +1,4 @@
-package fit
+package fleet
 
 import (
 	"math"
@@ -16,70 +16,104 @@ const confidence = 0.9
 
 // law is what the tasks of a device come to.
 type law struct {
-	overhead     clientmodel.Overhead
-	download, up phase
-	compute      phase
-	atNoSteps    robust.Estimate // overhead of the local steps
-	cv           float64
-	first        clientmodel.Overhead // that the first task took besides
+	phases    [phases]phase
+	atNoSteps robust.Estimate // overhead of the local steps
+	cv        float64
 }
 
-// phase is one phase of a device's tasks: megabits a second, or seconds a step.
+// phase is one phase of a device's tasks.
 type phase struct {
-	typical robust.Estimate
-	factors []float64 // of each task: what it took, without overhead, over what is typical
+	typical  robust.Estimate // megabits a second, or seconds a step; 0: not measured
+	overhead float64         // seconds
+	first    float64         // extra seconds of the first task
+	factors  []float64       // of each task: what it took, without overhead, over what is typical
 	// uncertainty is the relative deviation of what is typical in another run.
 	uncertainty float64
 }
 
+// megabits are those of a transfer.
+func megabits(b clientmodel.Bits, p int) float64 {
+	if p == download {
+		return float64(b.Down) / 1e6
+	}
+	return float64(b.Up) / 1e6
+}
+
+// typical is what a phase of a task typically takes, without overhead.
+func (l *law) typical(x *task, p int, b clientmodel.Bits) float64 {
+	if p == compute {
+		return float64(x.steps) * l.phases[p].typical.Value
+	}
+	return megabits(b, p) / l.phases[p].typical.Value
+}
+
+// factor is what a phase of a task took, without overhead, over what is typical.
+func (l *law) factor(x *task, p int, b clientmodel.Bits) float64 {
+	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
+}
+
+// measured are the phases that a run says anything of: all, or without links the local steps.
+func measured(links bool) []int {
+	if links {
+		return []int{download, compute, upload}
+	}
+	return []int{compute}
+}
+
 // lawOf estimates a device's law from tasks. known is the overhead of the class which the
 // device has. links says whether the transfers are measured.
-func lawOf(tasks []task, known clientmodel.Overhead, bits clientmodel.Bits, links bool) (l law) {
-	of := func(f func(*task) float64) []float64 {
-		list := make([]float64, len(tasks))
-		for i := range tasks {
-			list[i] = f(&tasks[i])
+func lawOf(tasks []task, known clientmodel.Overhead, b clientmodel.Bits, links bool) (l law) {
+	steps, seconds := make([]float64, len(tasks)), [phases][]float64{}
+	for i := range tasks {
+		steps[i] = float64(tasks[i].steps)
+		for p, took := range tasks[i].took {
+			seconds[p] = append(seconds[p], took)
 		}
-		return list
 	}
-	l.overhead = known
-	if links {
-		l.download = transfers(of(func(t *task) float64 { return t.download }), &l.overhead.Download, bits.Down)
-		l.up = transfers(of(func(t *task) float64 { return t.upload }), &l.overhead.Upload, bits.Up)
+	for p, overhead := range inPhases(&known) {
+		l.phases[p].overhead = *overhead
 	}
-	steps, seconds := of(func(t *task) float64 { return float64(t.steps) }), of(func(t *task) float64 { return t.compute })
 	var slope robust.Estimate
-	l.atNoSteps, slope = overheadOfSteps(steps, seconds, known.Compute)
-	l.overhead.Compute = l.atNoSteps.Value
-	each := make([]float64, len(tasks))
-	for i := range each {
-		each[i] = (seconds[i] - l.overhead.Compute) / steps[i]
+	l.atNoSteps, slope = overheadOfSteps(steps, seconds[compute], known.Compute)
+	l.phases[compute].overhead = l.atNoSteps.Value
+	for _, p := range measured(links) {
+		ph := &l.phases[p]
+		rates := make([]float64, len(tasks))
+		if p == compute {
+			for i, s := range seconds[p] {
+				rates[i] = (s - ph.overhead) / steps[i]
+			}
+		} else { // an overhead is lowered where it is more than they took
+			ph.overhead = min(ph.overhead, mostOverhead*slices.Min(seconds[p]))
+			for i, s := range seconds[p] {
+				rates[i] = megabits(b, p) / (s - ph.overhead)
+			}
+		}
+		ph.typical = robust.MedianOf(rates, confidence)
+		for i := range tasks {
+			ph.factors = append(ph.factors, max(0, l.factor(&tasks[i], p, b)))
+		}
+		ph.uncertainty = short(min(1, robust.BlocksOf(ph.factors).Next))
 	}
-	step := &l.compute.typical
-	*step = robust.MedianOf(each, confidence)
-	if slope.Value > 0 { // another overhead would go with another time of a step
-		step.Low, step.High = min(step.Low, max(0, slope.Low)), max(step.High, slope.High)
+	step := &l.phases[compute]
+	if t := &step.typical; slope.Value > 0 { // another overhead would go with another time of a step
+		t.Low, t.High = min(t.Low, max(0, slope.Low)), max(t.High, slope.High)
 	}
-	for _, x := range each {
-		l.compute.factors = append(l.compute.factors, max(0, x/step.Value))
-	}
-	for _, p := range []*phase{&l.download, &l.compute, &l.up} { // in the order of time
-		p.uncertainty = short(min(1, robust.BlocksOf(p.factors).Next))
-	}
-	l.cv, l.compute.factors = scatterOfSteps(steps, l.compute.factors)
-	balance(steps, l.compute.factors)
+	l.cv, step.factors = scatterOfSteps(steps, step.factors)
+	balance(steps, step.factors)
 	return l
 }
 
-// besides is what the first task took besides what is typical.
-func (l *law) besides(first *task, bits clientmodel.Bits, links bool) (o clientmodel.Overhead) {
-	more := func(took, typical float64) float64 { return short(max(0, took-typical)) }
-	o.Compute = more(first.compute, l.overhead.Compute+float64(first.steps)*l.compute.typical.Value)
-	if links {
-		o.Download = more(first.download, l.overhead.Download+float64(bits.Down)/1e6/l.download.typical.Value)
-		o.Upload = more(first.upload, l.overhead.Upload+float64(bits.Up)/1e6/l.up.typical.Value)
+// takeFirst takes what the first task took beyond what is typical.
+func (l *law) takeFirst(first *task, b clientmodel.Bits, links bool) {
+	for _, p := range measured(links) {
+		l.phases[p].first = short(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
 	}
-	return o
+}
+
+// inPhases are the values of an overhead by phase.
+func inPhases(o *clientmodel.Overhead) [phases]*float64 {
+	return [...]*float64{&o.Download, &o.Compute, &o.Upload}
 }
 
 // balance scales factors so that all steps together take as long with their mean as they took:
@@ -95,21 +129,6 @@ func balance(steps, factors []float64) {
 // mostOverhead is the part of the shortest time that an overhead can have: less than all, so
 // that there is a speed.
 const mostOverhead = 0.9
-
-// transfers is what transfers of so many bits come to besides an overhead, which is lowered
-// where it is more than they took.
-func transfers(seconds []float64, overhead *float64, bits int64) (p phase) {
-	*overhead = min(*overhead, mostOverhead*slices.Min(seconds))
-	speeds := make([]float64, len(seconds))
-	for i, s := range seconds {
-		speeds[i] = float64(bits) / 1e6 / (s - *overhead)
-	}
-	p.typical = robust.MedianOf(speeds, confidence)
-	for _, v := range speeds {
-		p.factors = append(p.factors, p.typical.Value/v)
-	}
-	return p
-}
 
 // overheadOfSteps is what local steps take however few they are: where the line through the
 // tasks meets no steps, with the slope of robust.Slope. What the device's class has stays
@@ -216,15 +235,9 @@ func vary(factors []float64, speed bool) clientmodel.Distribution {
 		return clientmodel.Constant{Value: short(mean)}
 	}
 	if n >= robust.Enough {
-		values := robust.Condense(factors, mostFactors)
-		for i, f := range values {
-			if speed {
-				f = 1 / f
-			}
-			values[i] = short(f)
-		}
-		slices.Sort(values)
-		return clientmodel.Empirical{Values: values}
+		values := inOrder(robust.Condense(factors, mostFactors), speed)
+		slices.Sort(values.Values)
+		return values
 	}
 	var logs []float64
 	for _, f := range factors {
@@ -237,4 +250,16 @@ func vary(factors []float64, speed bool) clientmodel.Distribution {
 		return clientmodel.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
 	}
 	return clientmodel.Lognormal{Mean: short(mean), Sigma: short(sigma)}
+}
+
+// inOrder are factors as they are, of a speed or of a time.
+func inOrder(factors []float64, speed bool) clientmodel.Empirical {
+	values := slices.Clone(factors)
+	for i, x := range values {
+		if speed {
+			x = 1 / x
+		}
+		values[i] = short(x)
+	}
+	return clientmodel.Empirical{Values: values}
 }

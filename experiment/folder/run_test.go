@@ -167,3 +167,40 @@ func TestRunsAreRemoved(t *testing.T) {
 		t.Errorf("%v stays, %v, want the notes", left, err)
 	}
 }
+
+// A complete run whose files have another length than it wrote, or whose rounds are gone, is
+// damaged; its configuration may be edited, and its outputs may be thrown away.
+func TestFilesThatTheRunDidNotWrite(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"cut":      func(path string) error { return os.Truncate(path, 3) },
+		"appended": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o666) },
+		"removed":  os.Remove,
+	} {
+		for file, damage := range map[string]bool{RoundsFile: true, ConfigFile: false, "page.html": name != "removed"} {
+			if name == "removed" && file == ConfigFile {
+				continue // no run is there then
+			}
+			dir := filepath.Join(t.TempDir(), "a")
+			r, err := CreateResults(dir, config.Demonstration(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = rowsOf(t, r).add(anyReport(1))
+			s := Summary{Task: "femnist", Rounds: 1, Completed: true}
+			if err := errors.Join(err, r.replace("page.html", []byte("page")), r.Summary(&s), r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			run, err := Open(dir)
+			if err == nil {
+				err = change(run.Path(file))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, _, err := run.State()
+			if (state == RunDamaged) != damage || damage && !strings.Contains(err.Error(), "fedpace verify "+dir) {
+				t.Errorf("%s %s: %s, %v", file, name, state, err)
+			}
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package fit
+package fleet
 
 import (
 	"cmp"
@@ -13,13 +13,6 @@ import (
 	"fedpace/internal/robust"
 )
 
-// Options say how classes are made.
-type Options struct {
-	// Pool makes one class of the devices that have one class in the run. Otherwise every
-	// device gets a class of its own.
-	Pool bool
-}
-
 // Fit is a run's real devices as classes.
 type Fit struct {
 	Run            string   `json:"run"` // its folder
@@ -32,6 +25,7 @@ type Fit struct {
 	Check          *Check   `json:"check"`           // nil: no device was fitted
 	SimulatedClass string   `json:"simulated_class"` // that stands for simulated clients which had none; empty: none is needed
 
+	pool   bool
 	config config.Config // of the run, with the classes
 }
 
@@ -53,15 +47,16 @@ type Device struct {
 	law law
 }
 
-// Of fits classes to the run in a folder.
-func Of(dir string, o Options) (*Fit, error) {
+// FitRun fits classes to the run in a folder: with pool one to the devices that have one class in
+// the run, otherwise one to every device.
+func FitRun(dir string, pool bool) (*Fit, error) {
 	r, err := read(dir)
 	if err != nil {
 		return nil, err
 	}
 	f := &Fit{
-		Run: dir, Rounds: r.rounds, ModelMegabits: float64(r.bits.Down) / 1e6, UpdateMegabits: float64(r.bits.Up) / 1e6,
-		LinksMeasured: r.config.Devices.Link != config.ModelledLink,
+		Run: dir, Rounds: r.rounds, ModelMegabits: megabits(r.bits, download), UpdateMegabits: megabits(r.bits, upload),
+		LinksMeasured: r.config.Devices.Link != config.ModelledLink, pool: pool, config: r.config,
 	}
 	for i := range r.devices {
 		f.Devices = append(f.Devices, f.device(r, &r.devices[i]))
@@ -69,26 +64,25 @@ func Of(dir string, o Options) (*Fit, error) {
 	if !slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Tasks > 0 }) {
 		return nil, fmt.Errorf("%s: no device has done two tasks whose times are known, so there is nothing to fit", dir)
 	}
-	f.config = r.config
-	if !o.Pool { // a class of several devices would have one draw for all
-		f.together(r, f.comparable(r))
+	if !pool { // a class of several devices would have one draw for all
+		f.together(r, r.comparable())
 	}
-	f.fleet(r, o)
+	f.fleet(r)
 	if err := f.config.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint(o))
+		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint())
 	}
 	if f.Check, err = f.check(r); err != nil {
 		return nil, err
 	}
 	if n := len(f.YAML()); n > config.MaxFile {
-		return nil, fmt.Errorf("%s: the classes are %d bytes, and a configuration has at most %d%s", dir, n, config.MaxFile, f.hint(o))
+		return nil, fmt.Errorf("%s: the classes are %d bytes, and a configuration has at most %d%s", dir, n, config.MaxFile, f.hint())
 	}
 	return f, nil
 }
 
 // hint is what may help where there are too many classes.
-func (f *Fit) hint(o Options) string {
-	if o.Pool {
+func (f *Fit) hint() string {
+	if f.pool {
 		return ""
 	}
 	return " (--pool makes one class of the devices of each class in devices.names)"
@@ -106,8 +100,9 @@ func (f *Fit) device(r *record, h *history) Device {
 		known = k.Overhead
 	}
 	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
-	d.law.first = d.law.besides(&h.first, r.bits, f.LinksMeasured)
-	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = d.law.download.typical, d.law.up.typical, d.law.compute.typical
+	d.law.takeFirst(&h.first, r.bits, f.LinksMeasured)
+	l := &d.law.phases
+	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = l[download].typical, l[upload].typical, l[compute].typical
 	d.ComputeOverhead, d.StepCV = d.law.atNoSteps, d.law.cv
 	return d
 }
@@ -123,7 +118,7 @@ func classOf(c *config.Config, name string) *clientmodel.Class {
 // fleet puts the classes into the configuration. Simulated clients keep the classes that
 // they have, by weight; where they had none, a class without anything of its own stands for
 // them.
-func (f *Fit) fleet(r *record, o Options) {
+func (f *Fit) fleet(r *record) {
 	before := &r.config
 	weighted := slices.ContainsFunc(before.Fleet, func(k clientmodel.Class) bool { return k.Weight > 0 })
 	var fleet []clientmodel.Class
@@ -142,48 +137,53 @@ func (f *Fit) fleet(r *record, o Options) {
 	place := func(name string) int {
 		return slices.IndexFunc(fleet, func(k clientmodel.Class) bool { return k.Name == name })
 	}
+	put := func(k clientmodel.Class) {
+		if at := place(k.Name); at < 0 {
+			fleet = append(fleet, k)
+		} else { // simulated clients have it, too
+			k.Weight = fleet[at].Weight
+			fleet[at] = k
+		}
+	}
 	for i := range f.Devices {
 		d, former := &f.Devices[i], before.Devices.Names[i].Class
-		pooled := o.Pool && former != ""
-		if d.Tasks == 0 || pooled && slices.ContainsFunc(f.Devices[:i], func(x Device) bool { return x.Tasks > 0 && x.Class == former }) {
-			continue
-		}
-		members := []Device{*d}
-		if pooled {
-			for j := i + 1; j < len(f.Devices); j++ {
-				if x := &f.Devices[j]; x.Tasks > 0 && x.Class == former {
-					members = append(members, *x)
-				}
-			}
-		} else {
-			for d.Class = d.ID; place(d.Class) >= 0 || o.Pool && classOf(before, d.Class) != nil; {
+		members := []*Device{d}
+		if f.pool && former != "" {
+			members = f.of(former)
+		} else if d.Tasks > 0 {
+			for d.Class = d.ID; place(d.Class) >= 0 || f.pool && classOf(before, d.Class) != nil; {
 				d.Class += "-fitted"
 			}
 		}
-		k := f.class(before, former, members)
-		if k.Name = d.Class; place(k.Name) < 0 {
-			fleet = append(fleet, k)
-		} else { // simulated clients have it, too
-			k.Weight = fleet[place(k.Name)].Weight
-			fleet[place(k.Name)] = k
-		}
-	}
-	for _, d := range f.Devices {
-		if place(d.Class) < 0 && d.Class != "" { // nothing is known that is newer
-			fleet = append(fleet, *classOf(before, d.Class))
+		if d.Tasks > 0 && members[0] == d {
+			k := f.class(before, former, members)
+			k.Name = d.Class
+			put(k)
 		}
 	}
 	names := slices.Clone(before.Devices.Names)
-	for i := range names {
-		names[i].Class = f.Devices[i].Class
+	for i, d := range f.Devices {
+		if place(d.Class) < 0 && d.Class != "" { // nothing is known that is newer
+			fleet = append(fleet, *classOf(before, d.Class))
+		}
+		names[i].Class = d.Class
 	}
 	f.config.Fleet, f.config.Devices.Names = fleet, names
 }
 
+// of are the devices with tasks that have a class in the run.
+func (f *Fit) of(class string) (list []*Device) {
+	for i := range f.Devices {
+		if d := &f.Devices[i]; d.Tasks > 0 && d.Class == class {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
 // class makes the class of some devices, from what the class that they have gives besides
 // their times. Several devices keep their own speeds: a client of the class draws one.
-func (f *Fit) class(before *config.Config, former string, members []Device) clientmodel.Class {
-	var k clientmodel.Class
+func (f *Fit) class(before *config.Config, former string, members []*Device) (k clientmodel.Class) {
 	if old := classOf(before, former); old != nil {
 		k = *old
 	}
@@ -192,47 +192,38 @@ func (f *Fit) class(before *config.Config, former string, members []Device) clie
 	if k.Slowdown != nil || before.Slowdown != nil {
 		k.Slowdown = clientmodel.Spells{} // the factors have it
 	}
-	of := func(of func(*law) float64) []float64 {
-		list := make([]float64, len(members))
-		for i := range members {
-			list[i] = of(&members[i].law)
-		}
-		return list
-	}
-	pool := func(of func(*law) *phase) (own clientmodel.Distribution, factors []float64) {
-		var values []float64
-		for i := range members {
-			p := of(&members[i].law)
-			values, factors = append(values, short(p.typical.Value)), append(factors, p.factors...)
-		}
-		if slices.Sort(values); len(values) > 1 {
-			return clientmodel.Empirical{Values: values}, factors
-		}
-		return clientmodel.Constant{Value: values[0]}, factors
-	}
-	middle := func(values []float64) float64 { return short(robust.Median(values)) }
-	var factors []float64
-	k.SecondsPerStep, factors = pool(func(l *law) *phase { return &l.compute })
-	k.Vary.Compute = vary(factors, false)
-	k.StepCV = middle(of(func(l *law) float64 { return l.cv }))
-	k.Overhead.Compute = middle(of(func(l *law) float64 { return l.overhead.Compute }))
-	k.FirstTask.Compute = middle(of(func(l *law) float64 { return l.first.Compute }))
-	k.Uncertainty.Compute = middle(of(func(l *law) float64 { return l.compute.uncertainty }))
 	if f.LinksMeasured {
 		k.Links = clientmodel.Links{}
-		k.DownloadMbps, factors = pool(func(l *law) *phase { return &l.download })
-		k.Vary.Download = vary(factors, true)
-		k.UploadMbps, factors = pool(func(l *law) *phase { return &l.up })
-		k.Vary.Upload = vary(factors, true)
-		k.Overhead.Download = middle(of(func(l *law) float64 { return l.overhead.Download }))
-		k.Overhead.Upload = middle(of(func(l *law) float64 { return l.overhead.Upload }))
-		k.FirstTask.Download = middle(of(func(l *law) float64 { return l.first.Download }))
-		k.FirstTask.Upload = middle(of(func(l *law) float64 { return l.first.Upload }))
-		k.Uncertainty.Download = middle(of(func(l *law) float64 { return l.download.uncertainty }))
-		k.Uncertainty.Upload = middle(of(func(l *law) float64 { return l.up.uncertainty }))
 	}
-	if f.Together {
-		laws(&k, &members[0].law, f.LinksMeasured)
+	middle := func(of func(*law) float64) float64 {
+		var values []float64
+		for _, d := range members {
+			values = append(values, of(&d.law))
+		}
+		return short(robust.Median(values))
+	}
+	k.StepCV = middle(func(l *law) float64 { return l.cv })
+	k.Vary.Together = f.Together
+	own := [...]*clientmodel.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
+	scatter := [...]*clientmodel.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
+	unsure := [...]*float64{&k.Uncertainty.Download, &k.Uncertainty.Compute, &k.Uncertainty.Upload}
+	for _, p := range measured(f.LinksMeasured) {
+		var values, factors []float64
+		for _, d := range members {
+			values, factors = append(values, short(d.law.phases[p].typical.Value)), append(factors, d.law.phases[p].factors...)
+		}
+		slices.Sort(values)
+		if *own[p] = (clientmodel.Constant{Value: values[0]}); len(values) > 1 {
+			*own[p] = clientmodel.Empirical{Values: values}
+		}
+		if f.Together {
+			*scatter[p] = inOrder(factors, p != compute)
+		} else {
+			*scatter[p] = vary(factors, p != compute)
+		}
+		*inPhases(&k.Overhead)[p] = middle(func(l *law) float64 { return l.phases[p].overhead })
+		*inPhases(&k.FirstTask)[p] = middle(func(l *law) float64 { return l.phases[p].first })
+		*unsure[p] = middle(func(l *law) float64 { return l.phases[p].uncertainty })
 	}
 	return k
 }

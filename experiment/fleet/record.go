@@ -1,4 +1,4 @@
-package fit
+package fleet
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/clientmodel"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -51,12 +52,23 @@ type LeftOut struct {
 	Broken  int `json:"broken"`  // the round closed, or the run ended, before its times were known
 }
 
+// The phases of a task, in the order of time.
+const (
+	download = iota
+	compute
+	upload
+	phases
+)
+
 // task is a device's task with the seconds of its phases.
 type task struct {
-	number                    uint64
-	client, steps             int
-	download, compute, upload float64
+	number        uint64
+	client, steps int
+	took          [phases]float64
 }
+
+// seconds is how long the task took.
+func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
 
 // span is a round: how long it took, its devices' tasks, and the longest task of the others.
 type span struct {
@@ -84,8 +96,7 @@ func read(dir string) (*record, error) {
 	if err := r.size(dir); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, eventlog.File)
-	f, err := os.Open(path)
+	f, err := os.Open(filepath.Join(dir, eventlog.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: nothing there says what its devices took: it holds no %s (run it without events.sample: off)", dir, eventlog.File)
 	}
@@ -93,18 +104,26 @@ func read(dir string) (*record, error) {
 		return nil, err
 	}
 	defer f.Close() // read only
+	if err := r.readLog(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return r, nil
+}
+
+// readLog reads the rounds of an event log.
+func (r *record) readLog(f io.Reader) error {
 	log, err := eventlog.NewReader(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	r.first = log.Run().Clients
 	for {
 		one, err := log.Round()
 		if errors.Is(err, io.EOF) {
-			return r, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		r.take(one)
 	}
@@ -151,14 +170,14 @@ func (r *record) take(one *metrics.Round) {
 func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 	x = task{
 		number: e.Task, client: e.Client, steps: e.LocalSteps,
-		download: e.Plan.Download.Seconds(), compute: e.Plan.Compute.Seconds(), upload: e.Plan.Upload.Seconds(),
+		took: [...]float64{e.Plan.Download.Seconds(), e.Plan.Compute.Seconds(), e.Plan.Upload.Seconds()},
 	}
 	switch {
 	case e.Outcome == round.Lost:
 		h.left.Lost++
 	case e.Outcome == round.Refused:
 		h.left.Refused++
-	case e.Plan.Drops || x.steps < 1 || min(x.download, x.compute, x.upload) <= 0:
+	case e.Plan.Drops || x.steps < 1 || min(x.took[download], x.took[compute], x.took[upload]) <= 0:
 		h.left.Broken++
 	case h.left.First == 0:
 		h.left.First, h.first = 1, x
@@ -168,4 +187,17 @@ func (h *history) take(e *round.TaskReport) (x task, counts bool) {
 		return x, true
 	}
 	return x, false
+}
+
+// comparable lists the rounds whose time is that of their slowest task.
+func (r *record) comparable() (list []span) {
+	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
+		return nil
+	}
+	for _, s := range r.kept.Kept {
+		if s.whole && len(s.tasks) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
 }

@@ -1,4 +1,4 @@
-package fit
+package fleet
 
 import (
 	"slices"
@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"fedpace/actors/clientmodel"
-	"fedpace/coordinator/closing"
 	"fedpace/internal/keyed"
 )
 
@@ -41,7 +40,7 @@ const (
 
 // check plays the tasks of the run with the classes.
 func (f *Fit) check(r *record) (*Check, error) {
-	rounds := f.comparable(r)
+	rounds := r.comparable()
 	tasks := 0
 	for i := range r.devices {
 		tasks += len(r.devices[i].tasks.Kept)
@@ -93,7 +92,7 @@ func (f *Fit) play(fleet *clientmodel.Fleet, r *record, rounds []span, draw uint
 	takes := func(x *task, round uint64) (float64, error) {
 		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
 		if !f.LinksMeasured { // transfers take what they took
-			return x.download + float64(d.Compute)/1e9 + x.upload, err
+			return x.took[download] + float64(d.Compute)/1e9 + x.took[upload], err
 		}
 		return float64(d.Total()) / 1e9, err
 	}
@@ -141,13 +140,16 @@ func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 			longest[i] = rounds[i].others
 		}
 		for device, list := range places {
-			over := f.Devices[device].law.overhead.Compute
-			phase := func(p uint64) []int { return keyed.New(uint64(deal), keyed.Dealt, uint64(device), p).Perm(len(list)) }
-			downloads, computes, uploads := phase(0), phase(1), phase(2)
+			over := f.Devices[device].law.phases[compute].overhead
+			var from [phases][]int
+			for p := range from {
+				from[p] = keyed.New(uint64(deal), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
+			}
 			for i, x := range list {
-				other := list[computes[i]]
-				compute := over + (other.compute-over)*float64(x.steps)/float64(other.steps)
-				longest[x.round] = max(longest[x.round], list[downloads[i]].download+compute+list[uploads[i]].upload)
+				steps := list[from[compute][i]]
+				seconds := over + (steps.took[compute]-over)*float64(x.steps)/float64(steps.steps)
+				seconds = list[from[download][i]].took[download] + seconds + list[from[upload][i]].took[upload]
+				longest[x.round] = max(longest[x.round], seconds)
 			}
 		}
 		for _, l := range longest {
@@ -156,19 +158,3 @@ func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
 	}
 	return seconds
 }
-
-// comparable lists the rounds that can be compared.
-func (f *Fit) comparable(r *record) (list []span) {
-	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
-		return nil
-	}
-	for _, s := range r.kept.Kept {
-		if s.whole && len(s.tasks) > 0 {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// seconds is how long the task took.
-func (x *task) seconds() float64 { return x.download + x.compute + x.upload }

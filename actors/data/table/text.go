@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // maxText bounds the tokens of all rows with a label, which are padded to a window.
-const maxText = 1 << 36
+const maxText = min(1<<36, math.MaxInt)
 
 // tokens makes the samples of texts. With a label each row is a sample: its first
 // tokens, padded at the end. Without one the texts of a client are joined by line

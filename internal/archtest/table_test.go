@@ -34,10 +34,8 @@ coordinator/theory:
 actors/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
-coordinator/battery: simclock
-coordinator/known: simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/schedule simclock
-coordinator/round: coordinator/battery coordinator/selection coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
+coordinator/round: coordinator/selection internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu

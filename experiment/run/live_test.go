@@ -86,7 +86,7 @@ func readPage(t *testing.T, dir string) (s shownPage) {
 // comes to.
 func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=table2", "stop.rounds=8")
+	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=5.1e-4", "stop.rounds=8")
 	s := mustRun(t, c, Options{})
 	p := readPage(t, c.Out)
 	if p.State != "completed" || p.Why != "" || p.Run.Name != c.Name || p.Run.Data != *s.Data {
@@ -136,7 +136,7 @@ func mustJSON(t *testing.T, v any) string {
 // what was said before there was one; how a run failed is, too.
 func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "train=false", "compute.std=table2", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
+	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
 	c.Stop.Rounds = 0
 	var told []string
 	mustRun(t, c, Options{Notice: func(line string) { told = append(told, line) }})

@@ -31,7 +31,7 @@ func configuration(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	sets = append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=30", "evaluate.every=3", "schedule.window=5",
-		"compute.std=table2", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
+		"compute.std=5.1e-4", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
 		"close.rule=deadline", "close.seconds=2.1", "http=127.0.0.1:0", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...)
 	c, err := config.Load("", sets)

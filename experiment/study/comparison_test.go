@@ -19,7 +19,7 @@ import (
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "stop.rounds=8")
-	r, err := Compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
+	r, err := compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 	if r.Reference != "fixed" || fixed.Summary.Rounds != 8 || *fixed.Summary.RelativeSGDSteps != 1 {
 		t.Errorf("K-eta-fixed: %+v", fixed.Summary)
 	}
-	if r.TargetLoss != *fixed.Summary.BestTrainingLoss || math.IsNaN(fixed.TimeToTarget) {
-		t.Errorf("K-eta-fixed reaches its own best loss %g at %g s", r.TargetLoss, fixed.TimeToTarget)
+	if fixed.Target != *fixed.Summary.BestTrainingLoss || math.IsNaN(fixed.TimeToTarget) {
+		t.Errorf("K-eta-fixed reaches its own best loss %g at %g s", fixed.Target, fixed.TimeToTarget)
 	}
 	for _, run := range r.Runs {
 		if s := run.Summary; s.VirtualSeconds > fixed.Summary.VirtualSeconds || s.Rounds < 8 {
@@ -36,7 +36,7 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	if err := r.WriteTable(&table); err != nil {
+	if err := r.Write(&table); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"dsgd", "fixed", "k-rounds", "relative", "time to fixed's best loss"} {
@@ -60,7 +60,7 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 func TestAComparisonTimesTheFixedScheduleOnce(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
 	timed := 0
-	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
+	r, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
 		if strings.Contains(line, "timing 30 of the fixed") {
 			timed++
 		}
@@ -87,16 +87,16 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 // decides the population, and whatever the folders are called.
 func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
-	one, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
+	one, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Sweep{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
-	s.Sets = []string{
+	s := Plan{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
+	s.Load = setting(
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=2", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
-	}
-	cells, err := RunSweep(t.Context(), s, Options{})
+	)
+	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	if err := os.Rename(c.Out, elsewhere.Out); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Compare(t.Context(), elsewhere, []string{"k-rounds", schedule.Fixed}, Options{})
+	again, err := compare(t.Context(), elsewhere, []string{"k-rounds", schedule.Fixed}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 		EqualTime(&c)
 		mustRun(t, c, run.Options{})
 	}
-	cells, err := RunSweep(t.Context(), Sweep{Sets: sets, Out: out}, Options{})
+	cells, err := sweep(t.Context(), Plan{Load: setting(sets...), Out: out}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,13 +157,13 @@ func TestACellHasItsMetric(t *testing.T) {
 	for _, x := range []struct{ first, then config.Config }{{byLoss, c}, {c, byLoss}} {
 		x.first.Out = t.TempDir()
 		x.then.Out = x.first.Out
-		if _, err := Compare(t.Context(), x.first, []string{schedule.Fixed}, Options{}); err != nil {
+		if _, err := compare(t.Context(), x.first, []string{schedule.Fixed}, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compare(t.Context(), x.then, []string{schedule.Fixed}, Options{}); err == nil || !strings.Contains(err.Error(), "of another configuration") {
+		if _, err := compare(t.Context(), x.then, []string{schedule.Fixed}, Options{}); err == nil || !strings.Contains(err.Error(), "of another configuration") {
 			t.Errorf("compared by %q, and found by %q: %v", x.first.Evaluate.Metric.Name, x.then.Evaluate.Metric.Name, err)
 		}
-		again, err := Compare(t.Context(), x.first, []string{schedule.Fixed}, Options{})
+		again, err := compare(t.Context(), x.first, []string{schedule.Fixed}, Options{})
 		if err != nil || !again.Runs[0].Reused {
 			t.Errorf("compared by %q, and not found again: %v", x.first.Evaluate.Metric.Name, err)
 		}

@@ -107,7 +107,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	defer e.Close()
 	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(forecast.AboutGrowth(&p.Problem, p.about(&o, 0, time.Time{})))
+		o.notice(forecast.AboutGrowth(&p.Problem))
 	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)

@@ -27,7 +27,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := startLocal(t.Context(), p, Options{})
+	e, err := startLocal(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

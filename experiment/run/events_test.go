@@ -291,7 +291,7 @@ func TestDevicesInLogAndTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newRecorder(p, Options{}, nil, 0, time.Time{})
+	k, err := newRecorder(p, nil, 0, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func TestNoiseBlamesNoDevice(t *testing.T) {
 
 // A run that goes on without the key of its noise would have other noise than before: it says so.
 func TestARunGoesOnWithItsNoiseAlone(t *testing.T) {
-	p := &experiment{problem.Problem{Privacy: &problem.Privacy{}}}
+	p := &experiment{Problem: problem.Problem{Privacy: &problem.Privacy{}}}
 	p.Config.Devices.Names = []config.Device{{ID: "pi"}}
 	results, err := folder.CreateResults(filepath.Join(t.TempDir(), "run"), config.Demonstration(), false)
 	if err != nil {

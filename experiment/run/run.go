@@ -23,29 +23,44 @@ import (
 
 // Options say how a run is carried out; they change no result.
 type Options struct {
-	Version     string
-	Force       bool               // replace a run that the folder holds
-	Checkpoint  <-chan os.Signal   // a value asks for a checkpoint now; may be nil
-	Hosts       int                // hosts in this process; 0: one
-	Workers     int                // trainers in all; 0: one a core
-	RemoteHosts bool               // hosts in other processes do the work, and none in this one
-	NATS        Connection         // how the server is reached
-	Progress    func(Progress)     // called now and then from the run's goroutine; may be nil
-	Reading     *federated.Reading // is told how far the data are read; may be nil
-	Notice      func(string)       // takes lines for the user, from any goroutine; may be nil
-	HostNotice  func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
-	Replay      string             // folder of a run whose real devices' answers are used again; empty: devices take part
-	Overrides   *config.Config     // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
-	Trainer     string             // command of the trainer of a resumed run; empty: as in its folder
-	Equal       *EqualTimes        // shared by the runs of a study; nil: the run times the fixed schedule itself
+	Version    string
+	Force      bool             // replace a run that the folder holds
+	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
+	Equal      *EqualTimes      // shared by the runs of a study; nil: the run times the fixed schedule itself
 
-	// Model is called with every round's model, which may be kept and must not be
-	// changed; may be nil.
+	Shown
+	Place
+	Again
+}
+
+// Shown is what the caller sees of a run while it goes on. Each may be nil.
+type Shown struct {
+	Progress   func(Progress)     // called now and then from the run's goroutine
+	Reading    *federated.Reading // is told how far the data are read
+	Notice     func(string)       // takes lines for the user, from any goroutine
+	HostNotice func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
+
+	// Model is called with every round's model, which may be kept and must not be changed.
 	Model func(round int, params []float32)
 }
 
+// Place is where a run's work is done, and by which server.
+type Place struct {
+	Hosts       int        // hosts in this process; 0: one
+	Workers     int        // trainers in all; 0: one a core
+	RemoteHosts bool       // hosts in other processes do the work, and none in this one
+	NATS        Connection // how the server is reached
+}
+
+// Again is what a run that is played again, or goes on, takes from elsewhere than its folder.
+type Again struct {
+	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
+	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
+	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder
+}
+
 // notice tells the user a line.
-func (o *Options) notice(line string) {
+func (o *Shown) notice(line string) {
 	if o.Notice != nil {
 		o.Notice(line)
 	}

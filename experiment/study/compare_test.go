@@ -60,11 +60,11 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 func TestAComparisonTimesTheFixedScheduleOnce(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
 	timed := 0
-	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
+	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Shown: run.Shown{Notice: func(line string) {
 		if strings.Contains(line, "timing 30 of the fixed") {
 			timed++
 		}
-	}}})
+	}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

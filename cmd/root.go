@@ -24,8 +24,7 @@ type program struct {
 	resume  func(context.Context, string, run.Options) (run.Resumed, error)
 	host    func(context.Context, run.HostOptions) error
 	dryRun  func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
-	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
-	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
+	compare func(context.Context, study.Plan, study.Options) (*study.Comparison, error)
 	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*forecast.Comparison, error)
 	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
 }
@@ -36,8 +35,7 @@ var library = program{
 	resume:  run.Resume,
 	host:    run.Host,
 	dryRun:  run.DryRun,
-	sweep:   study.RunSweep,
-	compare: study.Compare,
+	compare: study.Run,
 	predict: run.Predict,
 	plan:    plan.Make,
 }

@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 
 	"fedpace/actors/clientmodel"
@@ -104,4 +105,14 @@ func usualRound(p *problem.Problem, run *metrics.Run, devices int, before float6
 		r.Tasks = append(r.Tasks, t)
 	}
 	return r
+}
+
+// mostUpdates is more updates than any round waits for.
+const mostUpdates = 1 << 20
+
+// updatesOf is how many updates close a round that overlaps others, whoever sends them.
+func updatesOf(rule closing.Rule, cohort int) int {
+	return 1 + sort.Search(mostUpdates, func(n int) bool {
+		return rule.Close(closing.Standing{Cohort: cohort, Accepted: n + 1})
+	})
 }

@@ -1,12 +1,11 @@
 package forecast
 
 import (
-	"sort"
+	"context"
 
-	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/problem"
-	"fedpace/internal/keyed"
 )
 
 // expected is a round as it can be expected: how long it is on the virtual clock, and how many
@@ -16,41 +15,27 @@ type expected struct {
 	updates float64
 }
 
-// expectation returns what is expected of a problem's rounds of k steps. Where all rounds are
-// alike it is exact.
-func expectation(p *problem.Problem, c *round.Config) func(k int) expected {
-	by := meanRounds(c)
-	if _, alike := p.FixedRound(); alike {
-		return func(k int) expected {
-			length, err := p.MeanRound(k)
-			if err != nil {
-				length = round.MaxDuration
-			}
-			return expected{length, by(1).updates}
-		}
-	}
-	return by
-}
-
-// What a round is expected to be is the mean over some cohorts, of so many clients in all.
-const (
-	triedCohorts = 64
-	triedClients = 4096
-)
-
-// meanRounds returns the mean round over cohorts of k steps that are a power of two; between
-// them it is on a line.
-func meanRounds(c *round.Config) func(k int) expected {
-	known := map[int]expected{}
+// expectation returns what is expected of a problem's rounds of k steps: exactly, where all
+// rounds are alike, else the mean of some that are played, with simulated clients in the place
+// of devices that are alone. Those of a power of two are played; between them it is on a line.
+func expectation(p *problem.Problem) func(k int) expected {
+	_, alike := p.FixedRound()
+	own, known := *p, map[int]expected{}
+	own.Config.Untrained()
 	at := func(k int) expected {
 		e, ok := known[k]
 		if !ok {
-			e = meanRound(c, k)
+			e = playedRound(&own, k)
 			known[k] = e
 		}
 		return e
 	}
 	return func(k int) expected {
+		if alike {
+			if length, err := p.MeanRound(k); err == nil {
+				return expected{length, at(1).updates}
+			}
+		}
 		low := 1
 		for 2*low <= k {
 			low *= 2
@@ -64,60 +49,25 @@ func meanRounds(c *round.Config) func(k int) expected {
 	}
 }
 
-// meanRound is the mean of some rounds of k steps.
-func meanRound(c *round.Config, k int) expected {
-	population, cohort := c.Clients, c.Cohort
-	switch {
-	case c.Devices.Include == round.Sampled:
-		population += c.Devices.Count
-	case c.Clients == 0: // all devices take part
-		population, cohort = c.Devices.Count, c.Devices.Count
-	}
-	size := min(cohort, population, triedClients)
-	if size == 0 {
-		return expected{round.Time(1+k) * 1e9, 1}
-	}
-	rounds := max(1, min(triedCohorts, triedClients/size))
-	var seconds, updates float64
-	for n := range rounds {
-		seed := keyed.Nth(c.Seed, uint64(n))
-		ends := make([]round.Time, size)
-		for i := range ends {
-			ends[i] = c.Expect(int(keyed.Below(keyed.Nth(seed, uint64(i)), uint64(population))), k)
-		}
-		length, counted := ofCohort(c, ends)
-		seconds, updates = seconds+length, updates+counted
-	}
-	if seconds >= round.MaxDuration.Seconds() || !(seconds > 0) { // nothing can be expected of the clients: steps count
-		return expected{round.Time(1+k) * 1e9, float64(size)}
-	}
-	return expected{round.Time(seconds / float64(rounds) * 1e9), updates / float64(rounds)}
-}
+// A round is expected to be the mean over some rounds, of about so many tasks in all.
+const (
+	triedRounds = 64
+	triedTasks  = 4096
+)
 
-// ofCohort is a round of clients that take so long. It sorts them.
-func ofCohort(c *round.Config, ends []round.Time) (seconds, updates float64) {
-	size := len(ends)
-	if closing.Overlaps(c.Closing) { // a client that ends is followed by another
-		work := 0.0
-		for _, end := range ends {
-			work += end.Seconds()
-		}
-		each := min(c.Cohort, updatesOf(c.Closing, c.Cohort))
-		return work / float64(size) * float64(each) / float64(c.Cohort), float64(each)
+// playedRound is the mean of some rounds of k steps. Steps count if nothing comes of them.
+func playedRound(p *problem.Problem, k int) expected {
+	unknown := expected{round.Time(1+k) * 1e9, float64(max(1, p.Config.Cohort))}
+	c, err := Rounds(p, 0)
+	if err != nil {
+		return unknown
 	}
-	after, ok := closing.After(c.Closing, closing.Standing{Cohort: c.Cohort, Tasks: size}, ends)
-	if !ok {
-		after = ends[size-1]
+	c.K, c.Epochs = schedule.FixedK{K0: k}, schedule.Epochs{}
+	c.Stop = round.Limits{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
+	timing := Timing{Rounds: c, Answer: Answer(p)}
+	stop, _, err := timing.Play(context.Background())
+	if err != nil || stop.Rounds == 0 || stop.At == 0 {
+		return unknown
 	}
-	return after.Seconds(), float64(sort.Search(size, func(i int) bool { return ends[i] > after }))
-}
-
-// mostUpdates is more updates than any round waits for.
-const mostUpdates = 1 << 20
-
-// updatesOf is how many updates close a round that overlaps others, whoever sends them.
-func updatesOf(rule closing.Rule, cohort int) int {
-	return 1 + sort.Search(mostUpdates, func(n int) bool {
-		return rule.Close(closing.Standing{Cohort: cohort, Accepted: n + 1})
-	})
+	return expected{stop.At / round.Time(stop.Rounds), float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds)}
 }

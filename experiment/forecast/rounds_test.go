@@ -4,35 +4,46 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/coordinator/closing"
-	"fedpace/coordinator/round"
+	"fedpace/experiment/problem"
+	"fedpace/internal/testkit/runtest"
 )
 
-// Rounds end with their slowest clients, at a deadline or with the first, and between powers
-// of two their lengths are on a line.
+// Rounds end with their slowest clients, at a deadline or with the first, as they are played, and
+// between powers of two their lengths are on a line.
 func TestRoundsThatAreExpected(t *testing.T) {
-	apart := func(client, steps int) round.Time { return round.Time(client+1) * round.Time(steps) * 1e9 }
-	alike := func(_, steps int) round.Time { return round.Time(steps) * 1e9 }
-	never := func(_, _ int) round.Time { return round.MaxDuration }
+	const apart = "fleet=[{name: slow, weight: 1, seconds_per_step: 2}, {name: fast, weight: 1, seconds_per_step: 1}]"
+	const instant = "network.download_mbps=1e6"
 	for _, x := range []struct {
 		name             string
-		c                round.Config
+		sets             []string
 		k                int
 		seconds, updates float64
 	}{
-		{"all alike", round.Config{Clients: 30, Cohort: 5, Closing: closing.All{}, Expect: alike}, 8, 8, 5},
-		{"all alike, on the line", round.Config{Clients: 30, Cohort: 5, Closing: closing.All{}, Expect: alike}, 11, 11, 5},
-		{"a single client", round.Config{Clients: 1, Cohort: 5, Closing: closing.All{}, Expect: apart}, 4, 4, 1},
-		{"devices that are drawn", round.Config{Cohort: 2, Closing: closing.All{}, Expect: alike, Devices: round.Devices{Count: 3, Include: round.Sampled}}, 4, 4, 2},
-		{"devices alone", round.Config{Closing: closing.All{}, Expect: alike, Devices: round.Devices{Count: 3}}, 4, 4, 3},
-		{"nobody", round.Config{Cohort: 2, Closing: closing.All{}, Expect: alike}, 4, 5, 1},
-		{"a deadline", round.Config{Clients: 30, Cohort: 5, Closing: closing.Deadline{Seconds: 3}, Expect: alike}, 8, 3, 0},
-		{"the first", round.Config{Clients: 30, Cohort: 5, Closing: closing.First{N: 1}, Expect: alike}, 8, 8, 5}, // all come at once
-		{"rounds that overlap", round.Config{Clients: 30, Cohort: 6, Closing: closing.Buffered{N: 3}, Expect: alike}, 8, 4, 3},
-		{"nothing can be expected", round.Config{Clients: 30, Cohort: 5, Closing: closing.All{}, Expect: never}, 8, 9, 5},
+		{"all alike", nil, 8, 8, 20},
+		{"all alike, on the line", nil, 11, 11, 20},
+		{"the slowest", []string{apart}, 8, 16, 20},
+		{"the slowest, on the line", []string{apart}, 11, 22, 20},
+		{"a deadline", []string{apart, "close={rule: deadline, seconds: 12}"}, 8, 12, 10},
+		{"too soon a deadline", []string{apart, "close={rule: deadline, seconds: 3}"}, 8, 3, 0},
+		{"the first", []string{apart, "close={rule: first, n: 2}"}, 8, 8, 2},
 	} {
-		if e := meanRounds(&x.c)(x.k); math.Abs(e.length.Seconds()-x.seconds) > 1e-9 || e.updates != x.updates {
+		c := runtest.Small(t, append([]string{"train=false", "clients=200", "cohort=20", "network.model_megabits=0.001", instant, "network.upload_mbps=1e6", "fleet=[{name: any, seconds_per_step: 1}]"}, x.sets...)...)
+		p, err := problem.Prepare(t.Context(), c, true, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if e := expectation(p)(x.k); math.Abs(e.length.Seconds()-x.seconds) > 0.01 || math.Abs(e.updates-x.updates) > 1.5 {
 			t.Errorf("%s: %v s and %v updates, want %v and %v", x.name, e.length.Seconds(), e.updates, x.seconds, x.updates)
 		}
+	}
+	c := runtest.Small(t, "train=false", "fleet=[{name: any, seconds_per_step: 1}]")
+	p, err := problem.Prepare(t.Context(), c, true, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if e := playedRound(p, 1<<30); e.length != (1+1<<30)*1e9 { // decades: only steps count
+		t.Errorf("%+v", e)
 	}
 }

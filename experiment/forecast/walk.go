@@ -40,7 +40,7 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	}
 	needs := registry.NeedsOf(c.K)
 	return walk{
-		k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p, &c), pace: 1,
+		k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
 		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: c.Stop.Rounds, limit: limit,
 	}, c, nil
 }

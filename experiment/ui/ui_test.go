@@ -240,8 +240,11 @@ func rounded(v float64, digits int) float64 {
 // The runs of a comparison are called by what it sets, whatever their folders may be called.
 func TestNamesOfAComparison(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
-	_, err := study.RunSweep(t.Context(), study.Sweep{
-		Sets: []string{"task=sent140", "train=false", "stop.rounds=3", "out=" + dir}, Schedules: []string{"fixed"}, Seeds: 2,
+	_, err := study.Run(t.Context(), study.Plan{
+		Load: func(sets ...string) (config.Config, error) {
+			return config.Load("", append([]string{"task=sent140", "train=false", "stop.rounds=3", "out=" + dir}, sets...))
+		},
+		Schedules: []string{"fixed"}, Seeds: 2,
 		Grids: []study.Grid{{Key: "close", Values: []string{"all", "{rule: first, n: 7}"}}},
 	}, study.Options{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"fedpace/experiment/calibrate"
 	"fedpace/internal/testkit/externaltest"
-	"fedpace/internal/throttle"
+	"fedpace/internal/testkit/throttle"
 )
 
 // Two devices are calibrated by way of the server of their run, one of them over a slow

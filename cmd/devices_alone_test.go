@@ -28,7 +28,7 @@ import (
 	"fedpace/experiment/fleet"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/testport"
-	"fedpace/internal/throttle"
+	"fedpace/internal/testkit/throttle"
 	"fedpace/metrics/tables"
 )
 

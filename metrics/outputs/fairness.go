@@ -1,0 +1,105 @@
+package outputs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"fedpace/actors/measure"
+	"fedpace/metrics"
+)
+
+// The evaluations by client in a run's folder.
+const (
+	ClientsFile  = "client_evaluations.csv"
+	FairnessFile = "fairness.csv"
+)
+
+// clientsHeader is the first line of client_evaluations.csv: a column for each metric.
+func clientsHeader(list []measure.Metric) string {
+	return strings.Join(append([]string{"round,client,class,samples,loss"}, measure.Names(list)...), ",")
+}
+
+// fairnessHeader is the first line of fairness.csv.
+func fairnessHeader(list []measure.Metric) string {
+	header := "round,class,clients"
+	for _, m := range list {
+		header += fmt.Sprintf(",mean_%[1]s,worst_decile_%[1]s,jain_%[1]s", m.Name)
+	}
+	return header + ",mean_loss,worst_decile_loss"
+}
+
+func init() {
+	metrics.Sinks.Register("fairness", "evaluations on the clients' own samples in "+ClientsFile+" and "+FairnessFile+", where evaluate.clients asks for them", Fairness{})
+}
+
+// Fairness is the output of evaluations by client, in tables that only grow:
+// client_evaluations.csv has a row for each client and evaluation, fairness.csv one for each
+// evaluation and, where clients have classes, for each class.
+type Fairness struct{}
+
+func (Fairness) Files() []string { return []string{ClientsFile, FairnessFile} }
+
+func (Fairness) Open(run *metrics.Run) (metrics.Output, error) { return &fairness{run: run}, nil }
+
+type fairness struct {
+	run          *metrics.Run
+	clients, all *bufio.Writer
+	row          []byte // reused from row to row
+}
+
+// Start implements [metrics.Starter].
+func (o *fairness) Start(s *metrics.Start) (err error) {
+	if o.clients, err = appendTo(s, ClientsFile, clientsHeader(o.run.Metrics)); err != nil {
+		return err
+	}
+	o.all, err = appendTo(s, FairnessFile, fairnessHeader(o.run.Metrics))
+	return err
+}
+
+func (o *fairness) Round(*metrics.Round) error { return nil }
+
+// Clients implements [metrics.ClientsObserver].
+func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
+	for _, s := range e.Scores {
+		b := strconv.AppendInt(o.row[:0], int64(e.Round), 10)
+		b = strconv.AppendInt(append(b, ','), int64(s.Client), 10)
+		b = append(append(b, ','), o.run.ClassName(s.Client)...)
+		b = strconv.AppendInt(append(b, ','), int64(s.Samples), 10)
+		o.row = append(appendValues(appendValues(b, s.Loss), s.Metrics...), '\n')
+		_, _ = o.clients.Write(o.row) // Flush returns the error
+	}
+	o.sum(e.Round, "", &e.All)
+	for i := range e.Classes {
+		o.sum(e.Round, e.Classes[i].Class, &e.Classes[i].Fairness)
+	}
+	return o.Flush()
+}
+
+// sum writes a row of fairness.csv; class is empty for all clients.
+func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
+	b := strconv.AppendInt(o.row[:0], int64(round), 10)
+	b = append(append(b, ','), class...)
+	b = strconv.AppendInt(append(b, ','), int64(f.Clients), 10)
+	for _, m := range f.Metrics {
+		b = appendValues(b, m.Mean, m.Worst, m.Jain)
+	}
+	o.row = append(appendValues(b, f.Loss, f.WorstLoss), '\n')
+	_, _ = o.all.Write(o.row) // Flush returns the error
+}
+
+// appendValues appends cells, empty of what does not exist. They read back to the same bits.
+func appendValues(b []byte, values ...float64) []byte {
+	for _, v := range values {
+		if b = append(b, ','); !math.IsNaN(v) {
+			b = strconv.AppendFloat(b, v, 'g', -1, 64)
+		}
+	}
+	return b
+}
+
+// Flush implements [metrics.Flusher].
+func (o *fairness) Flush() error { return errors.Join(o.clients.Flush(), o.all.Flush()) }

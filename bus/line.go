@@ -6,8 +6,8 @@ import (
 )
 
 // Line is a connection on which a run's gateway and real devices meet: they send
-// each other messages by subject. Package natsconn has the one over NATS, package
-// memory the one within a process. Its methods may be called concurrently.
+// each other messages by subject. Package natsconn has the one over NATS. Its methods
+// may be called concurrently.
 type Line interface {
 	// Publish sends a message and does not wait. It may be lost.
 	Publish(subject string, data []byte) error

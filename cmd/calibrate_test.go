@@ -12,7 +12,7 @@ import (
 	"fedpace/actors/calibrate"
 	"fedpace/experiment/fleet/calibration"
 	"fedpace/internal/testkit/externaltest"
-	"fedpace/internal/throttle"
+	"fedpace/internal/testkit/throttle"
 )
 
 // Two devices are calibrated by way of the server of their run, one of them over a slow

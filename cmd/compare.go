@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,33 +36,47 @@ compare.csv for programs) with a row for each run and where it comes from
   fedpace compare --schedules fixed,k-rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := f.load(c)
+			loaded, err := f.load(c)
 			if err = errors.Join(err, server.Check(c)); err != nil {
 				return err
 			}
 			for _, name := range schedules {
-				if _, err := config.Schedule.Named(name); err != nil {
+				if _, err := loaded.Schedule.Named(name); err != nil {
 					return cli.Usage(c, fmt.Errorf("--%w", err))
 				}
 			}
-			if config.Out == standardFolder(config, "") && !f.toldOut(c) {
-				config.Out += "-compare" // where no run of that name is
+			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
+				loaded.Out += "-compare" // where no run of that name is
 			}
-			if wide.asked() {
-				return wide.sweep(c, p, &f, &server, config, schedules)
+			plan := study.Plan{
+				Load: func(sets ...string) (config.Config, error) {
+					return config.LoadFiles(f.config, slices.Concat(f.setsOf(c), sets))
+				},
+				Schedules: schedules, Out: loaded.Out,
+			}
+			if err := wide.apply(c, &plan); err != nil {
+				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-			result, err := p.compare(c.Context(), config, schedules, f.study(show, &server))
+			o := f.study(show, &server)
+			if wide.asked() {
+				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			}
+			result, err := p.compare(c.Context(), plan, o)
 			show.Close()
 			if err != nil {
-				return cli.Interruption(c.Context(), err, config.Out+sameCommand)
+				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
 			}
-			if err := cli.Print(c, f.json, result, result.WriteTable); err != nil {
+			if err := cli.Print(c, f.json, result, result.Write); err != nil {
 				return err
 			}
-			table := study.NewSweepTable(study.Sweep{}, result.Runs)
-			if err := keep(config.Out, result.Runs, result.WriteTable, &table); err != nil {
+			if err := keep(plan.Out, result); err != nil {
 				return err
+			}
+			if wide.figure != "" {
+				if err := result.Table().Figure(wide.figure); err != nil {
+					return err
+				}
 			}
 			return study.Diverged(result.Runs)
 		},
@@ -93,89 +108,55 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // asked says whether the flags ask for more than one run of each schedule.
 func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
 
-// sweep runs every combination and writes compare.csv, the table and the figure.
-func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *cli.Connection, config config.Config, schedules []string) error {
+// apply makes the plan what the flags ask for, and finds what cannot go together before anything
+// runs. A grid over the kinds of schedule takes the place of --schedules.
+func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	if f.seeds < 1 || f.seeds > 1000 {
-		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
+		return fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds)
 	}
-	s := study.Sweep{ConfigFiles: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
+	p.Seeds = f.seeds
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {
-			return cli.Usage(c, err)
-		}
-		s.Grids = append(s.Grids, g)
-	}
-	if err := f.fit(c, &s); err != nil {
-		return cli.Usage(c, err)
-	}
-	show := cli.NewDisplay(c.ErrOrStderr(), shared.quiet)
-	o := shared.study(show, server)
-	o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
-	cells, err := p.sweep(c.Context(), s, o)
-	show.Close()
-	if err != nil {
-		return cli.Interruption(c.Context(), err, config.Out+sameCommand)
-	}
-	table := study.NewSweepTable(s, cells)
-	if err := cli.Print(c, shared.json, table, table.Write); err != nil {
-		return err
-	}
-	if err := keep(config.Out, cells, table.Write, &table); err != nil {
-		return err
-	}
-	if f.figure != "" {
-		if err := table.Figure(f.figure); err != nil {
 			return err
 		}
+		switch g.Key {
+		case "schedule.k", "schedule.eta", "schedule":
+			if c.Flags().Changed("schedules") {
+				return fmt.Errorf("--grid %s and --schedules both choose the schedule: give one of them", g.Key)
+			}
+			p.Schedules = nil
+		case "seed":
+			return errors.New("--grid seed: use --seeds N for runs with several seeds")
+		case "out", "name":
+			return fmt.Errorf("--grid %s: each run has a folder of its own under --out", g.Key)
+		}
+		p.Grids = append(p.Grids, g)
 	}
-	return study.Diverged(cells)
-}
-
-// keep leaves a comparison in its folder: the table as it is printed, as CSV, and the runs
-// on a page.
-func keep(out string, cells []study.Cell, write func(io.Writer) error, table *study.SweepTable) error {
-	if len(cells) == 0 {
+	if f.figure == "" {
 		return nil
 	}
-	if err := atomicfile.Write(filepath.Join(out, study.TableFile), write); err != nil {
+	return p.CheckFigure(f.figure)
+}
+
+// keep leaves a comparison in its folder, with its runs on a page.
+func keep(out string, r *study.Comparison) error {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	if err := r.Save(out); err != nil {
 		return err
 	}
-	if err := errors.Join(table.WriteCSV(filepath.Join(out, study.CSVFile)), table.WriteRuns(filepath.Join(out, study.RunsFile))); err != nil {
-		return err
-	}
-	if len(cells) > ui.MaxRuns {
+	if len(r.Runs) > ui.MaxRuns {
 		return nil // fedpace report makes pages of parts of them
 	}
-	folders := make([]string, len(cells))
-	for i := range cells {
-		folders[i] = cells[i].Config.Out
+	folders := make([]string, len(r.Runs))
+	for i := range r.Runs {
+		folders[i] = r.Runs[i].Config.Out
 	}
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
 		return err
 	}
 	return atomicfile.Write(filepath.Join(out, study.PageFile), func(w io.Writer) error { _, err := library.Export(w); return err })
-}
-
-// fit finds what cannot go together before anything runs. A grid over the kinds
-// of schedule takes the place of --schedules.
-func (f *sweepFlags) fit(c *cobra.Command, s *study.Sweep) error {
-	for _, g := range s.Grids {
-		switch g.Key {
-		case "schedule.k", "schedule.eta", "schedule":
-			if c.Flags().Changed("schedules") {
-				return fmt.Errorf("--grid %s and --schedules both choose the schedule: give one of them", g.Key)
-			}
-			s.Schedules = nil
-		case "seed":
-			return errors.New("--grid seed: use --seeds N for runs with several seeds")
-		case "out", "name":
-			return fmt.Errorf("--grid %s: each run has a folder of its own under --out", g.Key)
-		}
-	}
-	if f.figure == "" {
-		return nil
-	}
-	return s.CheckFigure(f.figure)
 }

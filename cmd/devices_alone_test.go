@@ -25,10 +25,10 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
-	"fedpace/experiment/fit"
+	"fedpace/experiment/fleet"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/testport"
-	"fedpace/internal/throttle"
+	"fedpace/internal/testkit/throttle"
 	"fedpace/metrics/tables"
 )
 
@@ -147,7 +147,7 @@ func ownLink(t *testing.T, server, id string) (url string) {
 func checkFit(t *testing.T, s *site, long bool) {
 	t.Helper()
 	stdout, stderr, exit := finish(t, fedpace(t, "fit", s.path("run"), "--json"))
-	var found fit.Fit
+	var found fleet.Fit
 	if err := json.Unmarshal([]byte(stdout), &found); err != nil || exit != 0 {
 		t.Fatalf("exit %d, %v: %q, %q", exit, err, stdout, stderr)
 	}

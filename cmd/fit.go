@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/fit"
+	"fedpace/experiment/fleet"
 	"fedpace/internal/atomicfile"
 )
 
 func fitCommand() *cobra.Command {
-	var options fit.Options
+	var pool bool
 	var out string
 	var asJSON bool
 	c := &cobra.Command{
@@ -33,7 +33,7 @@ own tasks and rounds take with these classes.`,
 		Args:              runFolder,
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := fit.Of(args[0], options)
+			f, err := fleet.FitRun(args[0], pool)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ own tasks and rounds take with these classes.`,
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "`FILE` to write the classes to")
-	c.Flags().BoolVar(&options.Pool, "pool", false, "one class for all devices of a class in devices.names")
+	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
 	cli.JSONFlag(c, &asJSON, "what was found of each device, and how well it fits")
 	cli.Complete(c, "out", cli.FilesOf("yaml", "yml"))
 	return c

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
-	"fedpace/experiment/fit"
+	"fedpace/experiment/fleet"
 )
 
 // Two devices become classes, which a run takes behind its own configuration; with --pool
@@ -43,7 +43,7 @@ func TestARunBecomesClasses(t *testing.T) {
 	}
 
 	stdout, stderr, exit = finish(t, fedpace(t, "fit", s.path("run"), "--pool", "--json"))
-	var found fit.Fit
+	var found fleet.Fit
 	if err := json.Unmarshal([]byte(stdout), &found); err != nil || exit != 0 {
 		t.Fatalf("exit %d: %v: %q, %q", exit, err, stdout, stderr)
 	}
@@ -54,7 +54,7 @@ func TestARunBecomesClasses(t *testing.T) {
 		}
 	}
 	for _, d := range found.Devices {
-		if d.Class != "board" || d.Tasks != rounds-1 || d.Left != (fit.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
+		if d.Class != "board" || d.Tasks != rounds-1 || d.Left != (fleet.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
 			t.Errorf("found is %+v", d)
 		}
 	}

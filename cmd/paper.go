@@ -111,7 +111,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	w := c.OutOrStdout()
 	if f.dry {
 		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-		costs, err := paper.Foresee(c.Context(), cells, run.Options{Version: cli.Version(), Notice: show.Notice}, func(c *study.Cell) {
+		costs, err := paper.Forecast(c.Context(), cells, run.Options{Version: cli.Version(), Notice: show.Notice}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 		show.Close()

@@ -1,12 +1,14 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
 	"fedpace/metrics/figure"
 )
@@ -43,20 +45,13 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), false)
 			o := run.Options{Version: cli.Version(), Notice: show.Notice}
-			var found *predict.Comparison
-			var err error
-			of := "the run"
-			if len(args) == 0 {
-				found, err = p.ahead(c.Context(), f.files, f.sets, o)
-			} else {
-				of = args[0]
-				found, err = p.predict(c.Context(), of, f.files, f.sets, o)
-			}
+			dir := strings.Join(args, "") // at most one
+			found, err := p.predict(c.Context(), dir, f.files, f.sets, o)
 			show.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}
-			return f.write(c, of, found)
+			return f.write(c, cmp.Or(dir, "the run"), found)
 		},
 	}
 	s := c.Flags()
@@ -77,14 +72,14 @@ type predictFlags struct {
 }
 
 // write prints a comparison and writes what else the flags ask for.
-func (f *predictFlags) write(c *cobra.Command, of string, found *predict.Comparison) error {
+func (f *predictFlags) write(c *cobra.Command, of string, found *forecast.Comparison) error {
 	if f.csv != "" {
 		if err := writeFile(c, f.csv, found.WriteCSV); err != nil || f.csv == "-" {
 			return err
 		}
 	}
 	if f.figure != "" {
-		if err := figure.Save(f.figure, predict.Panel(of+": how long rounds take", found.Rows)); err != nil {
+		if err := figure.Save(f.figure, forecast.Panel(of+": how long rounds take", found.Rows)); err != nil {
 			return err
 		}
 	}

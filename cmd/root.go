@@ -12,8 +12,8 @@ import (
 	"fedpace/cmd/internal/folders"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/plan"
-	"fedpace/experiment/predict"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 )
@@ -23,11 +23,9 @@ type program struct {
 	run     func(context.Context, config.Config, run.Options) (folder.Summary, error)
 	resume  func(context.Context, string, run.Options) (run.Resumed, error)
 	host    func(context.Context, run.HostOptions) error
-	dryRun  func(context.Context, config.Config, run.Options) (run.Estimate, error)
-	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
-	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
-	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*predict.Comparison, error)
-	ahead   func(ctx context.Context, files, sets []string, o run.Options) (*predict.Comparison, error)
+	dryRun  func(context.Context, config.Config, run.Options) (forecast.Forecast, error)
+	compare func(context.Context, study.Plan, study.Options) (*study.Comparison, error)
+	predict func(ctx context.Context, dir string, files, sets []string, o run.Options) (*forecast.Comparison, error)
 	plan    func(ctx context.Context, q plan.Request, out string, o study.Options, progress func(done, of int)) (*plan.Plan, error)
 }
 
@@ -37,10 +35,8 @@ var library = program{
 	resume:  run.Resume,
 	host:    run.Host,
 	dryRun:  run.DryRun,
-	sweep:   study.RunSweep,
-	compare: study.Compare,
+	compare: study.Run,
 	predict: run.Predict,
-	ahead:   run.PredictAhead,
 	plan:    plan.Make,
 }
 

@@ -21,6 +21,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/metrics"
@@ -41,15 +42,17 @@ func (r *recorder) program() program {
 			r.configs, r.options = append(r.configs, c), o
 			return r.summary, r.err
 		},
-		dryRun: func(_ context.Context, c config.Config, o run.Options) (run.Estimate, error) {
-			return run.Estimate{Config: c}, r.err
+		dryRun: func(_ context.Context, c config.Config, o run.Options) (forecast.Forecast, error) {
+			return forecast.Forecast{Config: c}, r.err
 		},
-		compare: func(_ context.Context, c config.Config, schedules []string, o study.Options) (*study.Comparison, error) {
-			r.configs, r.options, r.schedules = append(r.configs, c), o.Run, schedules
-			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
+		compare: func(_ context.Context, p study.Plan, o study.Options) (*study.Comparison, error) {
+			r.options, r.schedules = o.Run, p.Schedules
+			if _, err := p.Cells(); err != nil {
+				return nil, err
+			}
+			return &study.Comparison{Reference: "fixed"}, r.err
 		},
-		plan:  library.plan,
-		sweep: library.sweep,
+		plan: library.plan,
 	}
 }
 

@@ -40,12 +40,12 @@ again without them, to the same bits.`,
 			}
 			options.Replay = replay
 			if dry {
-				estimate, err := p.dryRun(c.Context(), config, options)
+				ahead, err := p.dryRun(c.Context(), config, options)
 				show.Close()
 				if err != nil {
 					return err
 				}
-				return cli.Print(c, f.json, estimate, estimate.Write)
+				return cli.Print(c, f.json, ahead, ahead.Write)
 			}
 			return f.run(c, p, config, standardFolder(config, replay), options, show)
 		},

@@ -77,7 +77,7 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"short forms":    "data: x.csv\nclients: all\nmodel: {mlp: [3, 2]}\nfleet: [{name: a, watts: 3, links: l.csv, seconds_per_step: 5, slowdown: {}}]\noutputs: [tables, {sink: events, sample: 3}]",
-		"empty groups":   "schedule:\nselect:\nstop: {rounds: 7, virtual_seconds: null}\nnetwork: {model_megabits: table1}\ncompute: {std: table2}",
+		"empty groups":   "schedule:\nselect:\nstop: {rounds: 7, virtual_seconds: null}\nnetwork: {model_megabits: exact}\ncompute: {std: 5.1e-4}",
 		"one option":     "aggregate: {server_rate: 0.5}\navailability: {model: bernoulli, probability: 0.3, period_seconds: 60}",
 		"devices":        "fleet: [{name: a, overhead: {upload: 0.1}}]\ndevices: {names: {pi1: a, pi2: null}}",
 		"listed devices": "fleet: [{name: a}]\ndevices: {names: [pi1, {id: pi2, class: a}]}",
@@ -110,7 +110,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"class of a device":       "devices: {names: {pi1: [a]}}",
 		"wrong type":              "cohort: many",
 		"list for a number":       "batch: [1]",
-		"number for a list":       "model: {mlp: 3}",
+		"number for a list":       "fleet: 3",
 		"number for a group":      "schedule: 3",
 		"word for a flag":         "train: 1",
 		"unknown word":            "task: mnist",

@@ -16,7 +16,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
 	"fedpace/metrics"
 )
@@ -137,11 +137,11 @@ func writePrediction(line func(name, format string, a ...any), c *config.Config,
 	p := s.Prediction
 	if p == nil {
 		if len(c.Devices.Names) > 0 && s.Completed {
-			line("prediction", "none: %s", predict.Lacking(c.Devices.IDs()))
+			line("prediction", "none: %s", forecast.Lacking(c.Devices.IDs()))
 		}
 		return
 	}
-	for i, text := range predict.Lines(p) {
+	for i, text := range forecast.Lines(p) {
 		name := ""
 		if i == 0 {
 			name = "prediction"

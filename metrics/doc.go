@@ -9,6 +9,9 @@
 // An output of which nothing is asked costs nothing: tasks go only to outputs that
 // observe tasks.
 //
+// What a round is measured by is one list, [Columns]: its entries say what a value is and where a
+// report has it, and all outputs are made of them.
+//
 // The [Recorder] belongs to the run's goroutine. The run tells it each task and
 // each round; it meters what the clients spend ([Usage]), keeps the tasks that
 // are shown, and hands both to the outputs. Its [State] is what

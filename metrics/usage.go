@@ -218,15 +218,15 @@ func (o *Outcomes) Add(r *round.Report) {
 	}
 }
 
-// Latest returns a round's report, with the training loss and the validation of the one before
-// where they were not measured.
+// Latest returns a round's report, with the training loss and the validation of the ones before
+// where they were not measured; it is evaluated once one of them was.
 func Latest(previous, r *round.Report) round.Report {
 	last := *r
 	if math.IsNaN(r.TrainingLoss) {
 		last.TrainingLoss = previous.TrainingLoss
 	}
 	if !r.Evaluated {
-		last.ValidationLoss, last.Metrics = previous.ValidationLoss, previous.Metrics
+		last.Evaluated, last.ValidationLoss, last.Metrics = previous.Evaluated, previous.ValidationLoss, previous.Metrics
 	}
 	return last
 }

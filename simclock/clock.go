@@ -6,14 +6,11 @@ import (
 )
 
 const (
-	// fewEvents is the size up to which a slot goes to the near tier whole.
-	fewEvents = 32
-	// nearGrowth is how many events the near tier takes in before it is
-	// thought too wide, and given back to the wheel.
-	nearGrowth = 96
-	// deadAllowance is how many cancelled events may lie about besides as
-	// many as there are live ones.
+	// deadAllowance is how many cancelled events may lie about besides as many as
+	// there are live ones.
 	deadAllowance = 256
+	// spareRoom is for how many events an empty clock may keep memory.
+	spareRoom = 1 << 14
 )
 
 // Clock is a queue of events and the virtual time that it has reached. It is
@@ -22,21 +19,13 @@ type Clock struct {
 	now  Time
 	hash uint64
 
-	live    int // pending events
-	dead    int // cancelled events that are still in near or far
-	pending pending
-
-	// near holds every event up to nearLast, far every later one.
-	near     heap
-	nearLast Time
-	nearMax  int // size at which the near tier is given back to the wheel
-	far      wheel
+	queue   heap    // pending events, and cancelled ones that have not come to the top
+	pending pending // the sequence numbers of pending events
+	live    int     // pending events
 }
 
 // New returns a clock at time 0 without events.
-func New() *Clock {
-	return &Clock{hash: hashStart, nearLast: Never, nearMax: nearGrowth}
-}
+func New() *Clock { return &Clock{hash: hashStart} }
 
 // Now is the time of the event that was popped last, 0 before the first.
 func (c *Clock) Now() Time { return c.now }
@@ -52,14 +41,7 @@ func (c *Clock) Schedule(e Event) {
 		panic("simclock: sequence number is already pending")
 	}
 	c.live++
-	if e.At > c.nearLast {
-		c.far.insert(pack(&e))
-		return
-	}
-	c.near.push(pack(&e))
-	if len(c.near) > c.nearMax && c.nearLast > c.now {
-		c.widen()
-	}
+	c.queue.push(pack(&e))
 }
 
 // Cancel removes a pending event and reports whether it was pending: false
@@ -69,24 +51,22 @@ func (c *Clock) Cancel(seq uint64) bool {
 		return false
 	}
 	c.live--
-	c.dead++
-	if c.dead > c.live+deadAllowance {
+	if c.dead() > c.live+deadAllowance {
 		c.sweep()
 	}
 	return true
 }
 
+// dead is the number of cancelled events in the queue.
+func (c *Clock) dead() int { return len(c.queue) - c.live }
+
 // Peek returns the event that Pop would return.
 func (c *Clock) Peek() (Event, bool) {
 	for c.live > 0 {
-		if len(c.near) == 0 {
-			c.refill()
+		if c.dead() == 0 || c.pending.has(c.queue[0].seq) {
+			return c.queue[0].event(), true
 		}
-		if c.dead == 0 || c.pending.has(c.near[0].seq) {
-			return c.near[0].event(), true
-		}
-		c.near.pop()
-		c.dead--
+		c.queue.pop()
 	}
 	return Event{}, false
 }
@@ -96,97 +76,31 @@ func (c *Clock) Peek() (Event, bool) {
 // changes nothing, when no event is pending.
 func (c *Clock) Pop() (Event, bool) {
 	for c.live > 0 {
-		if len(c.near) == 0 {
-			c.refill()
-		}
-		t := c.near.pop()
+		t := c.queue.pop()
 		if !c.pending.remove(t.seq) {
-			c.dead--
 			continue
 		}
 		c.live--
 		c.now = t.at
 		c.hash = absorb(c.hash, t)
-		if c.live == 0 {
-			c.sweep() // an empty clock keeps nothing of what it held
+		if c.live == 0 || c.roomy() {
+			c.sweep()
 		}
 		return t.event(), true
 	}
 	return Event{}, false
 }
 
-// refill brings the earliest events of the wheel to the near tier, which is
-// empty; the wheel is not.
-func (c *Clock) refill() {
-	w := &c.far
-	for {
-		l, d := w.first()
-		start, end := w.span(l, d)
-		from := w.take(l, d)
-		head, n := from.head, from.n
-		// Every other event differs from the old base and from the new
-		// one in the same highest digit.
-		w.base = start
-		instant := n > fewEvents && from.instant()
-		if n > fewEvents && !instant {
-			for b := head; b != nil; b = w.free(b) {
-				for i := range b.n {
-					w.insert(b.ev[i])
-				}
-			}
-			continue
-		}
-		c.nearLast = end
-		if instant {
-			c.nearLast = head.ev[0].at
-		}
-		for b := head; b != nil; b = w.free(b) {
-			c.near = append(c.near, b.ev[:b.n]...)
-		}
-		c.near.order()
-		c.settle()
-		return
-	}
-}
+// roomy reports whether the queue was much longer before.
+func (c *Clock) roomy() bool { return cap(c.queue) > max(spareRoom, 8*len(c.queue)) }
 
-// settle sets what follows from the number of events in the near tier after
-// they came there, and from whether the wheel has any.
-func (c *Clock) settle() {
-	if c.far.n == 0 && len(c.near) <= fewEvents {
-		c.nearLast = Never
-	}
-	// A tier of many events may double before it is given back, so that each
-	// event scheduled pays for a bounded number of moves.
-	c.nearMax = len(c.near) + max(len(c.near), nearGrowth)
-	if cap(c.near) > 1024 && cap(c.near) > 8*len(c.near) {
-		c.near = append(make(heap, 0, 2*len(c.near)), c.near...)
-	}
-}
-
-// widen gives the near tier back to the wheel: so much was scheduled into its
-// span that smaller slots serve better.
-func (c *Clock) widen() {
-	w := &c.far
-	least := c.near[0].at
-	if w.n == 0 {
-		w.base = least
-	} else if w.base > least {
-		w.rewind(least) // after a Peek that was not followed by a Pop
-	}
-	for _, t := range c.near {
-		w.insert(t)
-	}
-	c.near = c.near[:0]
-	c.nearLast = least - 1
-}
-
-// sweep throws out cancelled events.
+// sweep throws out cancelled events, and gives back memory that a longer queue needed.
 func (c *Clock) sweep() {
-	c.far.keep(func(t item) bool { return c.pending.has(t.seq) })
-	c.near = slices.DeleteFunc(c.near, func(t item) bool { return !c.pending.has(t.seq) })
-	c.near.order()
-	c.dead = 0
-	c.settle()
+	c.queue = slices.DeleteFunc(c.queue, func(t item) bool { return !c.pending.has(t.seq) })
+	if c.roomy() {
+		c.queue = append(make(heap, 0, 2*len(c.queue)), c.queue...)
+	}
+	c.queue.order()
 }
 
 // Fingerprint is a hash over all events popped so far and their order.

@@ -52,50 +52,13 @@ func check(t interface {
 	if c.Now() != m.now || c.live != len(m.pending) {
 		t.Fatalf("now %d len %d, want %d and %d", c.Now(), c.live, m.now, len(m.pending))
 	}
-	if c.dead > c.live+deadAllowance {
-		t.Fatalf("%d cancelled events are kept beside %d live ones", c.dead, c.live)
+	if c.dead() > c.live+deadAllowance {
+		t.Fatalf("%d cancelled events are kept beside %d live ones", c.dead(), c.live)
 	}
-	if got := len(c.near) + c.far.n; got != c.live+c.dead {
-		t.Fatalf("%d events in the tiers, want %d live and %d dead", got, c.live, c.dead)
-	}
-	for _, e := range c.near {
-		if e.at > c.nearLast {
-			t.Fatalf("event at %d in the near tier, which ends at %d", e.at, c.nearLast)
+	for i := 1; i < len(c.queue); i++ {
+		if c.queue[i].before(c.queue[(i-1)/4]) {
+			t.Fatalf("event %d of the heap comes before its parent", i)
 		}
-	}
-	count := 0
-	for l := range uint(levels) {
-		if (c.far.occ[l] != 0) != (c.far.level>>l&1 != 0) {
-			t.Fatalf("level %d: summary bit and slots disagree", l)
-		}
-		for d := range uint(slots) {
-			s, n := &c.far.slot[l][d], 0
-			for b := s.head; b != nil; b = b.next {
-				if b.n == 0 || b != s.head && b.n < blockLen {
-					t.Fatalf("level %d slot %d has a block of %d events", l, d, b.n)
-				}
-				if b.next == nil && b != s.tail {
-					t.Fatalf("level %d slot %d: the last block is not its tail", l, d)
-				}
-				n += b.n
-				for i := range b.n {
-					at := b.ev[i].at
-					if at <= c.nearLast || at < c.far.base {
-						t.Fatalf("event at %d in the wheel, base %d, near tier to %d", at, c.far.base, c.nearLast)
-					}
-					if levelOf(at^c.far.base) != l || uint(at>>(digitBits*l))%slots != d {
-						t.Fatalf("event at %d is in level %d slot %d, base %d", at, l, d, c.far.base)
-					}
-				}
-			}
-			if n != s.n || (n > 0) != (c.far.occ[l]>>d&1 != 0) {
-				t.Fatalf("level %d slot %d: %d events, counted %d", l, d, n, s.n)
-			}
-			count += n
-		}
-	}
-	if count != c.far.n {
-		t.Fatalf("%d events in the wheel, counted %d", count, c.far.n)
 	}
 }
 

@@ -14,15 +14,7 @@
 // package uses only the standard library and does not know the meaning of its
 // events.
 //
-// # How events are kept
-//
-// Events that are due soon (the near tier) are in a small heap. All others lie
-// unsorted in the slots of a radix wheel. Slot d of level l holds the events
-// whose time has digit d at place l, in base 64, and agrees with the wheel's base
-// in all higher digits. When the near tier is empty, the first slot with events
-// is moved to it if it has few of them, and spread over lower levels otherwise.
-// An event is thus moved a few times through memory that is read and written in
-// order, where one big heap would miss the cache at every level. The idea
-// combines the radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, 1990) with the small
-// sorted bottom of the ladder queue (Tang, Goh, Thng, 2005).
+// Events wait in one heap of four branches. A cancelled event stays in it until it
+// comes to the top, or until there are more cancelled events than pending ones: which
+// events are pending is known by their sequence numbers.
 package simclock

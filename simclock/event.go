@@ -22,7 +22,7 @@ type Event struct {
 	Kind     uint32
 }
 
-// item is an event as the tiers keep it: the four words of a value that Go
+// item is an event as the heap keeps it: the four words of a value that Go
 // holds in registers, with priority (made unsigned, its order kept) and kind in
 // one of them.
 type item struct {

@@ -11,9 +11,6 @@ func TestEventIsFourWords(t *testing.T) {
 	if got := unsafe.Sizeof(Event{}); got != 32 {
 		t.Errorf("an event has %d bytes, want 32", got)
 	}
-	if got := unsafe.Sizeof(block{}); got > 2048 {
-		t.Errorf("a block has %d bytes, want the size class of 2048", got)
-	}
 }
 
 func panics(f func()) (what any) {
@@ -115,12 +112,12 @@ func TestCancelledEventsAreLetGo(t *testing.T) {
 		if !c.Cancel(i) || c.Cancel(i) {
 			t.Fatalf("event %d: want it cancelled once", i)
 		}
-		if kept := len(c.near) + c.far.n; kept > 2*c.live+deadAllowance {
+		if kept := len(c.queue); kept > 2*c.live+deadAllowance {
 			t.Fatalf("%d events are kept for %d pending", kept, c.live)
 		}
 	}
-	if c.pending.used > 2 || len(c.pending.table) > minEntries || c.far.blocks+c.far.spares > 2*spareBlocks {
-		t.Errorf("%d chunks in a table of %d, %d blocks are left", c.pending.used, len(c.pending.table), c.far.blocks+c.far.spares)
+	if c.pending.used > 2 || len(c.pending.table) > minEntries || cap(c.queue) > spareRoom {
+		t.Errorf("%d chunks in a table of %d, and room for %d events, are left", c.pending.used, len(c.pending.table), cap(c.queue))
 	}
 }
 

@@ -200,8 +200,8 @@ func TestSkew(t *testing.T) {
 			if i != len(want) {
 				t.Fatalf("%d events, want %d", i, len(want))
 			}
-			if c.live == 0 && (len(c.near)+c.far.n > deadAllowance || cap(c.near) > 1024) {
-				t.Errorf("an empty clock keeps %d events and room for %d", len(c.near)+c.far.n, cap(c.near))
+			if c.live == 0 && (len(c.queue) > deadAllowance || cap(c.queue) > spareRoom) {
+				t.Errorf("an empty clock keeps %d events and room for %d", len(c.queue), cap(c.queue))
 			}
 		})
 	}

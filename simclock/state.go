@@ -19,17 +19,7 @@ var ErrState = errors.New("simclock: not a state of a clock")
 
 // State returns a copy of what the clock remembers.
 func (c *Clock) State() State {
-	items := make([]item, 0, c.live)
-	add := func(t item) bool {
-		if c.pending.has(t.seq) {
-			items = append(items, t)
-		}
-		return true
-	}
-	for _, t := range c.near {
-		add(t)
-	}
-	c.far.keep(add)
+	items := slices.DeleteFunc(slices.Clone(c.queue), func(t item) bool { return !c.pending.has(t.seq) })
 	slices.SortFunc(items, func(t, u item) int { // no two are equal
 		if t.before(u) {
 			return -1

@@ -29,7 +29,7 @@ func TestStateDoesNotDependOnHistory(t *testing.T) {
 	want := some().State()
 
 	c := some()
-	c.Peek()                             // moves events between the tiers
+	c.Peek()
 	c.Schedule(Event{At: 1e9, Seq: 999}) // and leaves a cancelled one
 	c.Cancel(999)
 	if got := c.State(); !reflect.DeepEqual(got, want) {

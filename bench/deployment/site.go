@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"fedpace/internal/throttle"
+	"fedpace/internal/testkit/throttle"
 )
 
 // board is a device.

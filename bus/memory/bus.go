@@ -2,151 +2,35 @@ package memory
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"fedpace/bus"
 	"fedpace/internal/names"
 )
 
-// How long an end waits for an answer before it asks again, and how long somebody
-// is silent before others take over.
-const (
-	askEvery       = 5 * time.Second  // requests to the bus
-	sumEvery       = 10 * time.Second // sums, which wait for the coordinator
-	pullEvery      = 20 * time.Second // for a job; a pull ends when it is not repeated
-	heartbeatEvery = 2 * time.Second
-	silentAfter    = 3 * heartbeatEvery // of a host
-	leaseFor       = 6 * time.Second    // of a coordinator on its run
-	postponement   = time.Second        // of a job that cannot be done yet
-)
-
-// maxReleases is how often a job may be given back before the run fails.
-const maxReleases = 5
-
-// Server is the name of the bus itself to a [Network].
-const Server = "server"
-
-// Network carries messages between a part and the bus, each known by its name.
-type Network interface {
-	// Carry calls deliver when a message of a kind arrives: at once, later, twice or
-	// never, on any goroutine.
-	Carry(from, to, kind string, deliver func())
-}
-
-// Bus is what a server is to the parts of runs. Its methods may be called
-// concurrently.
+// Bus is where the parts of runs meet. Its methods may be called concurrently.
 type Bus struct {
-	network Network // nil: everything arrives at once
-
 	mu   sync.Mutex
-	runs map[string]*server
-	subs []*subscription
+	runs map[string]*run
 }
 
-// New makes a bus. Without a network everything arrives at once.
-func New(network Network) *Bus { return &Bus{network: network, runs: map[string]*server{}} }
+// New makes a bus.
+func New() *Bus { return &Bus{runs: map[string]*run{}} }
 
 // Connect returns the connection of a part.
-func (b *Bus) Connect(name string) *Conn {
-	c := &Conn{bus: b, name: name}
-	c.life, c.end = context.WithCancelCause(context.Background())
-	return c
-}
+func (b *Bus) Connect(name string) *Conn { return &Conn{b, name} }
 
-// Forget makes the bus forget everything, as a server that was started again
-// without what it had stored.
-func (b *Bus) Forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.subs = nil
-	for _, s := range b.runs {
-		s.forget()
-	}
-}
-
-// server finds what the bus holds of a run.
-func (b *Bus) server(run string) *server {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.runs[run]
-	if s == nil {
-		s = &server{bus: b, run: run}
-		s.clear()
-		b.runs[run] = s
-	}
-	return s
-}
-
-// Conn is the connection of one part: a [bus.Transport], and a [bus.Line].
+// Conn is the connection of one part: a [bus.Transport].
 type Conn struct {
 	bus  *Bus
 	name string
-
-	life context.Context // ends when the line is broken; its cause says why
-	end  context.CancelCauseFunc
-
-	requests atomic.Uint64 // so far
-
-	mu   sync.Mutex
-	subs []*subscription
 }
 
-// send has f called on the bus.
-func (c *Conn) send(kind string, f func()) {
-	if c.bus.network == nil {
-		f()
-		return
-	}
-	c.bus.network.Carry(c.name, Server, kind, f)
-}
-
-// receive has f called at this end.
-func (c *Conn) receive(kind string, f func()) {
-	if c.bus.network == nil {
-		f()
-		return
-	}
-	c.bus.network.Carry(Server, c.name, kind, f)
-}
-
-// ask repeats a request to the bus until it is answered or ctx ends.
-func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, request func(answer func(T))) (T, error) {
-	answers := make(chan T, 1)
-	answer := func(x T) {
-		c.receive("answer to "+kind, func() {
-			select {
-			case answers <- x:
-			default: // a repeat
-			}
-		})
-	}
-	for {
-		c.send(kind, func() { request(answer) })
-		select {
-		case x := <-answers:
-			return x, nil
-		default:
-		}
-		timer := time.NewTimer(every)
-		select {
-		case x := <-answers:
-			timer.Stop()
-			return x, nil
-		case <-ctx.Done():
-			timer.Stop()
-			var none T
-			return none, context.Cause(ctx)
-		case <-timer.C:
-		}
-	}
-}
-
-// OpenCoordinator opens a run. It waits for the lease of a coordinator that has
-// fallen silent to end.
-func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
-	if err := names.CheckToken("run", run); err != nil {
+// OpenCoordinator opens a run, which must not have a coordinator.
+func (c *Conn) OpenCoordinator(_ context.Context, name string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
+	if err := names.CheckToken("run", name); err != nil {
 		return nil, err
 	}
 	if config.Kernel != "" {
@@ -154,15 +38,108 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
-	return openCoordinator(ctx, c, run, config)
+	r := c.bus.run(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coordinator != nil {
+		return nil, fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose another name", name)
+	}
+	r.coordinator = newCoordinator(r, config)
+	return r.coordinator, nil
 }
 
 // OpenHost joins a run. The coordinator need not be there yet.
-func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
-	if err := names.CheckToken("run", run); err != nil {
+func (c *Conn) OpenHost(ctx context.Context, name string, _ bus.HostConfig) (bus.Host, error) {
+	if err := names.CheckToken("run", name); err != nil {
 		return nil, err
 	}
-	h := &Host{conn: c, server: c.bus.server(run), config: config, held: map[*delivery]bool{}}
+	h := &Host{run: c.bus.run(name), name: c.name}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	return h, ctx.Err()
+}
+
+// run is what the bus holds of one run.
+type run struct {
+	name string
+
+	mu          sync.Mutex
+	coordinator *Coordinator // nil: there is none
+	hosts       []*Host      // that serve tasks
+	next        int          // who gets the next tasks
+	models      map[bus.Digest][]float32
+	jobs        map[uint64]*openJob // all whose sums have not been accepted
+	queue       []*openJob          // those that no host holds, the oldest first
+	more        chan struct{}       // closed when the queue gets longer
+}
+
+// openJob is a job whose sum has not been accepted.
+type openJob struct {
+	job *bus.Job
+	sum *sentSum // with the coordinator; nil: none
+}
+
+// sentSum is a sum that waits for the coordinator's answer.
+type sentSum struct {
+	answered chan struct{} // closed once there is an answer
+	accepted bool
+	reason   string // why it was not
+}
+
+// run finds a run, or makes one of which nothing is there.
+func (b *Bus) run(name string) *run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[name]
+	if r == nil {
+		r = &run{name: name, more: make(chan struct{})}
+		r.clear()
+		b.runs[name] = r
+	}
+	return r
+}
+
+// clear forgets models and jobs. With the lock held, or before anybody else knows r.
+func (r *run) clear() {
+	r.models, r.jobs, r.queue = map[bus.Digest][]float32{}, map[uint64]*openJob{}, nil
+}
+
+// enqueue offers a job to the hosts. With the lock held.
+func (r *run) enqueue(o *openJob) {
+	r.queue = append(r.queue, o)
+	close(r.more)
+	r.more = make(chan struct{})
+}
+
+// dequeue takes the oldest job of a kernel class; nil: there is none before more is closed.
+func (r *run) dequeue(kernel string) (o *openJob, more <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.queue, func(o *openJob) bool { return o.job.Kernel == kernel })
+	if i < 0 {
+		return nil, r.more
+	}
+	o = r.queue[i]
+	r.queue = slices.Delete(r.queue, i, i+1)
+	return o, nil
+}
+
+// host is the next of the hosts that share the run's tasks; nil: there is none.
+func (r *run) host() *Host {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.hosts) == 0 {
+		return nil
+	}
+	r.next++
+	return r.hosts[r.next%len(r.hosts)]
+}
+
+// vacate ends what c has in the run, if it is the coordinator.
+func (r *run) vacate(c *Coordinator) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coordinator == c {
+		r.clear()
+		r.coordinator = nil
+	}
 }

@@ -1,12 +1,9 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,126 +20,43 @@ const (
 
 // Coordinator is a [bus.Coordinator].
 type Coordinator struct {
-	conn   *Conn
-	server *server
-	run    string
-	config bus.CoordinatorConfig
-	term   int64  // of its lease; later ones are higher. Of the server's lock
-	first  uint64 // placement of its tasks
+	run    *run
+	kernel string
 
-	life context.Context // ends when the coordinator is closed or has failed
+	life context.Context // ends when the coordinator is closed
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of the goroutine that shows that it is there
 
 	sending sync.Mutex
 	batch   *batch // tasks that have not left; nil: none
 
-	plans *mailbox.Mailbox[bus.ClientPlan]
-	late  *time.Timer // runs while plans are waited for
-
-	mu     sync.Mutex
-	models map[bus.Digest][]float32
-	jobs   map[uint64]*openJob
-	sums   *mailbox.Mailbox[*bus.ReceivedSum]
-	hosts  status
-
-	ignored atomic.Int64
+	plans    *mailbox.Mailbox[bus.ClientPlan]
+	patience time.Duration // for plans
+	late     *time.Timer   // runs while plans are waited for
+	sums     *mailbox.Mailbox[*bus.ReceivedSum]
+	ignored  atomic.Int64
 }
 
-func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.CoordinatorConfig) (*Coordinator, error) {
-	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
-	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
+func newCoordinator(r *run, config bus.CoordinatorConfig) *Coordinator {
 	c := &Coordinator{
-		conn: conn, server: conn.bus.server(run), run: run, config: config, first: bus.FirstNumber(),
+		run: r, kernel: config.Kernel, patience: cmp.Or(config.PlanPatience, 10*time.Second),
 		plans: mailbox.New[bus.ClientPlan](maxPlans), sums: mailbox.New[*bus.ReceivedSum](maxSums),
-		models: map[bus.Digest][]float32{}, jobs: map[uint64]*openJob{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.late = time.AfterFunc(time.Hour, func() {
-		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", run, config.PlanPatience, bus.ErrInterrupted))
+		c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", r.name, c.patience, bus.ErrInterrupted))
 	})
 	c.late.Stop()
-	if config.Info != nil {
-		config.Info.Run = run
-		if err := config.Info.Seal(); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.acquire(ctx); err != nil {
-		return nil, err
-	}
-	if config.Info != nil {
-		c.work.Go(c.watch)
-	}
-	return c, nil
+	return c
 }
 
-// acquire gets the lease on the run, if need be once that of a coordinator that has
-// fallen silent has ended.
-func (c *Coordinator) acquire(ctx context.Context) error {
-	for next := uint64(0); ; {
-		before := next // of this question, of which a copy may arrive late
-		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
-		if err = cmp.Or(err, a.err); err != nil || a.renewed == 0 {
-			return err
-		}
-		next = a.renewed
-		select {
-		case <-time.After(a.wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// watch shows the bus that the coordinator is there, and learns what is not, until
-// the coordinator is closed.
-func (c *Coordinator) watch() {
-	for range bus.Ticks(c.life, leaseFor/3) {
-		c.mu.Lock()
-		jobs, models := slices.Sorted(maps.Keys(c.jobs)), c.digests()
-		c.mu.Unlock()
-		c.conn.send("look", func() {
-			r := c.server.look(c, jobs, models)
-			c.conn.receive("answer to look", func() { c.heard(r) })
-		})
-	}
-}
-
-// heard takes the bus's answer.
-func (c *Coordinator) heard(r status) {
-	if r.lost {
-		c.failed(fmt.Errorf("bus: run %s: another coordinator has taken the run over", c.run))
-		return
-	}
-	c.mu.Lock()
-	c.hosts = r
-	models, order := maps.Clone(c.models), c.digests()
-	c.mu.Unlock()
-	if !r.missing {
-		return
-	}
-	for _, d := range order {
-		c.conn.send("model again", func() { c.server.putModel(c, d, models[d]) })
-	}
-	err := fmt.Errorf("bus: what run %s has on the bus was gone: %w", c.run, bus.ErrInterrupted)
-	c.plans.Signal(err)
-	c.sums.Signal(err)
-}
-
-// failed ends the run with an error.
-func (c *Coordinator) failed(err error) {
+// Close forgets what the run had on the bus.
+func (c *Coordinator) Close(context.Context) error {
+	c.run.vacate(c)
+	err := fmt.Errorf("bus: run %s: the coordinator is closed", c.run.name)
 	c.plans.Fail(err)
 	c.sums.Fail(err)
 	c.end(err)
-}
-
-// Close gives the lease back and forgets what the run had on the bus.
-func (c *Coordinator) Close(context.Context) error {
-	c.conn.send("close", func() { c.server.close(c) })
-	c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
 	c.late.Stop()
-	c.work.Wait()
 	return nil
 }
 
@@ -152,78 +66,55 @@ func (c *Coordinator) Pending() int   { return c.plans.Pending() + c.sums.Pendin
 func (c *Coordinator) Dropped() int64 { return 0 }
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
-func (c *Coordinator) Hosts() (hosts, workers int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.hosts.hosts, c.hosts.workers
-}
+// Hosts are none: there is no other process.
+func (c *Coordinator) Hosts() (hosts, workers int) { return 0, 0 }
 
 // TakePlans sends what tasks have not left. When no plan comes for
 // CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted]: a task that
 // no host gets leaves no trace.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	c.flush()
-	c.late.Reset(c.config.PlanPatience)
+	c.late.Reset(c.patience)
 	defer c.late.Stop()
 	return c.plans.Take(ctx, buf)
 }
 
 // PutModel shares the slice with the hosts.
-func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
+func (c *Coordinator) PutModel(_ context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
 	}
-	c.mu.Lock()
-	c.models[digest] = params
-	c.mu.Unlock()
-	ctx, cancel := bus.Until(ctx, c.life)
-	defer cancel()
-	_, err := ask(ctx, c.conn, "model", askEvery, func(answer func(struct{})) {
-		c.server.putModel(c, digest, params)
-		answer(struct{}{})
-	})
-	return err
-}
-
-func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
-	c.mu.Lock()
-	models, order := maps.Clone(c.models), c.digests()
-	c.mu.Unlock()
-	for _, d := range order {
-		if err := c.PutModel(ctx, d, models[d]); err != nil {
-			return err
-		}
-	}
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	c.run.models[digest] = params
 	return nil
 }
 
-// digests are those of the models that are available, in order. With the lock held.
-func (c *Coordinator) digests() []bus.Digest {
-	return slices.SortedFunc(maps.Keys(c.models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
-}
+// PutModelsAgain does nothing: no model is ever lost.
+func (c *Coordinator) PutModelsAgain(context.Context) error { return nil }
 
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
-	c.mu.Lock()
-	delete(c.models, digest)
-	c.mu.Unlock()
-	c.conn.send("delete", func() { c.server.deleteModel(c, digest) })
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	delete(c.run.models, digest)
 	return nil
 }
 
-// SendJob queues a job; one that is there already is not queued again.
+// SendJob queues a job; one that is open already is not queued again.
 func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 	if err := j.Validate(); err != nil {
 		return err
 	}
-	if j.Kernel != c.config.Kernel {
-		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
+	if j.Kernel != c.kernel {
+		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.kernel))
 	}
-	c.mu.Lock()
-	if c.jobs[j.Job] == nil {
-		c.jobs[j.Job] = &openJob{job: j}
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	if c.run.jobs[j.Job] == nil {
+		o := &openJob{job: j}
+		c.run.jobs[j.Job] = o
+		c.run.enqueue(o)
 	}
-	c.mu.Unlock()
-	c.conn.send("job", func() { c.server.put(c, j) })
 	return nil
 }
 
@@ -231,69 +122,39 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.TakeOne(ctx)
 }
 
-// openJob is a job whose sum has not been accepted.
-type openJob struct {
-	job     *bus.Job
-	taken   bool     // a sum is with the coordinator
-	waiting []answer // of repeats, answered when that sum is
-}
-
-// answer tells a trainer what became of its sum.
-type answer func(status bus.Status, reason string)
-
-// maxWaiting is how many repeats of a sum may wait for its answer.
-const maxWaiting = 16
-
-// receiveSum takes a sum from a trainer: each job's counts once.
-func (c *Coordinator) receiveSum(r *bus.Result, to answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := c.jobs[r.Job]
+// receive takes a host's sum, or finds that of the same job that waits already; nil: the
+// job is not open.
+func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err error) {
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	o := c.run.jobs[r.Job]
 	if o == nil {
-		c.reply(to, bus.Repeated, "the job is not open")
-		return
+		return nil, false, nil
 	}
 	if err := cmp.Or(r.Validate(), r.ValidateFor(o.job)); err != nil {
-		c.reply(to, bus.Refused, err.Error())
-		return
+		return nil, false, err
 	}
-	if o.taken {
-		if len(o.waiting) >= maxWaiting {
-			c.reply(to, bus.Refused, fmt.Sprintf("%d repeats wait already", maxWaiting))
-			return
-		}
-		o.waiting = append(o.waiting, to)
-		return
+	if o.sum != nil {
+		return o.sum, false, nil
 	}
-	o.taken = true
+	o.sum = &sentSum{answered: make(chan struct{})}
 	var once sync.Once
 	c.sums.Put(&bus.ReceivedSum{
 		Result: r,
-		Accept: func() { once.Do(func() { c.settle(o, to, bus.Accepted, "") }) },
-		Reject: func(reason string) { once.Do(func() { c.settle(o, to, bus.Refused, reason) }) },
+		Accept: func() { once.Do(func() { c.answer(o, true, "") }) },
+		Reject: func(reason string) { once.Do(func() { c.answer(o, false, reason) }) },
 	})
+	return o.sum, true, nil
 }
 
-// settle answers a sum that was taken, and its repeats. The job of one that is
-// accepted is closed; else it stays open.
-func (c *Coordinator) settle(o *openJob, to answer, s bus.Status, reason string) {
-	c.mu.Lock()
-	waiting, others := o.waiting, s
-	o.taken, o.waiting = false, nil
-	if s == bus.Accepted {
-		others = bus.Repeated
-		delete(c.jobs, o.job.Job)
+// answer answers the sum of a job, which is closed if it is accepted.
+func (c *Coordinator) answer(o *openJob, accepted bool, reason string) {
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	if accepted && c.run.jobs[o.job.Job] == o {
+		delete(c.run.jobs, o.job.Job)
 	}
-	c.mu.Unlock()
-	c.reply(to, s, reason)
-	for _, x := range waiting {
-		c.reply(x, others, reason)
-	}
-}
-
-func (c *Coordinator) reply(to answer, s bus.Status, reason string) {
-	if s != bus.Accepted {
-		c.ignored.Add(1)
-	}
-	c.conn.send("answer to sum", func() { to(s, reason) })
+	o.sum.accepted, o.sum.reason = accepted, reason
+	close(o.sum.answered)
+	o.sum = nil
 }

@@ -1,15 +1,12 @@
 // Package memory is the [bus.Transport] within one process: no server, no port,
-// no encoding. A [Bus] stands where a server would; each part of a run has a
+// no encoding. A [Bus] stands where a server would, and each part of a run has a
 // [Conn] to it.
 //
-// Tasks go to a host in batches and come back as plans without leaving the
-// process; models and sums are handed over. Without a [Network] everything
-// arrives at once. With one it arrives as that decides: late, twice or never, and
-// the ends live with that as they do over a real network. They ask again, the
-// coordinator holds a lease on its run that ends with its silence, and hosts with
-// a stamp ([bus.HostConfig]) count as other processes: they show that they are
-// there, jobs of the silent go to others, and their sums are copied. Real devices
-// and the gateway for them meet over the same network (package gateway).
+// Tasks go to hosts in batches and come back as plans; models, jobs and sums are
+// handed over as they are. Nothing is lost on the way, and nobody is silent: the
+// ends live and die with their process. So there are no leases, no heartbeats and no
+// repeats. What a faulty network does to the ends of a run is tested with a bus of
+// its own (internal/testkit/simbus).
 //
 // The package knows neither rounds nor the clock nor what a model is.
 package memory

@@ -3,10 +3,8 @@ package memory
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,25 +13,22 @@ import (
 	"fedpace/internal/names"
 )
 
+// postponement is how long a job waits that cannot be done yet.
+const postponement = time.Second
+
 // Host is a [bus.Host].
 type Host struct {
-	conn   *Conn
-	server *server
-	config bus.HostConfig
+	run  *run
+	name string
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of its goroutines
+	work sync.WaitGroup // of its goroutine
 
 	plan     func(client int, t *bus.Task, p *bus.Plan) error
 	batches  chan *batch
 	planning sync.Mutex // held while plan is called
 	plans    []bus.ClientPlan
-
-	seen time.Time // when the bus last heard of it; of the server's lock
-
-	mu   sync.Mutex
-	held map[*delivery]bool
 }
 
 func (h *Host) Err() error            { return context.Cause(h.life) }
@@ -41,149 +36,113 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service. Deliveries that are held should be released first.
 func (h *Host) Close() error {
-	h.conn.send("leave", func() { h.server.leave(h) })
-	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.server.run, h.conn.name))
+	h.run.mu.Lock()
+	h.run.hosts = slices.DeleteFunc(h.run.hosts, func(x *Host) bool { return x == h })
+	h.run.mu.Unlock()
+	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.run.name, h.name))
 	h.work.Wait()
 	return nil
 }
 
 // ServeTasks has the hosts of a run share its tasks, a batch to each in turn.
-func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
+func (h *Host) ServeTasks(_ context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.plan, h.batches = fn, make(chan *batch, 32)
 	h.work.Go(h.serve)
-	_, err := ask(ctx, h.conn, "join", askEvery, func(answer func(struct{})) {
-		h.server.join(h, nil)
-		answer(struct{}{})
-	})
-	if err == nil && h.config.Stamp != 0 {
-		h.work.Go(h.heartbeat)
-	}
-	return err
-}
-
-// heartbeat shows the bus that the host is there, and the jobs that it does.
-func (h *Host) heartbeat() {
-	for range bus.Ticks(h.life, heartbeatEvery) {
-		h.mu.Lock()
-		held := slices.Collect(maps.Keys(h.held))
-		h.mu.Unlock()
-		h.conn.send("heartbeat", func() { h.server.join(h, held) })
-	}
-}
-
-// Model returns the coordinator's own slice.
-func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
-	ctx, cancel := bus.Until(ctx, h.life)
-	defer cancel()
-	params, err := ask(ctx, h.conn, "fetch", askEvery, func(answer func([]float32)) { answer(h.server.model(digest)) })
-	if err == nil && params == nil {
-		err = fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
-	}
-	return params, err
-}
-
-// SendSum lends the tensors to the coordinator; as one of another process it sends
-// a copy.
-func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
-	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
-	w.Trainer, w.Chunks, w.Params = h.conn.name, 1, uint32(len(r.Values))
-	if f := w.Failure; f != nil {
-		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
-	}
-	if h.config.Stamp != 0 {
-		w.Values = slices.Clone(w.Values)
-	}
-	ctx, cancel := bus.Until(ctx, h.life)
-	defer cancel()
-	reply, err := ask(ctx, h.conn, "sum", sumEvery, func(answer func(*bus.SumReply)) {
-		if c := h.server.coordinator(); c != nil {
-			c.conn.receive("sum", func() {
-				c.receiveSum(w, func(s bus.Status, reason string) { answer(&bus.SumReply{Status: s, Reason: reason}) })
-			})
-		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case reply.Status == bus.Refused:
-		return fmt.Errorf("bus: sum of job %d: %w: %s", w.Job, bus.ErrRefused, reply.Reason)
-	}
+	h.run.mu.Lock()
+	defer h.run.mu.Unlock()
+	h.run.hosts = append(h.run.hosts, h)
 	return nil
 }
 
-// delivery is a job that a host holds.
-type delivery struct {
-	job  *bus.Job
-	host *Host
+// Model returns the coordinator's own slice.
+func (h *Host) Model(_ context.Context, digest bus.Digest) ([]float32, error) {
+	h.run.mu.Lock()
+	defer h.run.mu.Unlock()
+	params := h.run.models[digest]
+	if params == nil {
+		return nil, fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
+	}
+	return params, nil
 }
 
-// NextJob repeats its wish for a job, of which the bus may not have heard.
+// NextJob waits for a job of a kernel class.
 func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
 	}
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
-	got := make(chan *delivery, 1)
-	var over atomic.Bool // one was delivered, or is wanted no longer
-	p := &pull{host: h, kernel: kernel}
-	p.deliver = func(d *delivery) {
-		if over.CompareAndSwap(false, true) {
-			h.hold(d, true)
-			got <- d
-		} else if !h.holds(d) {
-			h.conn.send("release", func() { h.server.release(d, false) })
-		}
-	}
-	again := time.NewTicker(pullEvery)
-	defer again.Stop()
 	for {
-		h.conn.send("pull", func() { h.server.pull(p) })
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		o, more := h.run.dequeue(kernel)
+		if o != nil {
+			return &delivery{h.run, o}, nil
+		}
 		select {
-		case d := <-got:
-			return d, nil
-		case <-again.C:
-			continue
+		case <-more:
 		case <-ctx.Done():
 		}
-		h.conn.send("unpull", func() { h.server.unpull(p) })
-		if !over.CompareAndSwap(false, true) { // it came at the last moment
-			_ = (<-got).Release(false) // never fails
+	}
+}
+
+// SendSum lends the tensors to the coordinator.
+func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
+	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
+	sent.Trainer, sent.Chunks, sent.Params = h.name, 1, uint32(len(r.Values))
+	if f := sent.Failure; f != nil {
+		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+	}
+	ctx, cancel := bus.Until(ctx, h.life)
+	defer cancel()
+	h.run.mu.Lock()
+	c := h.run.coordinator
+	h.run.mu.Unlock()
+	if c == nil {
+		<-ctx.Done() // there will be another, or this host ends, too
+		return context.Cause(ctx)
+	}
+	s, first, err := c.receive(sent)
+	if err == nil && s != nil {
+		select {
+		case <-s.answered:
+			if !s.accepted {
+				err = fmt.Errorf("%s", s.reason)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		return nil, context.Cause(ctx)
 	}
-}
-
-// hold notes whether the host holds a delivery.
-func (h *Host) hold(d *delivery, holds bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if holds {
-		h.held[d] = true
-	} else {
-		delete(h.held, d)
+	if err != nil {
+		err = fmt.Errorf("bus: sum of job %d: %w: %w", r.Job, bus.ErrRefused, err)
 	}
+	if err != nil || !first {
+		c.ignored.Add(1)
+	}
+	return err
 }
 
-func (h *Host) holds(d *delivery) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.held[d]
+// delivery is a job that a host holds.
+type delivery struct {
+	run *run
+	job *openJob
 }
 
-func (d *delivery) Job() *bus.Job { return d.job }
+func (d *delivery) Job() *bus.Job { return d.job.job }
 
-// Done removes the job from the queue.
-func (d *delivery) Done(context.Context) error {
-	d.host.hold(d, false)
-	d.host.conn.send("done", func() { d.host.server.done(d) })
-	return nil
-}
+// Done has nothing to do: a job whose sum was accepted is closed.
+func (d *delivery) Done(context.Context) error { return nil }
 
 // Release gives the job back.
 func (d *delivery) Release(later bool) error {
-	d.host.hold(d, false)
-	back := func() { d.host.conn.send("release", func() { d.host.server.release(d, later) }) }
+	back := func() {
+		d.run.mu.Lock()
+		defer d.run.mu.Unlock()
+		if d.run.jobs[d.job.job.Job] == d.job {
+			d.run.enqueue(d.job)
+		}
+	}
 	if later {
 		time.AfterFunc(postponement, back)
 	} else {

@@ -12,14 +12,14 @@ import (
 
 func TestConformance(t *testing.T) {
 	conformance.Test(t, func(testing.TB) *conformance.Bus {
-		b := memory.New(nil)
+		b := memory.New()
 		return &conformance.Bus{Connect: func(t testing.TB) bus.Transport { return b.Connect(t.Name()) }}
 	})
 }
 
 // A run has one coordinator at a time, and nothing is left for the next.
 func TestARunHasOneCoordinator(t *testing.T) {
-	b := memory.New(nil)
+	b := memory.New()
 	open := func() (bus.Coordinator, error) {
 		return b.Connect("c").OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
 	}
@@ -63,7 +63,7 @@ func TestATaskIsCopiedWhole(t *testing.T) {
 			f.SetBytes(make([]byte, 32))
 		}
 	}
-	b := memory.New(nil)
+	b := memory.New()
 	c, err := b.Connect("c").OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ const batchSize = 256
 type batch struct {
 	from  *Coordinator
 	count int
-	tasks []order
+	tasks [batchSize]order
 }
 
 // order is a task with its client. The digest is the memory of the task's.
@@ -26,17 +26,7 @@ type order struct {
 	digest bus.Digest
 }
 
-var batches = sync.Pool{New: func() any { return &batch{tasks: make([]order, batchSize)} }}
-
-// newBatch makes an empty batch. Over a network each task travels by itself.
-func (c *Coordinator) newBatch() *batch {
-	if c.conn.bus.network != nil {
-		return &batch{from: c, tasks: make([]order, 1)}
-	}
-	b := batches.Get().(*batch)
-	b.from, b.count = c, 0
-	return b
-}
+var batches = sync.Pool{New: func() any { return new(batch) }}
 
 // set copies a task.
 func (o *order) set(client int, t *bus.Task) {
@@ -58,18 +48,15 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if client < 0 || client > bus.MaxClients {
 		return fmt.Errorf("bus: client %d, want 0 to %d", client, bus.MaxClients)
 	}
-	if c.config.Info != nil {
-		t.Stamp = c.config.Info.Stamp
-	}
-	t.Placement = c.first
 	c.sending.Lock()
 	if c.batch == nil {
-		c.batch = c.newBatch()
+		c.batch = batches.Get().(*batch)
+		c.batch.from, c.batch.count = c, 0
 	}
 	b := c.batch
 	b.tasks[b.count].set(client, t)
 	b.count++
-	full := b.count == len(b.tasks)
+	full := b.count == batchSize
 	c.sending.Unlock()
 	if full {
 		c.flush()
@@ -77,14 +64,17 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return nil
 }
 
-// flush sends the tasks that have not left.
+// flush sends the tasks that have not left. Without a host they are lost.
 func (c *Coordinator) flush() {
 	c.sending.Lock()
 	b := c.batch
 	c.batch = nil
 	c.sending.Unlock()
-	if b != nil {
-		c.conn.send("task", func() { c.server.dispatch(c, b) })
+	if b == nil {
+		return
+	}
+	if h := c.run.host(); h != nil {
+		h.take(b)
 	}
 }
 
@@ -112,7 +102,7 @@ func (h *Host) serve() {
 	}
 }
 
-// answer sends the plans of a batch, unless the host has ended.
+// answer returns the plans of a batch, unless the host has ended.
 func (h *Host) answer(b *batch) {
 	h.planning.Lock()
 	defer h.planning.Unlock()
@@ -121,12 +111,8 @@ func (h *Host) answer(b *batch) {
 	}
 	memory := make([]bus.Plan, b.count)
 	h.plans = h.plans[:0]
-	for i := range b.tasks[:b.count] {
+	for i := range memory {
 		o, p := &b.tasks[i], &memory[i]
-		if h.config.Stamp != 0 && o.task.Stamp != h.config.Stamp {
-			h.end(fmt.Errorf("bus: run %s: %w", h.server.run, bus.ErrStale))
-			return
-		}
 		p.Task, p.Placement = o.task.Task, o.task.Placement
 		err := h.plan(o.client, &o.task, p)
 		if err == nil {
@@ -138,26 +124,6 @@ func (h *Host) answer(b *batch) {
 		}
 		h.plans = append(h.plans, bus.ClientPlan{Client: o.client, Plan: p})
 	}
-	if h.conn.bus.network == nil {
-		b.from.plans.PutAll(h.plans)
-		batches.Put(b)
-		return
-	}
-	plans := append([]bus.ClientPlan(nil), h.plans...)
-	h.conn.send("plan", func() {
-		if c := h.server.coordinator(); c != nil {
-			c.conn.receive("plan", func() { c.takePlans(plans) })
-		}
-	})
-}
-
-// takePlans leaves out the plans of another coordinator's tasks.
-func (c *Coordinator) takePlans(list []bus.ClientPlan) {
-	for i := range list {
-		if list[i].Plan.Placement == c.first {
-			c.plans.Put(list[i])
-		} else {
-			c.ignored.Add(1)
-		}
-	}
+	b.from.plans.PutAll(h.plans)
+	batches.Put(b)
 }

@@ -81,7 +81,9 @@ func TestConformance(t *testing.T) {
 	for name, tcp := range map[string]bool{"embedded": false, "tcp": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conformance.Test(t, func(t testing.TB) *conformance.Bus { return &newPlace(t, tcp).Bus })
+			open := func(t testing.TB) *conformance.Bus { return &newPlace(t, tcp).Bus }
+			conformance.Test(t, open)
+			conformance.TestLines(t, open)
 		})
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
-	"fedpace/internal/tasks"
 	"fedpace/metrics"
 )
 
@@ -145,7 +144,7 @@ func (s Schedule) Named(name string) (Schedule, error) {
 		name string
 	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
 		n := &tree.Node{Kind: tree.Scalar, Text: way.name, IsText: true}
-		if err := r.choice(way.to.Elem(), n, "schedules"); err != nil {
+		if err := r.value(&registry.Option{}, way.to.Elem(), n, "schedules"); err != nil {
 			return s, err
 		}
 	}
@@ -235,7 +234,7 @@ const maxSeconds = 4e9
 // Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
 type Network struct {
 	clientmodel.Network
-	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network: exact (32 bits a parameter), table1 or a number"`
+	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network: exact (32 bits a parameter) or a number"`
 	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: what compress makes of the model's size, or that size"`
 	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what the downloads of all clients share at the server, fairly; null: they do not slow each other down"`
 	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what their uploads share"`
@@ -431,6 +430,15 @@ func (c *Config) DataSeed() uint64 {
 	return c.Seed
 }
 
+// Closes ends the sentence "Rounds close ...".
+func (c *Config) Closes() string {
+	text := closing.Rules.Text(c.Close)
+	if closing.UsesLate(c.Late) {
+		text += "; late updates are " + closing.Lates.Text(c.Late)
+	}
+	return text
+}
+
 // Untrained makes a configuration one that is timed alone. A schedule that
 // decides by what is then not measured is fixed; what stands for such a choice of
 // clients is its draw of candidates, and the time to ask them is missing. It
@@ -529,12 +537,3 @@ const (
 	EqualWeights  = "equal"   // Algorithm 1
 	SampleWeights = "samples" // by the client's training samples
 )
-
-// word of a number of the paper's tables, which a key may hold in its place.
-var paperWords = map[string]struct {
-	name   string
-	number func(tasks.Row) float64
-}{
-	"network.model_megabits": {"table1", func(p tasks.Row) float64 { return p.Megabits }},
-	"compute.std":            {"table2", func(p tasks.Row) float64 { return p.StdPerStep }},
-}

@@ -93,8 +93,6 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 		{"an algorithm is named behind its neighbour", []string{"aggregate.weights=samples", "aggregate.algorithm=fedprox"}, func(c *Config) {
 			c.Aggregate = Aggregate{Algorithm: algorithm.FedProx{Rate: 1, Mu: 0.01, Staleness: algorithm.Staleness{Exponent: 0.5}}, Weights: SampleWeights}
 		}},
-		{"table1 is the task's size", []string{"network.model_megabits=exact", "network.model_megabits=table1"}, func(*Config) {}},
-		{"table2 is the task's deviation", []string{"compute.std=table2"}, func(c *Config) { c.Compute.Std = 5.1e-4 }},
 		{"exponents are numbers", []string{"compute.std=1e-3", "schedule.eta0=3E-1"}, func(c *Config) { c.Compute.Std = 0.001 }},
 		{"a group in flow form", []string{"schedule={k: error, k0: 40}"}, func(c *Config) { c.Schedule.K, c.Schedule.K0 = schedule.ErrorK{}, 40 }},
 		{"text needs no quotes", []string{"http=[::1]:9090", "init=a: b.safetensors"}, func(c *Config) { c.HTTP, c.Init = "[::1]:9090", "a: b.safetensors" }},
@@ -161,7 +159,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"address", "http: nonsense", nil, `config.yaml:1: http: "nonsense" is not an address (host:port, e.g. localhost:9090)`},
 		{"own model on made data", "model: linear", nil, `config.yaml:1: model: "linear" is for custom data; synthetic data has the task's model (set data, or model: task)`},
 		{"all of what is made", "clients: all", nil, `config.yaml:1: clients: all is for data that is read; synthetic data needs a number`},
-		{"model without a list", "data: x\nmodel: {mlp: 3}", nil, `config.yaml:2: model.mlp: 3 stands where a list is wanted`},
+		{"model without a list", "data: x\nmodel: {mlp: 3}", nil, `config.yaml:2: model.mlp: 1 widths, want FEATURES,HIDDEN,...,CLASSES`},
 		{"immense model", "data: x\nmodel: {mlp: [1048576, 1048576]}", nil, `config.yaml:2: model.mlp: more than 268435456 parameters`},
 		{"twice the same key", "seed: 1\nseed: 2", nil, `config.yaml:2: not YAML: mapping key "seed" already defined at [1:1]`},
 		{"not YAML", "a: [1", nil, `config.yaml:1: not YAML: sequence end token ']' not found`},

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"fedpace/internal/registry"
@@ -48,7 +47,7 @@ func explainElements(b *strings.Builder, p *registry.Point) {
 		fmt.Fprintf(b, "    %s: %s\n", e.Name, e.Help)
 		for _, o := range registry.Options(e.Type()) {
 			text := o.Help
-			if limits := ValueText(&o, o.Type, o.Key); limits != "" {
+			if limits := ValueText(&o, o.Type); limits != "" {
 				text += " (" + limits + ")"
 			}
 			fmt.Fprintf(b, "      %s: %s\n", o.Key, text)
@@ -67,7 +66,7 @@ func pointOf(t reflect.Type) *registry.Point {
 
 // limits are the type, range, unit and default of a key.
 func (k *KnownKey) limits() string {
-	text := ValueText(&k.option, k.option.Type, k.Key)
+	text := ValueText(&k.option, k.option.Type)
 	if text != "" && k.option.Optional && k.option.Default != "" {
 		text += "; default " + k.option.Default
 	}
@@ -75,23 +74,23 @@ func (k *KnownKey) limits() string {
 }
 
 // ValueText is what an option of a type may hold; "" for maps and entries.
-func ValueText(o *registry.Option, t reflect.Type, path string) string {
+func ValueText(o *registry.Option, t reflect.Type) string {
 	text, limits := wanted(o, t), ""
 	switch t.Kind() {
 	case reflect.Pointer:
-		return ValueText(o, t.Elem(), path)
+		return ValueText(o, t.Elem())
 	case reflect.Interface:
 		return ""
 	case reflect.Struct:
 		for _, short := range registry.Short(t) {
-			return ValueText(&short, short.Type, path) + ", or a map"
+			return ValueText(&short, short.Type) + ", or a map"
 		}
 		return ""
 	case reflect.Slice:
 		if o.Keyed {
 			return "a list or a map"
 		}
-		if of := ValueText(o, t.Elem(), path); of != "" {
+		if of := ValueText(o, t.Elem()); of != "" {
 			return "a list, each " + of
 		}
 		return "a list"
@@ -110,13 +109,8 @@ func ValueText(o *registry.Option, t reflect.Type, path string) string {
 	case limits != "":
 		text += " " + limits
 	}
-	for _, word := range WordsFor(o, path) {
-		text += ", or " + word
+	if o.Word != "" {
+		text += ", or " + o.Word
 	}
 	return text
-}
-
-// WordsFor are the words that stand for numbers of the option at a path.
-func WordsFor(o *registry.Option, path string) []string {
-	return slices.DeleteFunc([]string{o.Word, paperWords[path].name}, func(word string) bool { return word == "" })
 }

@@ -91,7 +91,10 @@ func choiceKeys(path string, o *registry.Option, p *registry.Point) []KnownKey {
 }
 
 func known(path string, o registry.Option) KnownKey {
-	k := KnownKey{Key: path, Help: o.Help, Words: append(slices.Clone(o.Words), WordsFor(&o, path)...), IsPath: o.Path, option: o}
+	k := KnownKey{Key: path, Help: o.Help, Words: o.Words, IsPath: o.Path, option: o}
+	if o.Word != "" {
+		k.Words = append(slices.Clip(k.Words), o.Word)
+	}
 	if o.Type.Kind() == reflect.Bool {
 		k.Words = []string{"true", "false"}
 	}

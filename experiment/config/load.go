@@ -88,7 +88,7 @@ func LoadData(path string) (d Data, err error) {
 		return d, &KeyError{Where: path, Key: "data", Problem: "is not set"}
 	}
 	var r reader
-	if err := r.record(reflect.ValueOf(&d).Elem(), n, "data"); err != nil {
+	if err := r.value(&registry.Option{}, reflect.ValueOf(&d).Elem(), n, "data"); err != nil {
 		return d, err
 	}
 	if len(r.missing) > 0 {
@@ -145,7 +145,7 @@ func resolve(files []source, sets []string) (Config, error) {
 		}
 		task := &tree.Node{Kind: tree.Map}
 		task.Set("task", n)
-		if err := new(reader).group(reflect.ValueOf(&c).Elem(), task, ""); err != nil {
+		if err := new(reader).options(nil, reflect.ValueOf(&c).Elem(), task, ""); err != nil {
 			return Config{}, err
 		}
 		var err error
@@ -158,9 +158,9 @@ func resolve(files []source, sets []string) (Config, error) {
 			c.Stop = Stop{}
 		}
 	}
-	r := reader{task: c.Task}
+	var r reader
 	for _, from := range all {
-		if err := r.group(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
+		if err := r.options(nil, reflect.ValueOf(&c).Elem(), from, ""); err != nil {
 			return Config{}, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 // reader reads values into tagged structs (see package registry). Its errors are
 // [*KeyError] with a place.
 type reader struct {
-	task    Task        // whose numbers of the paper's tables are meant
 	missing []*KeyError // required options that are not set; a later source may still set them
 }
 
@@ -70,53 +69,12 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 		}
 		n = root.Fields["x"]
 	}
-	fresh := reader{task: r.task}
-	if err := fresh.value(o, v, n, o.Key); err != nil {
+	if err := new(reader).value(o, v, n, o.Key); err != nil {
 		panic(fmt.Sprintf("config: default %q of %s: %v", o.Default, o.Key, err))
 	}
 }
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
-
-// group sets the options of a struct that a map names and leaves the others.
-func (r *reader) group(v reflect.Value, n *tree.Node, path string) error {
-	options := registry.Options(v.Type())
-	beside := &tree.Node{Where: n.Where, Kind: tree.Map} // for the entry that a key of the map names
-	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
-	err := r.options(v, n, path, func(key string, child *tree.Node) error {
-		switch {
-		case key == tree.Bare:
-			return tree.Fail(child, path, "this is a group of keys: %s", orList(keysOf(options)))
-		case flat < 0:
-			return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keysOf(options)))
-		}
-		beside.Set(key, child)
-		return nil
-	})
-	if err != nil || beside.Keys == nil {
-		return err
-	}
-	return r.choice(v.FieldByIndex(options[flat].Index), beside, path)
-}
-
-// options sets the options of a struct that a map names. other takes each key of
-// the map that is none of them.
-func (r *reader) options(v reflect.Value, n *tree.Node, path string, other func(key string, child *tree.Node) error) error {
-	options := registry.Options(v.Type())
-	for _, key := range n.Keys {
-		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key && !o.Flat })
-		var err error
-		if child := n.Fields[key]; i < 0 {
-			err = other(key, child)
-		} else {
-			err = r.value(&options[i], v.FieldByIndex(options[i].Index), child, join(path, key))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func keysOf(options []registry.Option) []string {
 	list := make([]string, len(options))
@@ -149,9 +107,12 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		return r.record(v, n, path)
+		if registry.Short(v.Type()) != nil && !adds(v, n) {
+			r.begin(v, n.Where, path, "")
+		}
+		return r.options(nil, v, n, path)
 	case reflect.Interface:
-		return r.choice(v, n, path)
+		return r.entry(registry.For(v.Type()), v, n, path)
 	}
 	r.forget(path)
 	switch v.Kind() {
@@ -172,7 +133,8 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 
 // list sets a list anew.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
-	if o.Single && n.Kind == tree.Scalar {
+	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
+	if scalar && n.Kind == tree.Scalar { // a list of one
 		n = &tree.Node{Where: n.Where, Kind: tree.List, Items: []*tree.Node{n}}
 	}
 	var keys []string
@@ -206,25 +168,6 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	return nil
 }
 
-// record sets a struct: a map keeps what it does not name, but for the options of an
-// entry that it sets anew. A scalar in place of the struct sets all of it.
-func (r *reader) record(v reflect.Value, n *tree.Node, path string) error {
-	short := registry.Short(v.Type())
-	if short != nil && !adds(v, n) {
-		r.begin(v, n.Where, path, "")
-	}
-	keys := orList(keysOf(registry.Options(v.Type())))
-	switch {
-	case n.Kind == tree.Map:
-		return r.group(v, n, path)
-	case short != nil:
-		return r.short(short, v, n, path)
-	case strings.Contains(path, "["):
-		return n.Instead(path, "a map of "+keys)
-	}
-	return tree.Fail(n, path, "this is a group of keys: %s", keys)
-}
-
 // adds reports whether a map keeps what it does not name. Where an entry's options stand
 // beside those of the struct, it does if it has none but options of the entry that is set:
 // not what a scalar gives, and no other entry's name.
@@ -240,131 +183,190 @@ func adds(v reflect.Value, n *tree.Node) bool {
 	return !slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
-// short sets the options of a struct that a scalar in its place gives.
-func (r *reader) short(options []registry.Option, v reflect.Value, n *tree.Node, path string) error {
-	for _, o := range options {
+// options sets those of a struct, or of an entry of p: by a map, which keeps what it does
+// not name, or by a value in the map's place, which gives the short ones.
+func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+	list, short := registry.Options(v.Type()), registry.Short(v.Type())
+	switch keys := orList(keysOf(list)); {
+	case n.Kind == tree.Map:
+		short = nil
+	case short != nil:
+	case p != nil:
+		return n.Instead(path, "nothing, or a map of options")
+	case strings.Contains(path, "["):
+		return n.Instead(path, "a map of "+keys)
+	default:
+		return tree.Fail(n, path, "this is a group of keys: %s", keys)
+	}
+	for _, o := range short {
 		if err := r.value(&o, v.FieldByIndex(o.Index), n, path); err != nil {
 			return err
 		}
 		r.forget(join(path, o.Key))
 	}
+	flat := slices.IndexFunc(list, func(o registry.Option) bool { return o.Flat })
+	beside := &tree.Node{Where: n.Where, Kind: tree.Map} // for the entry that a key of the map names
+	for _, key := range n.Keys {
+		child, i := n.Fields[key], slices.IndexFunc(list, func(o registry.Option) bool { return o.Key == key && !o.Flat })
+		var err error
+		switch {
+		case i >= 0:
+			err = r.value(&list[i], v.FieldByIndex(list[i].Index), child, join(path, key))
+		case flat >= 0 && key != tree.Bare:
+			beside.Set(key, child)
+		default:
+			err = refuse(p, v, key, child, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if beside.Keys == nil {
+		return nil
+	}
+	return r.value(&list[flat], v.FieldByIndex(list[flat].Index), beside, path)
+}
+
+// refuse says what is wrong with a key that is none of a struct's, or of an entry's; nil
+// where the key names the entry, or takes back an option of another.
+func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
+	known := keysOf(registry.Options(v.Type()))
+	if p == nil && key == tree.Bare {
+		return tree.Fail(child, path, "this is a group of keys: %s", orList(known))
+	}
+	if p != nil && p.Word != "" {
+		takers := takers(p, key)
+		switch {
+		case key == tree.Bare || key == p.Word || takers != nil && child.Kind == tree.Null:
+			return nil
+		case takers != nil:
+			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
+		}
+		known = append(known, p.Word)
+	}
+	return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), known))
+}
+
+// entry sets the entry of a plug point: by its name or its short form, beside which its
+// options may stand, or by a map of its name to its options. A map without a name adds to the
+// entry that is set.
+func (r *reader) entry(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+	name := namedBy
+	if p.Word == "" {
+		name = elementBy
+	}
+	w, err := name(p, v, n, path)
+	if err != nil {
+		return err
+	}
+	var entry reflect.Value
+	if w.entry == nil {
+		entry = reflect.New(v.Elem().Type()).Elem()
+		entry.Set(v.Elem())
+	} else {
+		entry = reflect.New(w.entry.Type()).Elem()
+		r.forget(w.path)
+		r.begin(entry, w.where, w.path, w.entry.Name)
+	}
+	for _, part := range w.options {
+		if err := r.options(p, entry, part, w.path); err != nil {
+			return err
+		}
+	}
+	v.Set(entry)
 	return nil
 }
 
-// choice sets the entry of a plug point: by its name, by a map with its name and
-// options, or by the short form of one entry. A map without a name adds options
-// to the entry that is set.
-func (r *reader) choice(v reflect.Value, n *tree.Node, path string) error {
-	p := registry.For(v.Type())
-	if p.Word == "" {
-		return r.element(p, v, n, path)
-	}
+// written is an entry as a value gives it.
+type written struct {
+	entry   *registry.Entry // nil: the one that is set
+	where   string
+	path    string       // of its options
+	options []*tree.Node // maps, or the value in place of one
+}
+
+// namedBy reads a value that is the entry's name, its short form, or a map with its name and
+// options.
+func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w written, err error) {
+	w.where, w.path = n.Where, path
 	named, at := n, path // the value that names the entry
 	if n.Kind == tree.Map {
 		word := n.Fields[p.Word]
 		switch named = n.Fields[tree.Bare]; {
 		case named != nil && word != nil:
-			return tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
+			return w, tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
 		case word != nil:
 			named, at = word, join(path, p.Word)
 		case named != nil:
 		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
 			named = &tree.Node{Where: n.Where, Kind: tree.Scalar, Text: p.Default, IsText: true}
 		case v.IsNil():
-			return tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
+			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
 	}
 	if named != nil {
-		e, short, err := entryOf(p, named, path, at)
-		if err != nil {
-			return err
+		short := false
+		if w.entry, short, err = entryOf(p, named, path, at); err != nil {
+			return w, err
 		}
-		entry := reflect.New(e.Type()).Elem()
-		r.forget(path)
-		r.begin(entry, n.Where, path, e.Name)
-		if err := r.short(short, entry, named, path); err != nil {
-			return err
+		if short {
+			w.options = append(w.options, named)
 		}
-		v.Set(entry)
 	}
-	if n.Kind != tree.Map {
-		return nil
+	if n.Kind == tree.Map {
+		w.options = append(w.options, n)
 	}
-	entry := reflect.New(v.Elem().Type()).Elem()
-	entry.Set(v.Elem())
-	err := r.options(entry, n, path, func(key string, child *tree.Node) error {
-		switch takers := takers(p, key); {
-		case key == tree.Bare || key == p.Word:
-		case len(takers) == 0:
-			return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), append(keysOf(registry.Options(entry.Type())), p.Word)))
-		case child.Kind != tree.Null:
-			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
-		}
-		return nil
-	})
-	v.Set(entry)
-	return err
+	return w, nil
 }
 
-// element sets the entry of a plug point whose entries stand in lists: its name, or a map
-// of its name to its options or their short form.
-func (r *reader) element(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
-	name, value := n, (*tree.Node)(nil)
+// elementBy reads a value of a list of entries: a name, or a map of it to its options or their
+// short form.
+func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w written, err error) {
+	name := n
 	if n.Kind == tree.Map {
 		if len(n.Keys) != 1 {
-			return tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
+			return w, tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
-		value = n.Fields[n.Keys[0]]
+		value := n.Fields[n.Keys[0]]
 		name = &tree.Node{Where: value.Where, Kind: tree.Scalar, Text: n.Keys[0], IsText: true}
+		if value.Kind != tree.Null {
+			w.options = append(w.options, value)
+		}
 	}
 	text, err := name.Scalar("a " + p.Kind + ", " + orList(p.Names()))
 	if err != nil {
-		return tree.Fail(n, path, "%v", err)
+		return w, tree.Fail(n, path, "%v", err)
 	}
-	standard, _, ok := p.Entry(text)
-	if !ok {
-		return tree.Fail(name, path, "%s", notA(text, p.Kind, p.Names()))
+	i := slices.Index(p.Names(), text)
+	if i < 0 {
+		return w, tree.Fail(name, path, "%s", notA(text, p.Kind, p.Names()))
 	}
-	entry, at := reflect.New(reflect.TypeOf(standard)).Elem(), join(path, text)
-	r.begin(entry, name.Where, at, text)
-	switch short := registry.Short(entry.Type()); {
-	case value == nil || value.Kind == tree.Null:
-	case value.Kind == tree.Map:
-		err = r.options(entry, value, at, func(key string, child *tree.Node) error {
-			return tree.Fail(child, join(at, key), "%s", unknownKey(join(at, key), keysOf(registry.Options(entry.Type()))))
-		})
-	case short != nil:
-		err = r.short(short, entry, value, at)
-	default:
-		err = value.Instead(at, "nothing, or a map of options")
-	}
-	v.Set(entry)
-	return err
+	w.entry, w.where, w.path = &p.Entries[i], name.Where, join(path, text)
+	return w, nil
 }
 
-// entryOf is the entry that a value names, or whose short form it is, with the
-// options that it then gives. The name stands at the path of the choice or at its
-// key there.
-func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.Entry, short []registry.Option, err error) {
+// entryOf is the entry that a value names, or whose short form it is. The name stands at the
+// path of the choice or at its key there.
+func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.Entry, short bool, err error) {
 	for i, e := range p.Entries {
 		if n.Kind == tree.Scalar && !n.Quoted && n.Text == e.Name {
-			return &p.Entries[i], nil, nil
+			return &p.Entries[i], false, nil
 		}
 		if s := registry.Short(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
-			named, short = &p.Entries[i], s
+			named = &p.Entries[i]
 		}
 	}
 	if named == nil {
 		s, err := n.Scalar("a word, " + orList(p.Names()))
 		if err != nil {
-			return nil, nil, tree.Fail(n, at, "%v", err)
+			return nil, false, tree.Fail(n, at, "%v", err)
 		}
-		return nil, nil, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))
+		return nil, false, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))
 	}
-	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar && (n.Quoted || !ok) && short[0].Type.Kind() != reflect.String {
-		return nil, nil, tree.Fail(n, path, "%s is neither a number nor a %s (%s)", n.Shown(), p.Kind, orList(p.Names()))
+	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar && (n.Quoted || !ok) && registry.Short(named.Type())[0].Type.Kind() != reflect.String {
+		return nil, false, tree.Fail(n, path, "%s is neither a number nor a %s (%s)", n.Shown(), p.Kind, orList(p.Names()))
 	}
-	return named, short, nil
+	return named, true, nil
 }
 
 // takesAll reports whether a struct has options of all these keys.
@@ -389,20 +391,12 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		v.Set(reflect.ValueOf(o.WordIs).Convert(v.Type()))
 		return nil
 	}
-	if word, ok := paperWords[path]; ok && n.Kind == tree.Scalar && n.Text == word.name {
-		p, ok := r.task.Paper()
-		if !ok {
-			return tree.Fail(n, path, "the paper's tables do not have task %q (write a number)", r.task)
-		}
-		v.SetFloat(word.number(p))
-		return nil
-	}
 	s, err := n.Scalar(wanted(o, v.Type()))
 	if err != nil {
 		return tree.Fail(n, path, "%v", err)
 	}
 	bad := func() error {
-		want := ValueText(o, v.Type(), path)
+		want := ValueText(o, v.Type())
 		if o.Null {
 			want += ", or null"
 		}

@@ -33,7 +33,7 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 	// The process may write files of so many bytes: the header, one row, and
 	// some of the second.
 	rows := rowsOf(t, r)
-	row := int64(len(classifier.appendRow(nil, anyReport(1))))
+	row := int64(len(appendRow(nil, classifier, anyReport(1))))
 	limit := uint64(rows.file.Size() + row + row/2)
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
@@ -46,7 +46,7 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 		t.Errorf("the second row gave %v", err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, RoundsFile))
-	if want := classifier.header() + "\n" + string(classifier.appendRow(nil, anyReport(1))); err != nil || string(text) != want {
+	if want := header(classifier) + "\n" + string(appendRow(nil, classifier, anyReport(1))); err != nil || string(text) != want {
 		t.Errorf("rounds.csv holds %q, %v", text, err)
 	}
 	if err := r.Close(); err != nil {

@@ -3,7 +3,6 @@ package folder
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -22,53 +21,20 @@ import (
 	"fedpace/metrics"
 )
 
-// layout is the columns of a rounds.csv.
-type layout struct {
-	metrics []string // behind the validation loss
-	lacks   int      // of the groups of last columns, those that the file's version did not have
-}
-
-// The columns before those of the metrics and behind them.
-const (
-	firstColumns = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
-		"accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss"
-	validation = "validation_" // before a metric's name
-)
-
-// lastColumns are in groups: each version but the first has one more.
-var lastColumns = []string{"sgd_steps", "smallest_local_steps,mean_local_steps,largest_local_steps", "late_used"}
-
-// last are the columns behind those of the metrics.
-func (l layout) last() string { return strings.Join(lastColumns[:len(lastColumns)-l.lacks], ",") }
-
 // RoundsHeader is the first line of the rounds.csv of a run with these metrics.
-func RoundsHeader(metrics ...string) string { return layout{metrics: metrics}.header() }
+func RoundsHeader(names ...string) string { return header(columnsOf(names)) }
 
-func (l layout) header() string {
-	columns := []string{firstColumns}
-	for _, name := range l.metrics {
-		columns = append(columns, validation+name)
-	}
-	return strings.Join(append(columns, l.last()), ",")
+// columnsOf are the columns of rounds.csv.
+func columnsOf(names []string) []metrics.Column {
+	return slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Derived })
 }
 
-// layoutOf reads a first line; false if it is none.
-func layoutOf(header string) (l layout, ok bool) {
-	rest, ok := strings.CutPrefix(header, firstColumns+",")
-	for ok && rest != "" {
-		column, behind, _ := strings.Cut(rest, ",")
-		name, isMetric := strings.CutPrefix(column, validation)
-		if !isMetric {
-			break
-		}
-		l.metrics, rest = append(l.metrics, name), behind
+func header(columns []metrics.Column) string {
+	var names []string
+	for _, c := range columns {
+		names = append(names, c.Name)
 	}
-	for l.lacks = range lastColumns {
-		if ok && rest == l.last() {
-			return l, true
-		}
-	}
-	return l, false
+	return strings.Join(names, ",")
 }
 
 func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }
@@ -79,17 +45,17 @@ type Rounds struct{}
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
 func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
-	o := &rounds{layout: layout{metrics: measure.Names(run.Metrics)}}
-	if run.Task == string(config.TaskQuadratic) { // keeps the empty column that it had when all had it
-		o.layout.metrics = []string{measure.Accuracy}
+	names := measure.Names(run.Metrics)
+	if run.Task == string(config.TaskQuadratic) { // has an empty column
+		names = []string{measure.Accuracy}
 	}
-	return o, nil
+	return &rounds{columns: columnsOf(names)}, nil
 }
 
 type rounds struct {
-	layout // of the file, which may be of an earlier version
-	file   metrics.File
-	row    []byte // reused from row to row
+	columns []metrics.Column
+	file    metrics.File
+	row     []byte // reused from row to row
 }
 
 // Start implements [metrics.Starter].
@@ -98,47 +64,68 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 		return err
 	}
 	if o.file.Size() == 0 {
-		_, err = o.file.Write([]byte(o.header() + "\n"))
+		_, err = o.file.Write([]byte(header(o.columns) + "\n"))
 		return err
 	}
-	names := o.metrics
-	if o.layout, err = readLayout(s.Path(RoundsFile)); err == nil && !slices.Equal(o.metrics, names) {
-		err = fmt.Errorf("%s has the metrics %v, and the run %v", RoundsFile, o.metrics, names)
+	names, err := readHeader(s.Path(RoundsFile))
+	if got, want := strings.Join(names, ","), header(o.columns); err == nil && got != want {
+		err = fmt.Errorf("%s has the columns %s, and the run %s", RoundsFile, got, want)
 	}
 	return err
 }
 
-// readLayout reads the first line of a rounds.csv.
-func readLayout(path string) (layout, error) {
+// readHeader reads the names of the columns of a rounds.csv.
+func readHeader(path string) ([]string, error) {
 	f, err := openRegular(path)
 	if err != nil {
-		return layout{}, err
+		return nil, err
 	}
 	defer f.Close() // read only
-	line, err := bufio.NewReader(io.LimitReader(f, maxFirstLine)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, maxLine)).ReadString('\n')
 	if err != nil {
-		return layout{}, fmt.Errorf("%s:1: no header: %w", path, err)
+		return nil, fmt.Errorf("%s:1: no header: %w", path, err)
 	}
-	l, ok := layoutOf(strings.TrimSuffix(line, "\n"))
-	if !ok {
-		return l, fmt.Errorf("%s:1: the header is %q, want %q", path, line, RoundsHeader(measure.Accuracy))
+	names := strings.Split(strings.TrimSuffix(line, "\n"), ",")
+	if err := checkHeader(names); err != nil {
+		return nil, fmt.Errorf("%s:1: %w", path, err)
 	}
-	return l, nil
+	return names, nil
 }
 
-// maxFirstLine bounds the first line of a rounds.csv, in bytes.
-const maxFirstLine = 1 << 14
+// checkHeader reports a header that is not that of a rounds.csv. A value that the file has no
+// column of is not known, and a column of another program is left out.
+func checkHeader(names []string) error {
+	if !slices.Contains(names, "round") || !slices.Contains(names, "virtual_seconds") {
+		return fmt.Errorf("the header is %q, want %q", strings.Join(names, ","), RoundsHeader(measure.Accuracy))
+	}
+	return nil
+}
+
+// maxLine bounds a line of a rounds.csv, in bytes.
+const maxLine = 1 << 14
 
 // ReadMetrics names the metrics of the run in a folder, as its rounds.csv does.
 func ReadMetrics(dir string) ([]string, error) {
-	l, err := readLayout(filepath.Join(dir, RoundsFile))
-	return l.metrics, err
+	names, err := readHeader(filepath.Join(dir, RoundsFile))
+	return metricsIn(names), err
+}
+
+// metricsIn names the metrics that have a column.
+func metricsIn(columns []string) (names []string) {
+	known := columnsOf(nil)
+	for _, column := range columns {
+		name, is := strings.CutPrefix(column, metrics.Validation)
+		if is && !slices.ContainsFunc(known, func(c metrics.Column) bool { return c.Name == column }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Round implements [metrics.Output]. The row is with the operating system when it
 // returns, so that a run that dies keeps what it has done.
 func (o *rounds) Round(r *metrics.Round) error {
-	o.row = o.appendRow(o.row[:0], &r.Report)
+	o.row = appendRow(o.row[:0], o.columns, &r.Report)
 	if _, err := o.file.Write(o.row); err != nil {
 		return fmt.Errorf("round %d cannot be written: %w", r.Round, err)
 	}
@@ -147,45 +134,27 @@ func (o *rounds) Round(r *metrics.Round) error {
 
 // RowBytes is how long a round's row is in the rounds.csv of a run with so many metrics.
 func RowBytes(r *round.Report, metrics int) int {
-	l := layout{metrics: make([]string, metrics)}
-	return len(l.appendRow(nil, r))
+	return len(appendRow(nil, columnsOf(make([]string, metrics)), r))
 }
 
 // appendRow appends a round's row with its newline. A value that does not exist
 // is an empty cell. Times are exact; other numbers read back to the same bits.
-func (l *layout) appendRow(b []byte, r *round.Report) []byte {
-	b = strconv.AppendInt(b, int64(r.Round), 10)
-	b = appendSeconds(append(b, ','), r.End)
-	b = appendSeconds(append(b, ','), r.End-r.Start)
-	b = strconv.AppendInt(append(b, ','), int64(r.LocalSteps), 10)
-	b = strconv.AppendFloat(append(b, ','), r.LearningRate, 'g', -1, 64)
-	b = strconv.AppendInt(append(b, ','), int64(r.Cohort), 10)
-	for _, n := range r.Outcomes {
-		b = strconv.AppendInt(append(b, ','), int64(n), 10)
+func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {
+	for i := range columns {
+		c := &columns[i]
+		switch v := c.Get(r); {
+		case math.IsNaN(v.Float):
+		case c.Kind == metrics.Real:
+			b = strconv.AppendFloat(b, v.Float, 'g', -1, 64)
+		case c.Kind == metrics.Time:
+			b = appendSeconds(b, round.Time(v.Int))
+		default:
+			b = strconv.AppendInt(b, v.Int, 10)
+		}
+		b = append(b, ',')
 	}
-	b = appendMeasured(append(b, ','), r.TrainingLoss, true)
-	b = appendMeasured(append(b, ','), r.ValidationLoss, r.Evaluated)
-	for i := range l.metrics {
-		b = appendMeasured(append(b, ','), measure.At(r.Metrics, i), r.Evaluated)
-	}
-	b = strconv.AppendInt(append(b, ','), r.SGDSteps, 10)
-	if l.lacks < 2 {
-		b = appendSteps(b, r)
-	}
-	if l.lacks < 1 {
-		b = strconv.AppendInt(append(b, ','), int64(r.LateUsed), 10)
-	}
-	return append(b, '\n')
-}
-
-// appendSteps appends the cells of the columns of steps.
-func appendSteps(b []byte, r *round.Report) []byte {
-	if !r.KnowsSteps() {
-		return append(b, ",,,"...)
-	}
-	b = strconv.AppendInt(append(b, ','), int64(r.Steps.Smallest), 10)
-	b = strconv.AppendFloat(append(b, ','), r.Steps.Mean(), 'g', -1, 64)
-	return strconv.AppendInt(append(b, ','), int64(r.Steps.Largest), 10)
+	b[len(b)-1] = '\n'
+	return b
 }
 
 // appendSeconds writes nanoseconds as seconds in decimal, without rounding.
@@ -194,13 +163,6 @@ func appendSeconds(b []byte, t round.Time) []byte {
 		return strconv.AppendInt(b, int64(t/1e9), 10)
 	}
 	return bytes.TrimRight(fmt.Appendf(b, "%d.%09d", int64(t/1e9), int64(t%1e9)), "0")
-}
-
-func appendMeasured(b []byte, v float64, exists bool) []byte {
-	if !exists || math.IsNaN(v) {
-		return b
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
 // ErrTorn is wrapped by the error for a last row that is not whole: the run was killed.
@@ -212,7 +174,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	tail := make([]byte, min(info.Size(), maxFirstLine))
+	tail := make([]byte, min(info.Size(), maxLine))
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
 		return nil, false, err
 	}
@@ -236,35 +198,31 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 			yield(round.Report{}, fmt.Errorf("%s: %w", path, err))
 			return
 		}
-		rows := csv.NewReader(whole)
-		rows.ReuseRecord = true
-		var l layout
-		for line := 1; ; line++ {
+		var row reader
+		line := 0
+		lines := bufio.NewScanner(whole)
+		lines.Buffer(nil, maxLine)
+		for err == nil && lines.Scan() {
+			line++
 			var r round.Report
-			record, err := rows.Read()
-			switch {
-			case line == 1 && err != nil:
-				err = fmt.Errorf("no header: %w", err)
-			case errors.Is(err, io.EOF) && torn:
-				err = ErrTorn
-			case errors.Is(err, io.EOF):
-				return
-			case err != nil:
-			case line > 1:
-				r, err = l.parse(record)
-			default:
-				var ok bool
-				if l, ok = layoutOf(strings.Join(record, ",")); !ok {
-					err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), RoundsHeader(measure.Accuracy))
-				}
-			}
-			if err != nil {
-				yield(round.Report{}, fmt.Errorf("%s:%d: %w", path, line, err))
+			if line == 1 {
+				row, err = newReader(strings.Split(lines.Text(), ","))
+			} else if r, err = row.parse(lines.Text()); err == nil && !yield(r, nil) {
 				return
 			}
-			if line > 1 && !yield(r, nil) {
-				return
-			}
+		}
+		if err == nil {
+			err = lines.Err()
+			line++
+		}
+		switch {
+		case err == nil && line == 1:
+			err = fmt.Errorf("no header: %w", io.EOF)
+		case err == nil && torn:
+			err = ErrTorn
+		}
+		if err != nil {
+			yield(round.Report{}, fmt.Errorf("%s:%d: %w", path, line, err))
 		}
 	}
 }
@@ -331,72 +289,58 @@ func QualityOf(dir string, c *config.Config) (measure.Quality, error) {
 	return c.Evaluate.Metric.Of(list)
 }
 
-// parse reads a row, which has as many cells as the header.
-func (l *layout) parse(record []string) (r round.Report, err error) {
-	next := 0
-	cell := func(parse func(s string) error) {
-		if e := parse(record[next]); e != nil && err == nil {
-			err = fmt.Errorf("%s: %w", strings.Split(l.header(), ",")[next], e)
+// reader reads the rows of a file by the names of its columns.
+type reader struct {
+	names   []string
+	columns []metrics.Column
+	places  []int // of the columns' cells; -1: the file has none
+}
+
+func newReader(names []string) (r reader, err error) {
+	r = reader{names: names, columns: columnsOf(metricsIn(names))}
+	for _, c := range r.columns {
+		r.places = append(r.places, slices.Index(names, c.Name))
+	}
+	return r, checkHeader(names)
+}
+
+// parse reads a row.
+func (r *reader) parse(line string) (report round.Report, err error) {
+	cells := strings.Split(line, ",")
+	if len(cells) != len(r.names) {
+		return report, fmt.Errorf("%d cells, and the header has %d", len(cells), len(r.names))
+	}
+	nan := math.NaN()
+	report.TrainingLoss, report.WindowLoss, report.ValidationLoss = nan, nan, nan
+	for i := range r.columns {
+		c, at := &r.columns[i], r.places[i]
+		if c.Set == nil || at < 0 || cells[at] == "" && c.Optional {
+			continue
 		}
-		next++
-	}
-	whole := func() (n int64) {
-		cell(func(s string) (err error) { n, err = strconv.ParseInt(s, 10, 64); return err })
-		return n
-	}
-	real := func() (x float64) {
-		cell(func(s string) (err error) {
-			if x = math.NaN(); s != "" {
-				x, err = strconv.ParseFloat(s, 64)
-			}
-			return err
-		})
-		return x
-	}
-	time := func() (t round.Time) {
-		cell(func(s string) (err error) { t, err = parseSeconds(s); return err })
-		return t
-	}
-	r.Round, r.End = int(whole()), time()
-	r.Start = r.End - time()
-	r.LocalSteps, r.LearningRate, r.Cohort = int(whole()), real(), int(whole())
-	for o := range r.Outcomes {
-		r.Outcomes[o] = int(whole())
-	}
-	r.TrainingLoss, r.WindowLoss, r.ValidationLoss = real(), math.NaN(), real()
-	r.Evaluated = !math.IsNaN(r.ValidationLoss)
-	for range l.metrics {
-		if v := real(); r.Evaluated {
-			r.Metrics = append(r.Metrics, v)
+		cell := cells[at]
+		var v metrics.Number
+		switch c.Kind {
+		case metrics.Real:
+			v.Float, err = strconv.ParseFloat(cell, 64)
+		case metrics.Time:
+			v.Int, err = parseSeconds(cell)
+		default:
+			v.Int, err = strconv.ParseInt(cell, 10, 64)
 		}
-	}
-	r.SGDSteps = whole()
-	switch {
-	case l.lacks > 1:
-	case record[next] == "":
-		next += 3
-	default:
-		r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(whole())
-		mean := real()
-		r.Steps.Largest = int(whole())
-		if least, most := float64(r.Steps.Smallest), float64(r.Steps.Largest); err == nil && !(mean >= least && mean <= most) {
-			err = fmt.Errorf("mean_local_steps: %v is not from %g to %g", mean, least, most)
+		if err != nil {
+			return report, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		r.Steps.Sum = int64(math.Round(mean * float64(r.Cohort)))
+		c.Set(&report, v)
 	}
-	if l.lacks < 1 {
-		r.LateUsed = int(whole())
-	}
-	return r, err
+	return report, nil
 }
 
 // parseSeconds reads seconds in decimal as the nanoseconds that they were written
 // from, without rounding.
-func parseSeconds(s string) (round.Time, error) {
+func parseSeconds(s string) (int64, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if len(fraction) > 9 || strings.HasPrefix(s, "-") {
 		return 0, fmt.Errorf("%q is not a time in seconds with at most 9 decimals", s)
 	}
-	ns, err := strconv.ParseInt(whole+fraction+"000000000"[len(fraction):], 10, 64)
-	return round.Time(ns), err
+	return strconv.ParseInt(whole+fraction+"000000000"[len(fraction):], 10, 64)
 }

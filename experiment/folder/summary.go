@@ -312,6 +312,9 @@ func Completed(dir string) (*Summary, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err == nil && s.Completed {
+		err = s.altered(dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (remove the folder, and give the command again)", err)
 	}

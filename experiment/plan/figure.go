@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
@@ -69,7 +70,7 @@ func (p *Plan) timePanels() []figure.Panel {
 		s := &p.Settings[i]
 		for _, x := range []struct {
 			panel *figure.Panel
-			s     Spread
+			s     forecast.Interval
 			unit  float64
 		}{{&rounds, s.Rounds, 1}, {&bytes, s.Bytes, 1e-6}} {
 			x.panel.Add(s.Name, figure.Point{X: float64(i + 1), Y: x.unit * x.s.P50, Half: x.unit * (x.s.P95 - x.s.P05) / 2})

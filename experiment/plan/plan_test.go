@@ -17,6 +17,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/statistics"
@@ -73,9 +74,10 @@ func TestTimesAreThoseOfTheFormula(t *testing.T) {
 			cohort = 10
 		}
 		rounds := math.Floor(p.Seconds/took(k) + 1e-9)
-		want := Timing{Rounds: Spread{rounds, rounds, rounds}, Steps: Spread{k * rounds, k * rounds, k * rounds}, Work: Spread{cohort * k * rounds, cohort * k * rounds, cohort * k * rounds}}
+		always := func(x float64) forecast.Interval { return forecast.Interval{P05: x, P50: x, P95: x} }
+		want := forecast.Usage{Rounds: always(rounds), Steps: always(k * rounds), Work: always(cohort * k * rounds)}
 		if s.Rounds != want.Rounds || s.Steps != want.Steps || s.Work != want.Work || !math.IsNaN(s.Joules.P50) {
-			t.Errorf("%s: %+v, want %+v", s.Name, s.Timing, want)
+			t.Errorf("%s: %+v, want %+v", s.Name, s.Usage, want)
 		}
 		if own := k == 8 && cohort == 5; s.Own != own {
 			t.Errorf("%s is the configuration's own: %v", s.Name, s.Own)
@@ -197,7 +199,7 @@ func TestTheTable(t *testing.T) {
 	}
 	for _, s := range p.Settings { // more clients at work take more energy and bytes, and over-selection is wasted
 		if s.Joules.P50 <= 0 || s.Joules.P05 > s.Joules.P50 || s.Joules.P95 < s.Joules.P50 || strings.Contains(s.Name, "first") != (s.Wasted.P50 > 0.1) {
-			t.Errorf("%s: %+v", s.Name, s.Timing)
+			t.Errorf("%s: %+v", s.Name, s.Usage)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/study"
 )
 
@@ -39,7 +40,7 @@ type Setting struct {
 	config config.Config // with simulated clients in place of real devices
 	id     string        // what it computes
 
-	Timing
+	forecast.Usage
 	Trained *Trained // nil: nothing was
 }
 
@@ -80,18 +81,16 @@ func (q *Request) settings() (list []Setting, left []string, err error) {
 	}
 	own.Schedule = own.real.Schedule.Name()
 	q.complete(&own)
-	count := len(q.Schedules)
-	for _, g := range q.Grids {
-		if count *= len(g.Values); count > maxSettings {
-			return nil, nil, fmt.Errorf("plan: over %d settings; take fewer values", maxSettings)
-		}
+	points, err := study.Points(q.Grids, len(q.Schedules), maxSettings)
+	if err != nil {
+		return nil, nil, fmt.Errorf("plan: %w", err)
 	}
 	list, known := []Setting{own}, map[string]int{}
 	if err := list[0].identify(); err != nil {
 		return nil, nil, err
 	}
 	known[list[0].id] = 0
-	for _, values := range study.Combinations(q.Grids) {
+	for _, values := range points {
 		for _, name := range q.Schedules {
 			s, err := q.point(name, values)
 			if err == nil {

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"fedpace/actors/measure"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -50,11 +51,11 @@ func (p *Plan) table() (head []string, rows [][]string, hidden int) {
 		if i == p.Chosen {
 			mark = "*"
 		}
-		rounds := s.Rounds.text(1)
+		rounds := text(s.Rounds, 1)
 		if s.AtMost {
 			rounds += " at K_0"
 		}
-		cells := optional(energy, s.Joules.text(1e-3), []string{mark, s.Name, rounds, s.Work.text(1), fmt.Sprintf("%.1f %%", 100*s.Wasted.P50), s.Bytes.text(1e-6)})
+		cells := optional(energy, text(s.Joules, 1e-3), []string{mark, s.Name, rounds, text(s.Work, 1), fmt.Sprintf("%.1f %%", 100*s.Wasted.P50), text(s.Bytes, 1e-6)})
 		if p.trained() > 0 {
 			cells = append(cells, s.Trained.best())
 		}
@@ -110,7 +111,7 @@ func (p *Plan) Write(w io.Writer) error {
 }
 
 // text is the median with its interval, in another unit.
-func (s Spread) text(unit float64) string {
+func text(s forecast.Interval, unit float64) string {
 	if s.P05 == s.P95 {
 		return short(unit * s.P50)
 	}
@@ -167,7 +168,7 @@ func (p *Plan) WriteCSV(w io.Writer) error {
 			}
 			record = append(record, value)
 		}
-		for _, x := range s.spreads() {
+		for _, x := range s.intervals() {
 			record = append(record, decimal(x.P05), decimal(x.P50), decimal(x.P95))
 		}
 		record = append(record, strconv.FormatBool(s.AtMost), decimal(s.Score()))
@@ -184,8 +185,8 @@ func (p *Plan) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-func (t *Timing) spreads() []Spread {
-	return []Spread{t.Rounds, t.Steps, t.Work, t.Wasted, t.Joules, t.Bytes}
+func (s *Setting) intervals() []forecast.Interval {
+	return []forecast.Interval{s.Rounds, s.Steps, s.Work, s.Wasted, s.Joules, s.Bytes}
 }
 
 // decimal is a cell; empty: not known.
@@ -198,11 +199,6 @@ func decimal(v float64) string {
 
 // MarshalJSON writes the plan as one object.
 func (p *Plan) MarshalJSON() ([]byte, error) {
-	type spread struct {
-		P05 *float64 `json:"p05"`
-		P50 *float64 `json:"p50"`
-		P95 *float64 `json:"p95"`
-	}
 	type mean struct {
 		Mean *float64 `json:"mean"`
 		Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
@@ -213,12 +209,12 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Schedule string            `json:"schedule"`
 		Values   map[string]string `json:"values"` // of the grids, by key
 		Own      bool              `json:"as_configured"`
-		Rounds   spread            `json:"rounds"`
-		Steps    spread            `json:"local_steps"`
-		Work     spread            `json:"client_sgd_steps"`
-		Wasted   spread            `json:"wasted_time_share"`
-		Joules   spread            `json:"energy_joules"`
-		Bytes    spread            `json:"bytes"`
+		Rounds   forecast.Interval `json:"rounds"`
+		Steps    forecast.Interval `json:"local_steps"`
+		Work     forecast.Interval `json:"client_sgd_steps"`
+		Wasted   forecast.Interval `json:"wasted_time_share"`
+		Joules   forecast.Interval `json:"energy_joules"`
+		Bytes    forecast.Interval `json:"bytes"`
 		AtMost   bool              `json:"at_most"`
 		Score    float64           `json:"score"`
 		Seeds    int               `json:"seeds"` // that were trained
@@ -226,9 +222,6 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Best     *mean             `json:"best"`
 		Final    *mean             `json:"validation"`
 		Target   *mean             `json:"seconds_to_target"`
-	}
-	spreadOf := func(s Spread) spread {
-		return spread{metrics.Measured(s.P05), metrics.Measured(s.P50), metrics.Measured(s.P95)}
 	}
 	meanOf := func(e statistics.Estimated) *mean {
 		return &mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
@@ -238,7 +231,7 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		s := &p.Settings[i]
 		x := setting{
 			Name: s.Name, Schedule: s.Schedule, Values: map[string]string{}, Own: s.Own, AtMost: s.AtMost, Score: s.Score(),
-			Rounds: spreadOf(s.Rounds), Steps: spreadOf(s.Steps), Work: spreadOf(s.Work), Wasted: spreadOf(s.Wasted), Joules: spreadOf(s.Joules), Bytes: spreadOf(s.Bytes),
+			Rounds: s.Rounds, Steps: s.Steps, Work: s.Work, Wasted: s.Wasted, Joules: s.Joules, Bytes: s.Bytes,
 		}
 		for g, v := range s.Values {
 			x.Values[p.request.Grids[g].Key] = v

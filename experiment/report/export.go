@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/actors/measure"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -59,14 +57,11 @@ type Exported struct {
 // ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its virtual time begins
 // at epoch; the zero time stands for the one with which the run ends now, to the second.
 func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
-	if err := folder.HoldsRun(dir); err != nil {
-		return e, err
-	}
-	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	r, err := folder.Open(dir)
 	if err != nil {
 		return e, err
 	}
-	rounds, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	rounds, err := folder.ReadRounds(r.Path(folder.RoundsFile))
 	if err != nil {
 		return e, err
 	}
@@ -78,13 +73,10 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
 	}
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
-	q, err := folder.ReadMetrics(dir)
+	list, err := r.Metrics()
 	if err != nil {
 		return e, err
 	}
-	var list []measure.Metric
-	for _, name := range q {
-		list = append(list, measure.Metric{Name: name})
-	}
+	c := &r.Config
 	return e, openmetrics.Write(w, &metrics.Run{Metrics: list, Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
 }

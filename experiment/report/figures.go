@@ -9,7 +9,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics/figure"
 )
 
@@ -64,9 +64,10 @@ func (s section) Panels() []figure.Panel {
 		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
 		list = append(list, s.curve(title, "validation "+q.Name, func(p *point) float64 { return p.best }, q))
 	}
-	list = append(list,
-		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
-		s.distribution(of+": how long rounds take"))
+	for i, c := range figured() {
+		list = append(list, s.curve(of+": "+c.Title, c.Title, func(p *point) float64 { return p.values[i] }))
+	}
+	list = append(list, s.distribution(of+": how long rounds take"))
 	list = append(list, s.predictions()...)
 	return slices.DeleteFunc(list, func(p figure.Panel) bool {
 		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
@@ -83,7 +84,7 @@ func (s section) predictions() (list []figure.Panel) {
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
 			if r.predicted != nil && len(list) < maxPredictions {
-				list = append(list, predict.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
+				list = append(list, forecast.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
 			}
 		}
 	}
@@ -93,7 +94,7 @@ func (s section) predictions() (list []figure.Panel) {
 // qualities are by what the runs' models are compared.
 func (s section) qualities() (list []measure.Metric) {
 	for _, g := range s.Groups {
-		if q := g.Runs[0].Quality.Metric; !slices.Contains(list, q) {
+		if q := g.Runs[0].quality.Metric; !slices.Contains(list, q) {
 			list = append(list, q)
 		}
 	}
@@ -105,7 +106,7 @@ func (s section) qualities() (list []measure.Metric) {
 func (s section) curve(title, y string, of func(*point) float64, quality ...measure.Metric) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
 	for _, g := range s.Groups {
-		if len(quality) == 0 || g.Runs[0].Quality.Metric == quality[0] {
+		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {
 			panel.Lines = append(panel.Lines, g.line(of))
 		}
 	}
@@ -128,7 +129,7 @@ func (s section) distribution(title string) figure.Panel {
 	for _, g := range s.Groups {
 		var all []float64
 		for _, r := range g.Runs {
-			all = append(all, r.Durations...)
+			all = append(all, r.durations...)
 		}
 		slices.Sort(all)
 		line := figure.Line{Name: g.Name}

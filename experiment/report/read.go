@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
 )
@@ -27,29 +25,27 @@ const (
 	maxTimes  = 1 << 20 // of a run's rounds
 )
 
-// Run is what a run's folder holds.
+// Run is a run with what its figures show.
 type Run struct {
-	Dir     string
-	Config  config.Config
-	Ended   bool
-	Summary folder.Summary // of a run that has not ended: its rounds and outcomes
-
-	Quality   measure.Quality // by which its models are compared
-	Rounds    int
-	Virtual   round.Time // end of the last round
-	Steps     int64
-	Outcomes  metrics.Outcomes
-	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
+	*folder.Run
+	complete  bool
+	quality   measure.Quality // by which its models are compared
+	durations []float64       // seconds of rounds, ascending; of long runs every n-th
 	points    []point
-	predicted []predict.Row // of a run with real devices whose time was predicted
+	predicted []forecast.Row // of a run with real devices whose time was predicted
 }
 
 // point is a state of the run at the end of a round.
 type point struct {
 	seconds float64
-	steps   float64 // K_r
-	loss    float64 // lowest window mean so far; NaN: none yet
-	best    float64 // validation so far by the run's quality; NaN: none yet
+	loss    float64   // lowest window mean so far; NaN: none yet
+	best    float64   // validation so far by the run's quality; NaN: none yet
+	values  []float64 // of the columns that have a figure
+}
+
+// figured are the columns that have a figure.
+func figured() []metrics.Column {
+	return slices.DeleteFunc(metrics.ColumnsOf(), func(c metrics.Column) bool { return !c.Figure })
 }
 
 // Folders finds the runs in the folders: a folder with a run is one, another is
@@ -94,7 +90,7 @@ func Find(dirs ...string) (runs []Run, damaged []Damaged, err error) {
 // Finished is how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
-		if runs[i].Summary.Completed {
+		if runs[i].complete {
 			n++
 		}
 	}
@@ -102,54 +98,40 @@ func Finished(runs []Run) (n int) {
 }
 
 // Read reads one run's folder.
-func Read(dir string) (Run, error) {
-	r := Run{Dir: dir}
-	var err error
-	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
+func Read(dir string) (r Run, err error) {
+	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err
 	}
-	r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	if r.Ended = err == nil; !r.Ended && !errors.Is(err, fs.ErrNotExist) {
+	state, _, err := r.State()
+	if err != nil {
 		return r, err
 	}
-	if r.Quality, err = folder.QualityOf(dir, &r.Config); err != nil {
+	r.complete = state == folder.RunComplete
+	if r.quality, err = r.Quality(); err != nil {
 		return r, err
 	}
+	drawn := figured()
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
-	for p, err := range folder.Follow(r.Dir, &r.Config) {
-		if errors.Is(err, folder.ErrTorn) && !r.Summary.Completed {
+	for p, err := range r.Follow() {
+		if errors.Is(err, folder.ErrTorn) && !r.complete {
 			break // it was killed
 		}
 		if err != nil {
 			return r, err
 		}
-		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.Best})
+		now := point{seconds: p.End.Seconds(), loss: p.BestLoss, best: p.Best}
+		for i := range drawn {
+			now.values = append(now.values, drawn[i].Of(&p.Report))
+		}
+		curve.Add(now)
 		times.Add((p.End - p.Start).Seconds())
-		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
-		r.Outcomes.Add(&p.Report)
 	}
-	if !r.Ended {
-		r.Summary.Rounds, r.Summary.Outcomes = r.Rounds, r.Outcomes
+	r.points, r.durations = curve.All(), times.Kept
+	slices.Sort(r.durations)
+	if r.predicted, err = forecast.ReadRows(dir); errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing was predicted
 	}
-	r.points, r.Durations = curve.All(), times.Kept
-	slices.Sort(r.Durations)
-	return r, r.readPrediction()
-}
-
-// readPrediction reads what was predicted of the run, if there is anything.
-func (r *Run) readPrediction() error {
-	if r.Summary.Prediction == nil || r.Summary.Prediction.Draws == 0 {
-		return nil
-	}
-	f, err := os.Open(filepath.Join(r.Dir, folder.PredictionFile))
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	if r.predicted, err = predict.ReadCSV(f); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return nil
+	return r, err
 }
 
 // Group is runs that differ in nothing but their seed.

@@ -150,7 +150,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	case url == config.None && o.RemoteHosts:
 		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a server's URL, or set nats.listen)")
 	case url == config.None:
-		e.memory = memory.New(nil)
+		e.memory = memory.New()
 		return nil
 	case url != config.Embedded:
 		e.external = true

@@ -34,7 +34,7 @@ func TestARunWithLateUpdates(t *testing.T) {
 	if timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{}); timed.Fingerprint != use.Fingerprint {
 		t.Error("another history without training")
 	}
-	e := closes(new(runtest.Stragglers(t, sets...)))
+	e := new(runtest.Stragglers(t, sets...)).Closes()
 	if want := "; late updates are used up to 3 rounds later"; !strings.HasSuffix(e, want) {
 		t.Errorf("rounds close %q, want it to end in %q", e, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,11 +23,13 @@ type shownPage struct {
 	Why   string
 	Run   struct{ Name, Data, Closing string }
 	Now   struct {
-		TrainingLoss     *float64 `json:"training_loss"`
-		BestTrainingLoss *float64 `json:"best_training_loss"`
-		ValidationLoss   *float64 `json:"validation_loss"`
-		BestAccuracy     *float64 `json:"best_validation_accuracy"`
-		SGDSteps         int64    `json:"sgd_steps"`
+		TrainingLoss     *float64  `json:"training_loss"`
+		BestTrainingLoss *float64  `json:"best_training_loss"`
+		BestMetrics      []float64 `json:"best_metrics"`
+	}
+	Columns []struct {
+		Name  string
+		Value *float64
 	}
 	Progress struct {
 		Round          int
@@ -45,6 +48,16 @@ type shownPage struct {
 	}
 	Notices struct{ List []struct{ Text string } }
 	Summary json.RawMessage
+}
+
+// last is a value of the last round.
+func (p *shownPage) last(column string) float64 {
+	for _, c := range p.Columns {
+		if c.Name == column && c.Value != nil {
+			return *c.Value
+		}
+	}
+	return math.NaN()
 }
 
 // readPage reads the snapshot in a page.html.
@@ -73,15 +86,15 @@ func readPage(t *testing.T, dir string) (s shownPage) {
 // comes to.
 func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=table2", "stop.rounds=8")
+	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=5.1e-4", "stop.rounds=8")
 	s := mustRun(t, c, Options{})
 	p := readPage(t, c.Out)
 	if p.State != "completed" || p.Why != "" || p.Run.Name != c.Name || p.Run.Data != *s.Data {
 		t.Errorf("the page is of %+v, %s %q", p.Run, p.State, p.Why)
 	}
-	if p.Progress.Round != s.Rounds || p.Progress.VirtualSeconds != s.VirtualSeconds || p.Now.SGDSteps != s.SGDSteps ||
+	if p.Progress.Round != s.Rounds || p.Progress.VirtualSeconds != s.VirtualSeconds || p.last("sgd_steps") != float64(s.SGDSteps) ||
 		*p.Now.TrainingLoss != *s.TrainingLoss || *p.Now.BestTrainingLoss != *s.BestTrainingLoss ||
-		*p.Now.ValidationLoss != *s.ValidationLoss || *p.Now.BestAccuracy != *s.BestValidationAccuracy || p.Outcomes != s.Outcomes {
+		p.last("validation_loss") != *s.ValidationLoss || p.Now.BestMetrics[0] != *s.BestValidationAccuracy || p.Outcomes != s.Outcomes {
 		t.Errorf("the page came to %+v, %+v, %v; the summary to %+v", p.Progress, p.Now, p.Outcomes, s)
 	}
 	if p.Spent.Steps.Useful != float64(s.ClientSteps.Useful) {
@@ -123,7 +136,7 @@ func mustJSON(t *testing.T, v any) string {
 // what was said before there was one; how a run failed is, too.
 func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "train=false", "compute.std=table2", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
+	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
 	c.Stop.Rounds = 0
 	var told []string
 	mustRun(t, c, Options{Notice: func(line string) { told = append(told, line) }})

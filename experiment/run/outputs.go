@@ -79,7 +79,7 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 func (p *experiment) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := &metrics.Run{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: closes(c),
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
 		Version: o.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
@@ -108,15 +108,6 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		}
 	}
 	return run
-}
-
-// closes ends the sentence "Rounds close ...".
-func closes(c *config.Config) string {
-	text := closing.Rules.Text(c.Close)
-	if closing.UsesLate(c.Late) {
-		text += "; late updates are " + closing.Lates.Text(c.Late)
-	}
-	return text
 }
 
 // roundsSoFar reads the run's rounds.csv, with the mean losses of the window.

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
 )
 
-// What package predict plays, on no bus and in one goroutine, has the history of the run:
+// What package forecast plays, on no bus and in one goroutine, has the history of the run:
 // the fingerprints are equal.
 func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 	for _, sets := range [][]string{
@@ -28,12 +28,12 @@ func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds, err := predict.Rounds(p, 0)
+		rounds, err := forecast.Rounds(p, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := 0
-		timing := predict.Timing{Rounds: rounds, Answer: predict.Answer(p), Report: func(r *round.Report) error { last = r.Round; return nil }}
+		timing := forecast.Timing{Rounds: rounds, Answer: forecast.Answer(p), Report: func(r *round.Report) error { last = r.Round; return nil }}
 		stop, fingerprint, err := timing.Play(context.Background())
 		if err != nil {
 			t.Fatalf("%v: %v", sets, err)

@@ -17,7 +17,7 @@ import (
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/outlook"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics"
 )
 
@@ -39,9 +39,9 @@ type recorder struct {
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written
 
-	ahead struct {
+	remaining struct {
 		sync.Mutex
-		*outlook.Outlook
+		*forecast.Remaining
 		since    time.Time // the last round's end, or the start of this attempt's first
 		training time.Time // zero: no client is being trained
 		trained  float64   // seconds of this round in which some were
@@ -66,11 +66,11 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 	for range r.measures {
 		r.saved.Best = append(r.saved.Best, nan)
 	}
-	ahead, err := p.ahead(limit)
+	remaining, err := forecast.NewRemaining(&p.Problem, limit)
 	if err != nil {
 		return nil, err
 	}
-	r.ahead.Outlook, r.ahead.since = outlook.New(ahead), time.Now()
+	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
 	about := p.about(&o, limit, started)
 	about.Left = r.left
 	about.Stats, about.Versions, about.Waiting = r.stats, r.versions, waiting
@@ -90,19 +90,19 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 // left is the wall time to expect from now on, in seconds; false where it cannot be said
 // yet. It is safe for concurrent use.
 func (r *recorder) left() (seconds float64, known bool) {
-	r.ahead.Lock()
-	defer r.ahead.Unlock()
-	seconds, known = r.ahead.Left()
-	return max(0, seconds-time.Since(r.ahead.since).Seconds()), known
+	r.remaining.Lock()
+	defer r.remaining.Unlock()
+	seconds, known = r.remaining.Seconds()
+	return max(0, seconds-time.Since(r.remaining.since).Seconds()), known
 }
 
-// foresee has the outlook learn from a round that ends now.
-func (r *recorder) foresee(report *round.Report) {
-	r.ahead.Lock()
-	defer r.ahead.Unlock()
+// timed has the time that remains learn from a round that ends now.
+func (r *recorder) timed(report *round.Report) {
+	r.remaining.Lock()
+	defer r.remaining.Unlock()
 	now := time.Now()
-	r.ahead.Round(report, now.Sub(r.ahead.since).Seconds(), r.ahead.trained)
-	r.ahead.since, r.ahead.trained = now, 0
+	r.remaining.Round(report, now.Sub(r.remaining.since).Seconds(), r.remaining.trained)
+	r.remaining.since, r.remaining.trained = now, 0
 }
 
 // trained takes how many of a round's clients have been trained.
@@ -116,14 +116,14 @@ func (r *recorder) trained(done, of int) {
 
 // noteTraining notes for how long of a round clients are trained.
 func (r *recorder) noteTraining(done, of int) {
-	r.ahead.Lock()
-	defer r.ahead.Unlock()
+	r.remaining.Lock()
+	defer r.remaining.Unlock()
 	switch now := time.Now(); {
 	case done == 0:
-		r.ahead.training = now
+		r.remaining.training = now
 	case done == of:
-		r.ahead.trained += now.Sub(r.ahead.training).Seconds()
-		r.ahead.training = time.Time{}
+		r.remaining.trained += now.Sub(r.remaining.training).Seconds()
+		r.remaining.training = time.Time{}
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 	start.Elapsed = c.Body.Recorder.Elapsed
 	r.started, r.saved = r.started.Add(-start.Elapsed), c.Body.Recorder.Summary
 	start.Last, start.Clients = &metrics.Round{Report: r.saved.Last}, r.saved.Clients
-	r.ahead.Resumed(&r.saved.Last)
+	r.remaining.Resumed(&r.saved.Last)
 	return &c.State, r.outputs.Start(start, &c.Body.Recorder.Outputs)
 }
 
@@ -205,14 +205,14 @@ func (r *recorder) show() {
 		if left, known := r.left(); known {
 			r.progress.Remaining = time.Duration(left * 1e9)
 		}
-		r.progress.InRound = r.shown.Sub(r.ahead.since)
+		r.progress.InRound = r.shown.Sub(r.remaining.since)
 		r.o.Progress(r.progress)
 	}
 }
 
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
-	r.foresee(report)
+	r.timed(report)
 	r.progress.Trained, r.progress.Clients = 0, 0
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet

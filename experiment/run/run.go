@@ -16,6 +16,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 )
@@ -109,7 +110,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	defer e.Close()
 	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(p.aboutGrowth(&o))
+		o.notice(forecast.AboutGrowth(&p.Problem, p.about(&o, 0, time.Time{})))
 	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)

@@ -39,10 +39,10 @@ var table4Rounds = []struct {
 	rounds   int
 	relative string
 }{
-	{"sent140", "table1", 40856, "0.2088"},
-	{"femnist", "table1", 17203, "0.1115"},
-	{"cifar100", "table1", 23275, "0.1435"},
-	{"shakespeare", "table1", 245895, "0.7440"},
+	{"sent140", "0.32", 40856, "0.2088"},
+	{"femnist", "6.71", 17203, "0.1115"},
+	{"cifar100", "40", 23275, "0.1435"},
+	{"shakespeare", "5.21", 245895, "0.7440"},
 	{"cifar100", "320", 11763, "0.0897"},
 }
 
@@ -98,18 +98,18 @@ func TestTable4ByRounds(t *testing.T) {
 // rounds in all follow, and the cell to two digits.
 func TestTable4ByStep(t *testing.T) {
 	for _, c := range []struct {
-		task          string
-		decay, rounds int
-		relative      string
+		task, megabits string
+		decay, rounds  int
+		relative       string
 	}{
-		{"sent140", 5058, 22479, "0.68"},
-		{"femnist", 3273, 14540, "0.44"},
-		{"cifar100", 2300, 19300, "0.40"},
-		{"shakespeare", 5461, 46851, "0.96"},
+		{"sent140", "0.32", 5058, 22479, "0.68"},
+		{"femnist", "6.71", 3273, 14540, "0.44"},
+		{"cifar100", "40", 2300, 19300, "0.40"},
+		{"shakespeare", "5.21", 5461, 46851, "0.96"},
 	} {
 		t.Run(c.task, func(t *testing.T) {
 			t.Parallel()
-			isTable4(t, table4(t, c.task, "table1", append(table4Cohort(), "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))...), c.rounds, c.relative)
+			isTable4(t, table4(t, c.task, c.megabits, append(table4Cohort(), "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))...), c.rounds, c.relative)
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestSameSeedSameBits(t *testing.T) {
 // Table 2's random times: the seed is in the history, too.
 func TestRandomDevicesAreKeyed(t *testing.T) {
 	t.Parallel()
-	sets := []string{"train=false", "compute.std=table2"}
+	sets := []string{"train=false", "compute.std=5.1e-4"}
 	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3})
 	c := mustRun(t, runtest.Small(t, append(sets, "seed=2")...), Options{})
 	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint {
@@ -165,7 +165,7 @@ func TestRandomDevicesAreKeyed(t *testing.T) {
 // K-eta-fixed itself then completes exactly so many rounds.
 func TestEqualRuntimeOfRandomDevices(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "train=false", "compute.std=table2", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
+	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
 	c.Stop.Rounds = 0
 	s := mustRun(t, c, Options{})
 	if s.Rounds != 50 || *s.RelativeSGDSteps != 1 {

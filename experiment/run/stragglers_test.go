@@ -436,8 +436,8 @@ func TestDesertedRun(t *testing.T) {
 // sample.
 func TestDryRunOfStragglers(t *testing.T) {
 	stays(t)
-	defer func(tasks int) { sampleTasks = tasks }(sampleTasks)
-	sampleTasks = 4000
+	defer func(tasks int) { trialTasks = tasks }(trialTasks)
+	trialTasks = 4000
 	for rule, closing := range closings {
 		sets := append([]string{closing.set, "train=false"}, availabilities["markov"]...)
 		c := runtest.Stragglers(t, sets...)

@@ -22,21 +22,21 @@ var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "
 
 // A schedule that diverges is a row that says so; the others are done.
 func TestASweepOutlivesDivergence(t *testing.T) {
-	s := Sweep{
-		Sets:  []string{"task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"},
+	s := Plan{
+		Load:  setting("task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"),
 		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "k-rounds"}, Out: t.TempDir(),
 	}
-	cells, err := RunSweep(t.Context(), s, Options{})
+	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := NewSweepTable(s, cells)
+	table := (&Comparison{Plan: s, Runs: cells}).Table()
 	if err := Diverged(cells); !errors.Is(err, coordinator.ErrDiverged) || !strings.Contains(err.Error(), "2 of 4 runs") {
 		t.Errorf("error %v", err)
 	}
 	best := columnOf("best_training_loss")
 	for _, r := range table.Rows {
-		if bad := r.Values[0] == "1000"; (r.Diverged == 1) != bad || (r.Columns[best].N == 0) != bad {
+		if bad := r.Values[0] == "1000"; (r.Diverged == 1) != bad || (r.Means[best].N == 0) != bad {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -48,12 +48,12 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 
 func TestAComparisonOutlivesDivergence(t *testing.T) {
 	c := runtest.Small(t, tooFast...)
-	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
+	r, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := r.WriteTable(&text); err != nil || strings.Count(text.String(), "came to no end: ") != 2 {
+	if err := r.Write(&text); err != nil || strings.Count(text.String(), "came to no end: ") != 2 {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	if err := Diverged(r.Runs); !errors.Is(err, coordinator.ErrDiverged) {
@@ -65,14 +65,14 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 // read, what was cut goes on, and the results are those of one that never was.
 func TestAComparisonGoesOn(t *testing.T) {
 	whole := runtest.Small(t, "task=sent140", "stop.rounds=20")
-	want, err := Compare(t.Context(), whole, []string{schedule.Fixed, "k-rounds"}, Options{})
+	want, err := compare(t.Context(), whole, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = Compare(ctx, cut, []string{schedule.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {
+	_, err = compare(ctx, cut, []string{schedule.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {
 		if p.Schedule == "k-rounds" {
 			stop()
 		}
@@ -85,7 +85,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Compare(t.Context(), cut, []string{schedule.Fixed, "k-rounds"}, Options{})
+	got, err := compare(t.Context(), cut, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	}
 	other := cut
 	other.Schedule.Eta0 /= 2
-	if _, err := Compare(t.Context(), other, []string{schedule.Fixed}, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+	if _, err := compare(t.Context(), other, []string{schedule.Fixed}, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 		t.Errorf("another comparison into the same folder: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 func TestAComparisonLeavesWhatIsOthers(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	play := func(force bool) error {
-		_, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Force: force}})
+		_, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Force: force}})
 		return err
 	}
 	mine := filepath.Join(c.Out, CSVFile)
@@ -138,7 +138,7 @@ func TestACellIsFoundWhateverChangesNoBit(t *testing.T) {
 	c := runtest.Small(t, "train=false", "stop.rounds=2")
 	for range 2 {
 		var said string
-		r, err := Compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Notice: func(line string) { said += line }}})
+		r, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{Run: run.Options{Notice: func(line string) { said += line }}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -256,13 +256,13 @@ func TestTheStudysConfigurationIsThatOfItsPage(t *testing.T) {
 }
 
 // swept reads back the table of a sweep over one key.
-func swept(t *testing.T, path string) SweepTable {
+func swept(t *testing.T, path string) Table {
 	rows, header := readRows(t, path)
-	table := SweepTable{first: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
+	table := Table{first: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
 	for _, row := range rows {
-		r := SweepRow{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
+		r := Row{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
 		for _, q := range table.quantities {
-			r.Columns = append(r.Columns, statistics.Estimated{Mean: row.number(q.name), Half: row.number(q.name + "_ci95"), N: int(row.number(q.name + "_n"))})
+			r.Means = append(r.Means, statistics.Estimated{Mean: row.number(q.name), Half: row.number(q.name + "_ci95"), N: int(row.number(q.name + "_n"))})
 		}
 		if g := &table.Grids[0]; !slices.Contains(g.Values, r.Values[0]) {
 			g.Values = append(g.Values, r.Values[0])

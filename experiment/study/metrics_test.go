@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics"
 )
 
@@ -26,16 +27,16 @@ func TestTablesShowMetrics(t *testing.T) {
 	for name, titles := range map[string]string{"mae": "best mae  best f1", measure.Loss: "best validation loss"} {
 		cells := []Cell{cell("fixed", name, 0.5), cell("k-rounds", name, 0.25)}
 		var b bytes.Buffer
-		if err := (&Comparison{Runs: cells, Reference: "fixed"}).WriteTable(&b); err != nil {
+		if err := (&Comparison{Runs: cells, Reference: "fixed"}).Write(&b); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(b.String(), "\n")
 		if !strings.Contains(lines[0], titles) || !strings.Contains(lines[1], "0.5000") || !strings.Contains(lines[2], "0.2500") || strings.Contains(lines[0], "accuracy") {
 			t.Errorf("%s:\n%s", name, b.String())
 		}
-		table := NewSweepTable(Sweep{}, cells)
+		table := (&Comparison{Runs: cells}).Table()
 		path := filepath.Join(t.TempDir(), "compare.csv")
-		if err := table.WriteCSV(path); err != nil {
+		if err := atomicfile.Write(path, table.WriteCSV); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
@@ -81,7 +82,7 @@ func TestTablesShowFairness(t *testing.T) {
 	} {
 		cells := []Cell{cell("fixed", name, 0.5, true), cell("k-rounds", name, 0.5, false)}
 		var b bytes.Buffer
-		if err := (&Comparison{Runs: cells, Reference: "fixed"}).WriteTable(&b); err != nil {
+		if err := (&Comparison{Runs: cells, Reference: "fixed"}).Write(&b); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(b.String(), "\n")
@@ -89,7 +90,7 @@ func TestTablesShowFairness(t *testing.T) {
 			t.Errorf("%s:\n%s", name, b.String())
 		}
 		path := filepath.Join(t.TempDir(), "compare.csv")
-		if err := NewSweepTable(Sweep{}, cells).WriteCSV(path); err != nil {
+		if err := atomicfile.Write(path, (&Comparison{Runs: cells}).Table().WriteCSV); err != nil {
 			t.Fatal(err)
 		}
 		rows, _ := readRows(t, path)

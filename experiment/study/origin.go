@@ -1,15 +1,10 @@
 package study
 
 import (
-	"encoding/csv"
-	"io"
 	"path/filepath"
-	"slices"
-	"strconv"
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/atomicfile"
 )
 
 // Provenance names what the results of a run follow from, to the bit.
@@ -43,31 +38,4 @@ func (c *Cell) Origin() (Origin, error) {
 	}
 	p, err := ProvenanceOf(found, c.Summary)
 	return Origin{c.Schedule, found.Seed, p}, err
-}
-
-// WriteRuns writes one row for each run, with where it comes from and the quantities of the
-// table; a value that does not exist is an empty cell. A run that diverged has none.
-func (t SweepTable) WriteRuns(path string) error {
-	header := append(t.header(), "seed", "version", "configuration", "data_digest", "kernel", "diverged")
-	for _, q := range t.quantities {
-		header = append(header, q.name)
-	}
-	records := [][]string{header}
-	for i := range t.cells {
-		c := &t.cells[i]
-		o, err := c.Origin()
-		if err != nil {
-			return err
-		}
-		record := append(slices.Clone(c.Values), o.Schedule, strconv.FormatUint(o.Seed, 10), o.Version, o.Configuration, o.DataDigest, o.Kernel, strconv.FormatBool(c.Diverged != ""))
-		for _, q := range t.quantities {
-			value := ""
-			if c.Diverged == "" {
-				value = decimal(q.of(c))
-			}
-			record = append(record, value)
-		}
-		records = append(records, record)
-	}
-	return atomicfile.Write(path, func(f io.Writer) error { return csv.NewWriter(f).WriteAll(records) })
 }

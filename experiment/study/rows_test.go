@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"math"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"fedpace/experiment/config"
 	"fedpace/internal/statistics"
 )
 
@@ -67,4 +69,23 @@ func sameMeans(t *testing.T, table []tableRow, path string) {
 			}
 		}
 	}
+}
+
+// setting reads the configuration of keys.
+func setting(base ...string) func(...string) (config.Config, error) {
+	return func(sets ...string) (config.Config, error) { return config.Load("", slices.Concat(base, sets)) }
+}
+
+// compare plays one configuration with each schedule.
+func compare(ctx context.Context, c config.Config, schedules []string, o Options) (*Comparison, error) {
+	return Run(ctx, Plan{Load: func(...string) (config.Config, error) { return c, nil }, Schedules: schedules}, o)
+}
+
+// sweep plays a plan.
+func sweep(ctx context.Context, p Plan, o Options) ([]Cell, error) {
+	r, err := Run(ctx, p, o)
+	if err != nil {
+		return nil, err
+	}
+	return r.Runs, nil
 }

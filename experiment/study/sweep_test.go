@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/atomicfile"
 )
 
 func TestParseGrid(t *testing.T) {
@@ -36,11 +37,11 @@ func TestParseGrid(t *testing.T) {
 	}
 }
 
-func smallSweep(t *testing.T) Sweep {
+func smallSweep(t *testing.T, sets ...string) Plan {
 	t.Helper()
-	return Sweep{
-		Sets: []string{"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
-			"out=" + filepath.Join(t.TempDir(), "sweep")},
+	return Plan{
+		Load: setting(append([]string{"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
+			"out=" + filepath.Join(t.TempDir(), "sweep")}, sets...)...),
 		Schedules: []string{"fixed", "k-rounds"},
 		Grids:     []Grid{{"synthetic.heterogeneity", []string{"0", "1"}}},
 		Seeds:     2,
@@ -52,11 +53,11 @@ func smallSweep(t *testing.T) Sweep {
 func TestASweepResumes(t *testing.T) {
 	s := smallSweep(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := RunSweep(ctx, s, Options{Run: run.Options{Notice: func(string) { cancel() }}})
+	_, err := sweep(ctx, s, Options{Run: run.Options{Notice: func(string) { cancel() }}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want the context's", err)
 	}
-	cells, err := RunSweep(t.Context(), s, Options{})
+	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +73,12 @@ func TestASweepResumes(t *testing.T) {
 	if len(cells) != 8 || reused == 0 || reused == 8 {
 		t.Errorf("%d runs, %d of them done before", len(cells), reused)
 	}
-	again, err := RunSweep(t.Context(), s, Options{})
+	again, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fresh := smallSweep(t)
-	other, err := RunSweep(t.Context(), fresh, Options{})
+	other, err := sweep(t.Context(), fresh, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func TestASweepResumes(t *testing.T) {
 		}
 	}
 	changed := s
-	changed.Sets = append(slices.Clone(s.Sets), "cohort=6")
-	if _, err := RunSweep(t.Context(), changed, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+	changed.Load = func(sets ...string) (config.Config, error) { return s.Load(append(sets, "cohort=6")...) }
+	if _, err := sweep(t.Context(), changed, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 		t.Errorf("another sweep into the folder: %v", err)
 	}
 }
@@ -96,10 +97,9 @@ func TestASweepResumes(t *testing.T) {
 // A cell that was cut goes on from its checkpoint; one whose checkpoints are of
 // no use is done anew.
 func TestACutCellGoesOn(t *testing.T) {
-	s := smallSweep(t)
+	s := smallSweep(t, "pace=8") // 5 virtual seconds are slow enough to be stopped
 	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
-	s.Sets = append(s.Sets, "pace=8") // 5 virtual seconds are slow enough to be stopped
-	whole, err := RunSweep(t.Context(), s, Options{})
+	whole, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestACutCellGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		again, err := RunSweep(t.Context(), s, Options{})
+		again, err := sweep(t.Context(), s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,11 +142,11 @@ func TestACutCellGoesOn(t *testing.T) {
 
 func TestASweepsTableAndFigure(t *testing.T) {
 	s := smallSweep(t)
-	cells, err := RunSweep(t.Context(), s, Options{})
+	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := NewSweepTable(s, cells)
+	table := (&Comparison{Plan: s, Runs: cells}).Table()
 	if len(table.Rows) != 4 || table.Rows[0].Seeds != 2 {
 		t.Fatalf("%d rows, %d seeds", len(table.Rows), table.Rows[0].Seeds)
 	}
@@ -155,14 +155,14 @@ func TestASweepsTableAndFigure(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	path := filepath.Join(t.TempDir(), "compare.csv")
-	if err := table.WriteCSV(path); err != nil {
+	if err := atomicfile.Write(path, table.WriteCSV); err != nil {
 		t.Fatal(err)
 	}
 	if rows, header := readRows(t, path); len(rows) != 4 || header[0] != "synthetic.heterogeneity" {
 		t.Errorf("%d rows, %v", len(rows), header)
 	}
 	// K-eta-fixed is the measure of relative steps: 1, whatever the seed.
-	if e := table.Rows[0].Columns[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
+	if e := table.Rows[0].Means[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
 		t.Errorf("K-eta-fixed: relative steps %v", e)
 	}
 	for _, name := range []string{"f.svg", "f.png"} {
@@ -179,12 +179,12 @@ func TestASweepsTableAndFigure(t *testing.T) {
 // version, and of which compare.csv has the means.
 func TestASweepNamesItsRuns(t *testing.T) {
 	s := smallSweep(t)
-	cells, err := RunSweep(t.Context(), s, Options{Run: run.Options{Version: "v1"}})
+	cells, err := sweep(t.Context(), s, Options{Run: run.Options{Version: "v1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, path, means := NewSweepTable(s, cells), filepath.Join(t.TempDir(), RunsFile), filepath.Join(t.TempDir(), "compare.csv")
-	if err := errors.Join(table.WriteRuns(path), table.WriteCSV(means)); err != nil {
+	table, path, means := (&Comparison{Plan: s, Runs: cells}).Table(), filepath.Join(t.TempDir(), RunsFile), filepath.Join(t.TempDir(), "compare.csv")
+	if err := errors.Join(atomicfile.Write(path, table.WriteRuns), atomicfile.Write(means, table.WriteCSV)); err != nil {
 		t.Fatal(err)
 	}
 	rows, header := readRows(t, path)
@@ -215,15 +215,15 @@ func TestASweepNamesItsRuns(t *testing.T) {
 func TestFiguresAreCheckedFirst(t *testing.T) {
 	numbers := []Grid{{"cohort", []string{"3", "5"}}}
 	for _, c := range []struct {
-		sweep Sweep
+		sweep Plan
 		path  string
 		want  string
 	}{
-		{Sweep{Grids: numbers}, "f.svg", ""},
-		{Sweep{Grids: numbers}, "f.gif", ".svg or .png"},
-		{Sweep{}, "f.svg", "needs a --grid"},
-		{Sweep{Grids: []Grid{{"schedule.k", []string{"fixed"}}}}, "f.svg", ""},
-		{Sweep{Grids: numbers}, filepath.Join("nowhere", "f.svg"), "nowhere"},
+		{Plan{Grids: numbers}, "f.svg", ""},
+		{Plan{Grids: numbers}, "f.gif", ".svg or .png"},
+		{Plan{}, "f.svg", "needs a --grid"},
+		{Plan{Grids: []Grid{{"schedule.k", []string{"fixed"}}}}, "f.svg", ""},
+		{Plan{Grids: numbers}, filepath.Join("nowhere", "f.svg"), "nowhere"},
 	} {
 		err := c.sweep.CheckFigure(c.path)
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
@@ -235,9 +235,9 @@ func TestFiguresAreCheckedFirst(t *testing.T) {
 // A sweep knows its runs again, though they hold the constants that they found.
 func TestTheoryCellsAreReused(t *testing.T) {
 	out := t.TempDir()
-	s := Sweep{Sets: []string{"task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out=" + out}, Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
+	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
 	for again := range 2 {
-		cells, err := RunSweep(t.Context(), s, Options{})
+		cells, err := sweep(t.Context(), s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,9 +267,8 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 // The tail of a run is the mean of its evaluations in the last tenth of its time, and its gain
 // what is above that of K-eta-fixed with the same seed.
 func TestTheTailOfASweepsRuns(t *testing.T) {
-	s := smallSweep(t)
-	s.Sets = append(s.Sets, "evaluate.every=1", "stop.rounds=25")
-	cells, err := RunSweep(t.Context(), s, Options{})
+	s := smallSweep(t, "evaluate.every=1", "stop.rounds=25")
+	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (l *Library) Export(w io.Writer) (e Exported, err error) {
 	for _, r := range runs {
 		columns, view, err := r.export()
 		if err != nil {
-			e.Damaged = append(e.Damaged, report.Damaged{Dir: r.dir, Why: err})
+			e.Damaged = append(e.Damaged, report.Damaged{Dir: r.Dir, Why: err})
 			continue
 		}
 		whole = append(whole, r)

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 )
@@ -40,9 +39,9 @@ type Library struct {
 
 // run is a run in the library.
 type run struct {
-	id, dir string
-	config  config.Config
-	bad     error // the folder cannot be read
+	*folder.Run
+	id  string
+	bad error // the folder cannot be read
 
 	mu     sync.Mutex
 	stamp  string // of the files that the curves were read from
@@ -75,7 +74,7 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	}
 	known := map[string]*run{}
 	for _, r := range l.runs {
-		known[r.dir] = r
+		known[r.Dir] = r
 	}
 	list := []*run{}
 	var dirs []string
@@ -104,8 +103,8 @@ func open(dir string) *run {
 		whole = dir
 	}
 	sum := sha256.Sum256([]byte(whole))
-	r := &run{id: hex.EncodeToString(sum[:6]), dir: dir}
-	r.config, r.bad = config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	r := &run{id: hex.EncodeToString(sum[:6])}
+	r.Run, r.bad = folder.Open(dir)
 	return r
 }
 
@@ -162,7 +161,7 @@ func rowsOf(runs []*run) ([]row, error) {
 	var whole []report.Run
 	for _, r := range runs {
 		if r.bad == nil {
-			whole = append(whole, report.Run{Dir: r.dir, Config: r.config})
+			whole = append(whole, report.Run{Run: r.Run})
 		}
 	}
 	groups, err := report.Groups(whole)
@@ -176,22 +175,22 @@ func rowsOf(runs []*run) ([]row, error) {
 		}
 	}
 	for i, r := range runs {
-		if g, ok := of[r.dir]; ok {
+		if g, ok := of[r.Dir]; ok {
 			list[i].Group, list[i].GroupName = g, groups[g].Name
 			// A comparison calls the folder of a run by what it sets, as far as a file may be called so.
 			if seed := "seed=" + list[i].Seed; strings.HasSuffix(list[i].Name, ","+seed) {
 				list[i].Name = groups[g].Name + ", " + seed
 			}
 		} else {
-			list[i].Group, list[i].GroupName = -1-i, r.dir
+			list[i].Group, list[i].GroupName = -1-i, r.Dir
 		}
 	}
 	return list, nil
 }
 
 func (r *run) row() row {
-	c := &r.config
-	out := row{ID: r.id, Folder: r.dir, Name: filepath.Base(r.dir), State: string(folder.RunDamaged), Settings: []string{}}
+	c := &r.Config
+	out := row{ID: r.id, Folder: r.Dir, Name: filepath.Base(r.Dir), State: string(folder.RunDamaged), Settings: []string{}}
 	if r.bad != nil {
 		out.Why = r.bad.Error()
 		return out
@@ -202,11 +201,11 @@ func (r *run) row() row {
 	if err == nil {
 		out.Settings = append(out.Settings, differences...)
 	}
-	q, err := folder.QualityOf(r.dir, c)
+	q, err := r.Quality()
 	if err == nil {
 		out.Quality = metric{q.Name, q.Lower}
 	}
-	state, summary, err := folder.StateOf(r.dir)
+	state, summary, err := r.State()
 	if out.State, out.Summary = string(state), summary; err != nil {
 		out.Why = err.Error()
 		return out
@@ -217,8 +216,8 @@ func (r *run) row() row {
 	}
 	if curves, err := r.read(); err != nil {
 		out.State, out.Why = string(folder.RunDamaged), err.Error()
-	} else if n := len(curves.seconds); n > 0 {
-		out.Rounds, out.Virtual = n, curves.seconds[n-1]
+	} else {
+		out.Rounds, out.Virtual = curves.rounds, curves.end.Seconds()
 	}
 	return out
 }
@@ -226,7 +225,7 @@ func (r *run) row() row {
 // stampNow says what the files are now: it differs once they have grown.
 func (r *run) stampNow() (s string) {
 	for _, name := range []string{folder.RoundsFile, folder.SummaryFile} {
-		if info, err := os.Stat(filepath.Join(r.dir, name)); err == nil {
+		if info, err := os.Stat(r.Path(name)); err == nil {
 			s += fmt.Sprintf("%d.%d ", info.Size(), info.ModTime().UnixNano())
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/predict"
+	"fedpace/experiment/forecast"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
@@ -29,32 +29,38 @@ func (r *run) snapshot() ([]byte, error) {
 		return nil, err
 	}
 	hub := live.New(about)
-	known := 0 // rounds that the log has
-	err = r.events(func(e *metrics.Round) (bool, error) {
-		known++
-		return true, hub.Round(e)
-	})
+	state, summary, err := r.State()
 	if err != nil {
 		return nil, err
 	}
-	summary, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	complete := err == nil && summary.Completed // else it goes on or was killed, and its last row may be torn
-	for report, err := range folder.Reports(filepath.Join(r.dir, folder.RoundsFile)) {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, folder.ErrTorn) && !complete {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if known > 0 { // they are what the log has, but without tasks
-			known--
-			continue
-		}
-		if err := hub.Round(&metrics.Round{Report: report, Usage: &metrics.Usage{}}); err != nil {
-			return nil, err
+	next, stop := iter.Pull2(r.Follow())
+	defer stop()
+	// show shows the rounds up to one, and that with what the log has of it.
+	show := func(upTo int, logged *metrics.Round) (more bool, err error) {
+		for {
+			now, err, ok := next()
+			if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, folder.ErrTorn) && state != folder.RunComplete {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			e := metrics.Round{Report: now.Report, Usage: &metrics.Usage{}}
+			if now.Round == upTo {
+				e.Tasks, e.Ended = logged.Tasks, logged.Ended
+			}
+			if err := hub.Round(&e); err != nil || now.Round == upTo {
+				return true, err
+			}
 		}
 	}
-	if err := r.finish(hub); err != nil {
+	if err := r.events(func(e *metrics.Round) (bool, error) { return show(e.Round, e) }); err != nil {
+		return nil, err
+	}
+	if _, err := show(0, nil); err != nil {
+		return nil, err
+	}
+	if err := r.finish(hub, state, summary); err != nil {
 		return nil, err
 	}
 	predicted, err := r.predicted()
@@ -67,17 +73,12 @@ func (r *run) snapshot() ([]byte, error) {
 
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
 func (r *run) predicted() ([]byte, error) {
-	f, err := os.Open(filepath.Join(r.dir, folder.PredictionFile))
+	rows, err := forecast.ReadRows(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close() // read only
-	rows, err := predict.ReadCSV(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}
@@ -94,23 +95,20 @@ func (r *run) predicted() ([]byte, error) {
 const maxPredicted = 1000
 
 // finish tells the hub how the run ended, if it did.
-func (r *run) finish(hub *live.Hub) error {
-	text, err := folder.ReadFile(filepath.Join(r.dir, folder.SummaryFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		if folder.Running(r.dir) {
-			return nil
+func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (err error) {
+	var end metrics.End
+	if s != nil {
+		end.Completed, end.Elapsed = s.Completed, time.Duration(s.WallSeconds*float64(time.Second))
+		if end.Summary, err = folder.ReadFile(r.Path(folder.SummaryFile)); err != nil {
+			return err
 		}
-		return hub.Finish(&metrics.End{Why: errors.New("its process was killed; fedpace resume goes on with it")})
 	}
-	if err != nil {
-		return err
-	}
-	s, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	if err != nil {
-		return err
-	}
-	end := metrics.End{Completed: s.Completed, Summary: text, Elapsed: time.Duration(s.WallSeconds * float64(time.Second))}
-	if !s.Completed {
+	switch {
+	case state == folder.RunRunning:
+		return nil
+	case s == nil:
+		end.Why = errors.New("its process was killed; fedpace resume goes on with it")
+	case state == folder.RunStopped:
 		end.Why = errors.New("it was stopped before its end; fedpace resume goes on with it")
 	}
 	return hub.Finish(&end)
@@ -118,7 +116,7 @@ func (r *run) finish(hub *live.Hub) error {
 
 // events plays the run's log; a run without one, or killed before its first, has no events. more says whether to go on.
 func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
-	f, err := os.Open(filepath.Join(r.dir, eventlog.File))
+	f, err := os.Open(r.Path(eventlog.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -133,7 +131,6 @@ func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
 	for more := true; err == nil && more; {
 		var e *metrics.Round
 		if e, err = log.Round(); err == nil {
-			e.Usage = &metrics.Usage{}
 			more, err = take(e)
 		}
 	}
@@ -171,20 +168,13 @@ func (r *run) about() (*metrics.Run, error) {
 	if r.bad != nil {
 		return nil, r.bad
 	}
-	c := &r.config
-	names, err := folder.ReadMetrics(r.dir)
+	c := &r.Config
+	list, err := r.Metrics()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var list []measure.Metric
-	for _, name := range names {
-		list = append(list, measure.Metric{Name: name})
-	}
-	if q, err := folder.QualityOf(r.dir, c); err == nil && q.At >= 0 {
-		list[q.At] = q.Metric
-	}
 	run := &metrics.Run{
-		Name: filepath.Base(r.dir), Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: closing.Rules.Text(c.Close), Seed: c.Seed,
+		Name: filepath.Base(r.Dir), Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: closing.Rules.Text(c.Close), Seed: c.Seed,
 		Train: c.Train, Metrics: list, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, Power: metrics.Power{Overlap: closing.Overlaps(c.Close)},
 	}
@@ -194,11 +184,10 @@ func (r *run) about() (*metrics.Run, error) {
 	for i := range c.Fleet {
 		run.Classes = append(run.Classes, c.Fleet[i].Name)
 	}
-	if info, err := os.Stat(filepath.Join(r.dir, folder.ConfigFile)); err == nil {
+	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
 		run.Started = info.ModTime()
 	}
-	s, err := folder.ReadSummary(filepath.Join(r.dir, folder.SummaryFile))
-	if err == nil {
+	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil {
 		run.Version, run.Kernel = s.Version, s.Kernel
 		if s.Data != nil {
 			run.Data = *s.Data

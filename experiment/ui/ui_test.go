@@ -219,7 +219,7 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 		b.Do(chromedp.Focus("#over-validation_accuracy .front"))
 		b.Press(kb.End)
 		read := browsertest.JS[string](b, "document.querySelector('#over-validation_accuracy .front').getAttribute('aria-valuetext')")
-		if want := fmt.Sprintf("%s %s", name, strconv.FormatFloat(round(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
+		if want := fmt.Sprintf("%s %s", name, strconv.FormatFloat(rounded(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
 			t.Errorf("the cursor reads %q, want %q in it", read, want)
 		}
 	}
@@ -228,8 +228,8 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 	}
 }
 
-// round is a number with so many significant digits.
-func round(v float64, digits int) float64 {
+// rounded is a number with so many significant digits.
+func rounded(v float64, digits int) float64 {
 	if v == 0 {
 		return 0
 	}
@@ -240,8 +240,11 @@ func round(v float64, digits int) float64 {
 // The runs of a comparison are called by what it sets, whatever their folders may be called.
 func TestNamesOfAComparison(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
-	_, err := study.RunSweep(t.Context(), study.Sweep{
-		Sets: []string{"task=sent140", "train=false", "stop.rounds=3", "out=" + dir}, Schedules: []string{"fixed"}, Seeds: 2,
+	_, err := study.Run(t.Context(), study.Plan{
+		Load: func(sets ...string) (config.Config, error) {
+			return config.Load("", append([]string{"task=sent140", "train=false", "stop.rounds=3", "out=" + dir}, sets...))
+		},
+		Schedules: []string{"fixed"}, Seeds: 2,
 		Grids: []study.Grid{{Key: "close", Values: []string{"all", "{rule: first, n: 7}"}}},
 	}, study.Options{})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +28,22 @@ func TestImportsAreThoseOfTheTable(t *testing.T) {
 func TestEveryPackageIsDescribedOnce(t *testing.T) {
 	for _, v := range undescribed(project(t)) {
 		t.Error(v)
+	}
+}
+
+// What only tests need is in the folder internal/testkit, and in no program: benchmarks
+// may use it, the product may not.
+func TestTheProductImportsNoTestSupport(t *testing.T) {
+	const support = "internal/testkit/"
+	for _, p := range project(t) {
+		if strings.HasPrefix(p.path, support) || strings.HasPrefix(p.path, "bench/") {
+			continue
+		}
+		for _, imported := range p.imports {
+			if strings.HasPrefix(imported, support) {
+				t.Errorf("%s imports %s, which is for tests", p.path, imported)
+			}
+		}
 	}
 }
 

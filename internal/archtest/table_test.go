@@ -34,10 +34,8 @@ coordinator/theory:
 actors/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
-coordinator/battery: simclock
-coordinator/known: simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/schedule simclock
-coordinator/round: coordinator/battery coordinator/selection coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
+coordinator/round: coordinator/selection internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
@@ -76,6 +74,7 @@ bus/natsbus: bus bus/natsconn internal/mailbox bus/internal/placement bus/intern
 	github.com/nats-io/nats.go/... golang.org/x/sync/... google.golang.org/protobuf/...
 bus/gateway: bus internal/mailbox bus/internal/subject internal/names internal/vector time
 	google.golang.org/protobuf/...
+internal/testkit/simbus: bus internal/mailbox internal/names time google.golang.org/protobuf/...
 internal/testkit/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
 bus/quota:
 bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
@@ -102,7 +101,7 @@ metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/tr
 metrics/models: metrics
 metrics/tensorboard: metrics google.golang.org/protobuf/...
 metrics/fairness: actors/measure metrics
-metrics/tables: actors/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/progress: coordinator/round metrics time
@@ -123,22 +122,21 @@ internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/predict: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/problem internal/human internal/keyed internal/portable
-	internal/registry metrics metrics/eventlog metrics/figure simclock os golang.org/x/sync/errgroup
-experiment/outlook: coordinator/closing actors/measure coordinator/round coordinator/schedule internal/keyed
-experiment/run: experiment/outlook actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/predict experiment/problem internal/cputime internal/human internal/names internal/registry
+experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/csvtable
+	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock os time golang.org/x/sync/errgroup
+experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
-experiment/fit: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
+experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
-experiment/report: actors/measure coordinator/round experiment/config experiment/folder experiment/predict internal/statistics
+experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/ui: coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/report
+experiment/ui: coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/config/tree bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+experiment/study: experiment/config/tree experiment/forecast bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
-experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/predict experiment/problem
-	experiment/study internal/human internal/keyed internal/registry internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
-experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
+	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
+experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
@@ -151,11 +149,11 @@ cmd/internal/folders: cmd/internal/cli actors/measure experiment/config experime
 cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
-internal/throttle: net time
+internal/testkit/throttle: net time
 internal/sbom: internal/atomicfile os github.com/CycloneDX/cyclonedx-go
 docs/site: os github.com/yuin/goldmark/...
 bench/internal/process: os/... syscall
-bench/...: bench/internal/process experiment/... internal/csvtable internal/throttle metrics/figure net net/http os/... time
+bench/...: bench/internal/process experiment/... internal/csvtable internal/testkit/throttle metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

@@ -27,9 +27,10 @@
 //	         path   the value is the path of a file or folder
 //	         inert  the value changes no bit of any result
 //	         short  a scalar in place of the map gives this option alone
-//	         single a scalar in place of a list is a list of one
 //	         keyed  a map in place of a list of structs is one of their first options to their second
 //	         flat   the key names an entry, whose options stand beside the key
+//
+// A scalar in place of a list of scalars is a list of one.
 //
 // Options that several entries share stand in a struct that they embed.
 //

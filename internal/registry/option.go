@@ -31,7 +31,6 @@ type Option struct {
 	Path     bool // the value is the path of a file or folder
 	Inert    bool // the value changes no bit of any result
 	Short    bool // a scalar in place of the map gives this option alone
-	Single   bool // a scalar stands for a list of one
 	Keyed    bool // a map stands for a list of structs: their first options to their second
 	Flat     bool // options of the entry that this option names stand beside it
 }
@@ -62,7 +61,7 @@ func Options(t reflect.Type) []Option {
 			o.Ranged = true
 			o.Range, err = ParseRange(text)
 		}
-		attributes := map[string]*bool{"null": &o.Null, "path": &o.Path, "inert": &o.Inert, "short": &o.Short, "single": &o.Single, "keyed": &o.Keyed, "flat": &o.Flat}
+		attributes := map[string]*bool{"null": &o.Null, "path": &o.Path, "inert": &o.Inert, "short": &o.Short, "keyed": &o.Keyed, "flat": &o.Flat}
 		for _, name := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
 			if attributes[name] == nil {
 				err = fmt.Errorf("%q is not an attribute", name)

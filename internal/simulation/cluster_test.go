@@ -21,6 +21,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
+	"fedpace/internal/testkit/simbus"
 )
 
 // outcome is all that a run leaves behind.
@@ -38,7 +39,7 @@ type cluster struct {
 	*scenario
 	world *world
 	net   *network
-	bus   *memory.Bus
+	bus   *simbus.Bus
 	info  *bus.RunInfo
 	want  *outcome // nil: what devices measure decides it
 	got   *outcome // of the run that was completed
@@ -84,7 +85,7 @@ var refusals = []string{
 func (s *scenario) reference(w *world, said *record) (*outcome, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	b := memory.New(nil)
+	b := memory.New()
 	host, err := host.Start(ctx, b.Connect("host"), s.host(w))
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ const (
 func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*cluster, error) {
 	c := &cluster{scenario: s, world: w, want: want, net: newNetwork(s.seed, s.weather, time.Now().Add(calmAfter))}
 	c.net.log = log
-	c.bus, c.moved = memory.New(c.net), epoch.Add(-longest)
+	c.bus, c.moved = simbus.New(c.net), epoch.Add(-longest)
 	c.net.sent = c.sent
 	c.info = &bus.RunInfo{Run: "r", Configuration: "simulated"}
 	if err := c.info.Seal(); err != nil {
@@ -353,7 +354,7 @@ func (c *cluster) opened(p *part) {
 
 // sent has the coordinator crash soon after some of the jobs that it sends.
 func (c *cluster) sent(from, kind string, n uint64) {
-	if kind != "job" || from == memory.Server || time.Since(epoch) > calmAfter {
+	if kind != "job" || from == simbus.Server || time.Since(epoch) > calmAfter {
 		return
 	}
 	id := fnv.New64a()
@@ -434,7 +435,7 @@ func (c *cluster) inflict(f fault) {
 	case rival:
 		c.startCoordinator(c.saved())
 	case forget:
-		c.net.mark(c.net.cut, memory.Server, f.long)
+		c.net.mark(c.net.cut, simbus.Server, f.long)
 		c.bus.Forget()
 		c.mu.Lock()
 		c.moved = time.Now().Add(f.long)

@@ -26,7 +26,7 @@ type weather struct {
 	lateness          time.Duration // of late ones, at most
 }
 
-// network carries messages between parts. It implements memory.Network.
+// network carries messages between parts. It implements simbus.Network.
 type network struct {
 	seed    uint64
 	weather weather

@@ -36,7 +36,7 @@ func devicesRound(number int) *metrics.Round {
 }
 
 // A log that has its size keeps only rounds that are detailed from there on, in a run that
-// is stopped and goes on as in one that is not, and Foresee says how large it becomes.
+// is stopped and goes on as in one that is not, and Bytes says how large it becomes.
 func TestALogThatHasItsSize(t *testing.T) {
 	const rounds = 4000
 	run := &metrics.Run{Name: "weeks", Task: "femnist", Train: true, Devices: []string{"a", "b"}, Cohort: 2}
@@ -91,7 +91,7 @@ func TestALogThatHasItsSize(t *testing.T) {
 		if full := float64(whole.Len()) >= megabytes*1e6; full != (gap > 0) {
 			t.Errorf("%g MB: %d bytes, the first gap before round %d", megabytes, whole.Len(), gap)
 		}
-		if got, said := float64(whole.Len()), sink.Foresee(run, devicesRound(rounds/2), rounds); math.Abs(got-said) > 0.1*got {
+		if got, said := float64(whole.Len()), sink.Bytes(run, devicesRound(rounds/2), rounds); math.Abs(got-said) > 0.1*got {
 			t.Errorf("%g MB: %.0f bytes, foreseen were %.0f", megabytes, got, said)
 		}
 	}

@@ -60,7 +60,7 @@ func (h *Hub) publish(end bool) {
 	}
 	next.more = sync.OnceValue(func() []byte {
 		part := *whole
-		part.Curves.from, part.Curves.points = from, whole.Curves.points[from:]
+		part.Curves.from = from
 		return encode(&part)
 	})
 	f.newest, f.at = next, now

@@ -32,6 +32,16 @@ func decode(t interface{ Fatal(...any) }, text []byte) map[string]any {
 	return s
 }
 
+// columnOf is a column of a snapshot.
+func columnOf(snapshot map[string]any, name string) map[string]any {
+	for _, c := range snapshot["columns"].([]any) {
+		if c := c.(map[string]any); c["name"] == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // join does what the page does with a frame that follows another.
 func join(before, next map[string]any) {
 	from := int(next["curves"].(map[string]any)["from"].(float64))
@@ -127,8 +137,13 @@ func TestASnapshotOfNothing(t *testing.T) {
 	f, _ := quick().current()
 	s := decode(t, f.full())
 	now := s["now"].(map[string]any)
-	for _, name := range []string{"training_loss", "validation_loss", "validation_accuracy", "best_validation_accuracy"} {
+	for _, name := range []string{"training_loss", "best_training_loss", "epsilon"} {
 		if v, ok := now[name]; !ok || v != nil {
+			t.Errorf("%s is %v, want null", name, v)
+		}
+	}
+	for _, name := range []string{"training_loss", "validation_loss", "validation_accuracy"} {
+		if v := columnOf(s, name)["value"]; v != nil {
 			t.Errorf("%s is %v, want null", name, v)
 		}
 	}
@@ -176,8 +191,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 	f, _ := h.current()
 	s := decode(t, f.full())
 	for path, want := range map[string]any{
-		"now.round_loss": 4.0, "now.training_loss": 4.0, "now.validation_loss": 3.0, "now.validation_accuracy": 0.25,
-		"now.sgd_steps": 144.0, "now.local_steps": 64.0, "progress.round": 2.0, "progress.fraction": 0.02, "progress.virtual_seconds": 5.0,
+		"now.training_loss": 4.0, "progress.round": 2.0, "progress.fraction": 0.02, "progress.virtual_seconds": 5.0,
 		"outcomes.accepted": 2.0, "outcomes.late": 1.0, "empty_rounds": 1.0, "spent.sgd_steps.wasted": 64.0,
 		"last_round.round": 2.0, "last_round.deadline": 2.0, "last_round.seconds": 2.0, "state": "running",
 	} {
@@ -187,6 +201,11 @@ func TestWhatASnapshotHolds(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s is %v, want %v", path, got, want)
+		}
+	}
+	for name, want := range map[string]float64{"training_loss": 4, "validation_loss": 3, "validation_accuracy": 0.25, "sgd_steps": 144, "local_steps": 64, "late": 1} {
+		if got := columnOf(s, name); got["value"] != want || got["help"] == "" {
+			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 	want := map[string]any{
@@ -215,8 +234,8 @@ func TestTheFinalModelIsShown(t *testing.T) {
 		if got := s["evaluations"].(map[string]any)["round"].([]any); len(got) != 1 || got[0] != 5.0 {
 			t.Errorf("evaluations after rounds %v, want 5", got)
 		}
-		if now := s["now"].(map[string]any); now["validation_loss"] != 1.0 || now["best_validation_accuracy"] != 0.7 {
-			t.Errorf("at the end %v", now)
+		if loss, best := columnOf(s, "validation_loss")["value"], s["now"].(map[string]any)["best_metrics"].([]any); loss != 1.0 || best[0] != 0.7 {
+			t.Errorf("at the end %v and %v", loss, best)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package live
 
 import (
 	"math"
+	"slices"
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/statistics"
+	"fedpace/metrics"
 )
 
 // maxPoints bounds each curve. A history that is full joins its points two by two, so that it holds
@@ -14,67 +16,110 @@ const maxPoints = 1024
 
 // point is some successive rounds: one, or after thinning a power of two of them.
 type point struct {
-	rounds    int // how many
-	round     int // the last
-	end       round.Time
-	steps     int     // K_r of the last
-	rate      float64 // eta_r of the last
-	losses    int     // rounds that have a training loss
-	loss      float64 // sum over those
-	low, high float64 // of those; infinite: none
-	window    float64 // the last round's window mean, NaN: none
-	duration  round.Time
+	rounds int // how many
+	round  int // the last
+	end    round.Time
+	values []span // by column of the history
 }
 
-// single is one round as a point.
-func single(r *round.Report) point {
-	p := point{
-		rounds: 1, round: r.Round, end: r.End, steps: r.LocalSteps, rate: r.LearningRate,
-		low: math.Inf(1), high: math.Inf(-1), window: r.WindowLoss, duration: r.End - r.Start,
+// span is what the rounds of a point have in a column.
+type span struct {
+	measured  int // rounds that have a value
+	sum, last float64
+	low, high float64 // infinite: none
+}
+
+// single is one round's.
+func single(v float64) span {
+	if math.IsNaN(v) {
+		return span{last: v, low: math.Inf(1), high: math.Inf(-1)}
 	}
-	if !math.IsNaN(r.TrainingLoss) {
-		p.losses, p.loss, p.low, p.high = 1, r.TrainingLoss, r.TrainingLoss, r.TrainingLoss
+	return span{1, v, v, v, v}
+}
+
+// join adds the rounds that follow.
+func (s *span) join(next span) {
+	s.measured += next.measured
+	s.sum += next.sum
+	s.low, s.high = min(s.low, next.low), max(s.high, next.high)
+	if next.measured > 0 {
+		s.last = next.last
 	}
-	return p
 }
 
-// join adds the rounds that follow p's.
-func (p *point) join(next *point) {
-	p.rounds += next.rounds
-	p.round, p.end, p.steps, p.rate, p.window = next.round, next.end, next.steps, next.rate, next.window
-	p.duration += next.duration
-	p.losses += next.losses
-	p.loss += next.loss
-	p.low, p.high = min(p.low, next.low), max(p.high, next.high)
-}
-
-// mean is the mean training loss; NaN (0/0) when there is none.
-func (p *point) mean() float64 { return p.loss / float64(p.losses) }
+// mean is NaN (0/0) where nothing was measured.
+func (s *span) mean() float64 { return s.sum / float64(s.measured) }
 
 // history is a run's rounds as at most maxPoints points of equally many rounds
 // each; the last point may hold fewer. Its memory is allocated once.
 type history struct {
-	each   int // rounds a point, a power of two
-	points []point
+	columns []metrics.Column
+	each    int // rounds a point, a power of two
+	points  []point
+	memory  []span // of all points
 }
 
-func newHistory() history { return history{each: 1, points: make([]point, 0, maxPoints)} }
+// newHistory keeps the columns that have a chart.
+func newHistory(columns []metrics.Column) history {
+	h := history{each: 1, points: make([]point, 0, maxPoints)}
+	for _, c := range columns {
+		if c.Title != "" || c.Name == trainingLoss {
+			h.columns = append(h.columns, c)
+		}
+	}
+	h.memory = make([]span, maxPoints*len(h.columns))
+	return h
+}
+
+// trainingLoss is the column that is drawn behind the mean of its window.
+const trainingLoss = "training_loss"
 
 func (h *history) add(r *round.Report) {
-	p := single(r)
-	if n := len(h.points); n > 0 && h.points[n-1].rounds < h.each {
-		h.points[n-1].join(&p)
+	n := len(h.points)
+	if n > 0 && h.points[n-1].rounds < h.each {
+		p := &h.points[n-1]
+		p.rounds, p.round, p.end = p.rounds+1, r.Round, r.End
+		for i := range h.columns {
+			p.values[i].join(single(h.columns[i].Of(r)))
+		}
 		return
 	}
-	if len(h.points) == maxPoints {
-		for i := range maxPoints / 2 {
-			h.points[i] = h.points[2*i]
-			h.points[i].join(&h.points[2*i+1])
-		}
-		h.points = h.points[:maxPoints/2]
-		h.each *= 2
+	if n == maxPoints {
+		h.halve()
+		h.add(r)
+		return
+	}
+	width := len(h.columns)
+	p := point{1, r.Round, r.End, h.memory[n*width : (n+1)*width]}
+	for i := range h.columns {
+		p.values[i] = single(h.columns[i].Of(r))
 	}
 	h.points = append(h.points, p)
+}
+
+// halve joins the points two by two.
+func (h *history) halve() {
+	for i := range maxPoints / 2 {
+		to, first, second := &h.points[i], h.points[2*i], h.points[2*i+1]
+		to.rounds, to.round, to.end = first.rounds+second.rounds, second.round, second.end
+		for k := range to.values {
+			joined := first.values[k]
+			joined.join(second.values[k])
+			to.values[k] = joined
+		}
+	}
+	h.points = h.points[:maxPoints/2]
+	h.each *= 2
+}
+
+// copied is the history with nothing shared.
+func (h *history) copied() history {
+	c := *h
+	c.points, c.memory = slices.Clone(h.points), slices.Clone(h.memory[:len(h.points)*len(h.columns)])
+	for i := range c.points {
+		c.points[i].values = c.memory[i*len(h.columns):][:len(h.columns)]
+	}
+	return c
 }
 
 // evaluation is the model measured on the held-out samples.

@@ -40,7 +40,9 @@ func end(t testing.TB, h *Hub, e metrics.End) {
 func TestHistoryIsBoundedAndComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rounds := rapid.IntRange(1, 5*maxPoints).Draw(t, "rounds")
-		h := newHistory()
+		h := newHistory(metrics.ColumnsOf())
+		loss := slices.IndexFunc(h.columns, func(c metrics.Column) bool { return c.Name == trainingLoss })
+		took := slices.IndexFunc(h.columns, func(c metrics.Column) bool { return c.Name == "round_seconds" })
 		sum, losses, taken := 0.0, 0, round.Time(0)
 		least, most := math.Inf(1), math.Inf(-1)
 		for r := 1; r <= rounds; r++ {
@@ -59,7 +61,7 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 		if len(h.points) > maxPoints || rounds > maxPoints && len(h.points) <= maxPoints/2 {
 			t.Fatalf("%d points for %d rounds", len(h.points), rounds)
 		}
-		n, gotSum, gotLosses, gotTaken := 0, 0.0, 0, round.Time(0)
+		n, gotSum, gotLosses, gotTaken := 0, 0.0, 0, 0.0
 		low, high := math.Inf(1), math.Inf(-1)
 		for i, p := range h.points {
 			if p.rounds != h.each && i < len(h.points)-1 {
@@ -69,17 +71,18 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 			if p.round != n || p.end != round.Time(n)*1e9 {
 				t.Fatalf("point %d ends with round %d at %v, want %d", i, p.round, p.end, n)
 			}
-			gotSum, gotLosses, gotTaken = gotSum+p.loss, gotLosses+p.losses, gotTaken+p.duration
-			if p.losses > 0 {
-				low, high = min(low, p.low), max(high, p.high)
-				if m := p.mean(); m < p.low || m > p.high {
-					t.Fatalf("point %d: mean %v of %v to %v", i, m, p.low, p.high)
+			v := p.values[loss]
+			gotSum, gotLosses, gotTaken = gotSum+v.sum, gotLosses+v.measured, gotTaken+p.values[took].sum
+			if v.measured > 0 {
+				low, high = min(low, v.low), max(high, v.high)
+				if m := v.mean(); m < v.low || m > v.high {
+					t.Fatalf("point %d: mean %v of %v to %v", i, m, v.low, v.high)
 				}
-			} else if !math.IsNaN(p.mean()) || !math.IsInf(p.low, 1) {
-				t.Fatalf("point %d has no loss but a mean of %v", i, p.mean())
+			} else if !math.IsNaN(v.mean()) || !math.IsInf(v.low, 1) {
+				t.Fatalf("point %d has no loss but a mean of %v", i, v.mean())
 			}
 		}
-		if n != rounds || gotSum != sum || gotLosses != losses || gotTaken != taken || low != least || high != most {
+		if n != rounds || gotSum != sum || gotLosses != losses || gotTaken != taken.Seconds() || low != least || high != most {
 			t.Fatalf("the points come to %d rounds, losses %v of %d (%v to %v), %v; want %d, %v of %d (%v to %v), %v",
 				n, gotSum, gotLosses, low, high, gotTaken, rounds, sum, losses, least, most, taken)
 		}
@@ -88,7 +91,7 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 
 // A history depends on the rounds alone, and its memory is that of its start.
 func TestHistoryOfAMillionRounds(t *testing.T) {
-	h, e := newHistory(), newEvaluations([]measure.Metric{{Name: measure.Accuracy}})
+	h, e := newHistory(metrics.ColumnsOf()), newEvaluations([]measure.Metric{{Name: measure.Accuracy}})
 	for r := 1; r <= 1_000_000; r++ {
 		h.add(report(r))
 		e.add(evaluation{r, round.Time(r), 1 / float64(r), []float64{float64(r%1000) / 1000}})

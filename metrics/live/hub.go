@@ -45,9 +45,10 @@ type notice struct {
 // Hub is the output: it holds all that the page shows of one run. Its handler is safe
 // for concurrent use.
 type Hub struct {
-	run  metrics.Run // its texts are not too long to be shown
-	id   string      // tells this hub's frames from those of an earlier process
-	pace pace
+	run     metrics.Run // its texts are not too long to be shown
+	columns []metrics.Column
+	id      string // tells this hub's frames from those of an earlier process
+	pace    pace
 
 	mu    sync.Mutex
 	state state
@@ -94,9 +95,9 @@ func New(about *metrics.Run) *Hub {
 			names[i] = cut(name)
 		}
 	}
-	h := &Hub{run: run, pace: usualPace, id: run.Started.UTC().Format("20060102T150405.000000000")}
+	h := &Hub{run: run, columns: run.Columns(), pace: usualPace, id: run.Started.UTC().Format("20060102T150405.000000000")}
 	h.state = state{
-		history: newHistory(), evaluations: newEvaluations(run.Metrics), spread: newSpread(), bestWindow: nan,
+		history: newHistory(h.columns), evaluations: newEvaluations(run.Metrics), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{}, fairness: fairnessOf(&run, nil),
 	}
@@ -252,7 +253,7 @@ func (s *state) final(e *metrics.End) {
 		return
 	}
 	s.evaluations.add(evaluation{s.last.Round, s.last.End, e.ValidationLoss, e.Metrics})
-	s.last.ValidationLoss, s.last.Metrics = e.ValidationLoss, e.Metrics
+	s.last.Evaluated, s.last.ValidationLoss, s.last.Metrics = true, e.ValidationLoss, e.Metrics
 }
 
 // cut shortens a text that is too long to be read on a page.

@@ -31,7 +31,7 @@ func configuration(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	sets = append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=30", "evaluate.every=3", "schedule.window=5",
-		"compute.std=table2", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
+		"compute.std=5.1e-4", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
 		"close.rule=deadline", "close.seconds=2.1", "http=127.0.0.1:0", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...)
 	c, err := config.Load("", sets)
@@ -105,7 +105,7 @@ func TestPageShowsTheRun(t *testing.T) {
 		t.Errorf("on the clients' own samples: %q", got)
 	}
 	// What was drawn last on the live page is what is drawn here.
-	for _, id := range []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"} {
+	for _, id := range []string{"loss", "accuracy", "local_steps", "learning_rate", "times", "round_seconds", "timeline"} {
 		drawing := fmt.Sprintf("document.querySelector('#%s .plot > svg').innerHTML", id)
 		live, file := js[string](b, drawing), js[string](kept, drawing)
 		if live == "" || live != file {
@@ -197,7 +197,7 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	}
 	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
 	b.Until("document.body.dataset.state === 'completed'")
-	for id, want := range map[string]bool{"loss": false, "accuracy": false, "steps": true, "times": true, "timeline": true} {
+	for id, want := range map[string]bool{"loss": false, "accuracy": false, "local_steps": true, "times": true, "timeline": true} {
 		if got := js[bool](b, fmt.Sprintf("document.getElementById('%s').checkVisibility()", id)); got != want {
 			t.Errorf("%s is shown: %v, want %v", id, got, want)
 		}
@@ -304,7 +304,7 @@ func TestPageComesBack(t *testing.T) {
 	stop = serveAt(t, address, demoHub("third", 10))
 	defer stop()
 	b.Until("document.body.dataset.round === '10' && document.getElementById('status').dataset.state === 'running'")
-	if n := js[int](b, "document.querySelectorAll('#steps table tr').length"); n != 0 {
+	if n := js[int](b, "document.querySelectorAll('#local_steps table tr').length"); n != 0 {
 		t.Errorf("a table that nobody opened has %d rows", n)
 	}
 }
@@ -328,15 +328,15 @@ func TestPageByKeys(t *testing.T) {
 	if walk[0] != "skip" {
 		t.Errorf("first comes %q, want the link that skips the head", walk[0])
 	}
-	want := []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"}
+	want := []string{"loss", "accuracy", "local_steps", "learning_rate", "times", "round_seconds", "timeline"}
 	for _, id := range want {
 		if !strings.Contains(strings.Join(walk, "|"), id+" ") {
 			t.Errorf("%s cannot be reached", id)
 		}
 	}
-	b.Do(chromedp.Focus(chromedp.CSS("#steps .plot > svg")))
+	b.Do(chromedp.Focus(chromedp.CSS("#local_steps .plot > svg")))
 	b.Press(kb.End)
-	value := "document.querySelector('#steps .plot > svg').getAttribute('aria-valuetext')"
+	value := "document.querySelector('#local_steps .plot > svg').getAttribute('aria-valuetext')"
 	last := js[string](b, value)
 	b.Press(kb.Home)
 	first := js[string](b, value)
@@ -345,14 +345,14 @@ func TestPageByKeys(t *testing.T) {
 	if !strings.Contains(first, "round 1,") || !strings.Contains(second, "round 2,") || !strings.Contains(last, "round 60,") {
 		t.Errorf("the keys read %q, %q, %q", first, second, last)
 	}
-	if got := js[string](b, "document.querySelector('#steps .reading').innerText"); !strings.Contains(got, "round 2 ") {
+	if got := js[string](b, "document.querySelector('#local_steps .reading').innerText"); !strings.Contains(got, "round 2 ") {
 		t.Errorf("below the drawing stands %q", got)
 	}
 	// A table of the same, opened by a key.
-	b.Do(chromedp.Focus(chromedp.CSS("#steps summary")))
+	b.Do(chromedp.Focus(chromedp.CSS("#local_steps summary")))
 	b.Press(kb.Enter)
-	b.Until("document.querySelectorAll('#steps tbody tr').length > 10")
-	if got := js[string](b, "document.querySelector('#steps tbody tr').innerText"); !strings.HasPrefix(got, "1\t") {
+	b.Until("document.querySelectorAll('#local_steps tbody tr').length > 10")
+	if got := js[string](b, "document.querySelector('#local_steps tbody tr').innerText"); !strings.HasPrefix(got, "1\t") {
 		t.Errorf("the table begins with %q", got)
 	}
 	// The link over the head leads to the figures.

@@ -23,6 +23,7 @@ type snapshot struct {
 	Why         string           `json:"why"`
 	Progress    progress         `json:"progress"`
 	Now         measures         `json:"now"`
+	Columns     []valueShown     `json:"columns"`
 	Outcomes    metrics.Outcomes `json:"outcomes"`
 	EmptyRounds int              `json:"empty_rounds"`
 	Actors      actorsShown      `json:"actors"`
@@ -41,7 +42,7 @@ type snapshot struct {
 
 // format is the version of the snapshot; the page and the binary are one, so
 // it matters to other readers alone.
-const format = 1
+const format = 2
 
 type runShown struct {
 	ID       string        `json:"id"`
@@ -77,20 +78,13 @@ type progress struct {
 	Left           number  `json:"left_seconds"` // wall time to expect; null: not known
 }
 
+// measures are what the columns do not say.
 type measures struct {
-	RoundSeconds           number   `json:"round_seconds"`
-	Epsilon                number   `json:"epsilon"` // that the models have cost; null: the run is not private
-	LocalSteps             int      `json:"local_steps"`
-	LearningRate           number   `json:"learning_rate"`
-	TrainingLoss           number   `json:"training_loss"` // the window's mean, as in summary.json
-	BestTrainingLoss       number   `json:"best_training_loss"`
-	RoundLoss              number   `json:"round_loss"` // the last round's
-	ValidationLoss         number   `json:"validation_loss"`
-	ValidationAccuracy     number   `json:"validation_accuracy"` // null where it is no metric
-	BestValidationAccuracy number   `json:"best_validation_accuracy"`
-	Metrics                []number `json:"metrics"`
-	BestMetrics            []number `json:"best_metrics"`
-	SGDSteps               int64    `json:"sgd_steps"`
+	Epsilon          number   `json:"epsilon"`       // that the models have cost; null: the run is not private
+	TrainingLoss     number   `json:"training_loss"` // the window's mean, as in summary.json
+	BestTrainingLoss number   `json:"best_training_loss"`
+	Metrics          []number `json:"metrics"`
+	BestMetrics      []number `json:"best_metrics"`
 }
 
 // fairness is the last evaluation on the clients' own samples.
@@ -198,15 +192,11 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualSeconds,
 			Fraction: a.Fraction(s.last.Round, s.last.End.Seconds()), Left: number(math.NaN()),
 		},
-		Now: measures{
-			RoundSeconds: number((s.last.End - s.last.Start).Seconds()), LocalSteps: s.last.LocalSteps, LearningRate: number(s.last.LearningRate),
-			TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow), RoundLoss: number(s.last.TrainingLoss),
-			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(math.NaN()),
-			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps, Epsilon: number(math.NaN()),
-		},
+		Now:      measures{Epsilon: number(math.NaN()), TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow)},
+		Columns:  valuesShown(h.columns, &s.last),
 		Outcomes: s.outcomes, EmptyRounds: s.empty,
 		Actors: actorsShown{Simulated: a.Clients, Real: len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
-		Curves:      curves{each: s.history.each, points: slices.Clone(s.history.points)},
+		Curves:      curves{history: s.history.copied()},
 		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()}, Fairness: s.fairness,
 		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
 		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
@@ -219,12 +209,9 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	if e := a.Epsilon; e != nil {
 		out.Now.Epsilon = number(e(s.last.Round))
 	}
-	for i, m := range a.Metrics {
-		now, best := number(measure.At(s.last.Metrics, i)), number(s.evaluations.best[i])
-		out.Now.Metrics, out.Now.BestMetrics = append(out.Now.Metrics, now), append(out.Now.BestMetrics, best)
-		if m.Name == measure.Accuracy {
-			out.Now.ValidationAccuracy, out.Now.BestValidationAccuracy = now, best
-		}
+	for i := range a.Metrics {
+		out.Now.Metrics = append(out.Now.Metrics, number(measure.At(s.last.Metrics, i)))
+		out.Now.BestMetrics = append(out.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
 	p := &out.Progress
 	if e := s.end; e != nil {
@@ -344,25 +331,44 @@ type column[T any] struct {
 
 // curves are the rounds against virtual time, from a point on.
 type curves struct {
-	from, each int // the first point's place among all; rounds a point
-	points     []point
+	history
+	from int // the first point's place among all
 }
 
-var curveColumns = []column[point]{
-	{"round", func(p *point) float64 { return float64(p.round) }},
-	{"virtual_seconds", func(p *point) float64 { return p.end.Seconds() }},
-	{"local_steps", func(p *point) float64 { return float64(p.steps) }},
-	{"learning_rate", func(p *point) float64 { return p.rate }},
-	{"loss", (*point).mean},
-	{"loss_low", func(p *point) float64 { return p.low }},
-	{"loss_high", func(p *point) float64 { return p.high }},
-	{"window_loss", func(p *point) float64 { return p.window }},
-	{"round_seconds", func(p *point) float64 { return p.duration.Seconds() / float64(p.rounds) }}, // mean
-}
-
-// MarshalJSON writes an object with a list for each column.
+// MarshalJSON writes an object with a list for each column: of a value that holds from a round's
+// start the last of a point, of others the mean, of the training loss its range, too.
 func (c curves) MarshalJSON() ([]byte, error) {
-	return appendColumns(fmt.Appendf(nil, `{"from":%d,"each":%d`, c.from, c.each), c.points, curveColumns), nil
+	list := []column[point]{
+		{"round", func(p *point) float64 { return float64(p.round) }},
+		{"virtual_seconds", func(p *point) float64 { return p.end.Seconds() }},
+	}
+	for i := range c.columns {
+		of := &c.columns[i]
+		list = append(list, column[point]{of.Name, func(p *point) float64 {
+			if of.AtStart {
+				return p.values[i].last
+			}
+			return p.values[i].mean()
+		}})
+		if of.Name == trainingLoss {
+			list = append(list, column[point]{"training_loss_low", func(p *point) float64 { return p.values[i].low }},
+				column[point]{"training_loss_high", func(p *point) float64 { return p.values[i].high }})
+		}
+	}
+	return appendColumns(fmt.Appendf(nil, `{"from":%d,"each":%d`, c.from, c.each), c.points[c.from:], list), nil
+}
+
+// valueShown is a column with its value in the last round, or where it was measured last.
+type valueShown struct {
+	metrics.Column
+	Value number `json:"value"`
+}
+
+func valuesShown(columns []metrics.Column, r *round.Report) (list []valueShown) {
+	for i := range columns {
+		list = append(list, valueShown{columns[i], number(columns[i].Of(r))})
+	}
+	return list
 }
 
 // evaluated are the evaluations against virtual time.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -22,78 +23,60 @@ var (
 	latest   = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// family is one metric.
-type family struct {
-	name, help, unit string
-	kind             dto.MetricType
-	start            bool                          // its value holds from a round's start, not from its end
-	value            func(r *round.Report) float64 // nil: a series for each outcome's tasks so far, or of metrics
-}
-
-const gauge, counter = dto.MetricType_GAUGE, dto.MetricType_COUNTER
-
-var families = []family{
-	{name: "round", help: "Rounds completed.", kind: gauge, value: func(r *round.Report) float64 { return float64(r.Round) }},
-	{name: "round_duration_seconds", help: "Virtual time of the round that ends here.", unit: "seconds", kind: gauge, value: func(r *round.Report) float64 { return (r.End - r.Start).Seconds() }},
-	{name: "local_steps", help: "Local SGD steps a client, K_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return float64(r.LocalSteps) }},
-	{name: "learning_rate", help: "Learning rate, eta_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return r.LearningRate }},
-	{name: "training_loss", help: "Mean first-step loss of the round's accepted clients.", kind: gauge, value: func(r *round.Report) float64 { return r.TrainingLoss }},
-	{name: "validation_loss", help: "Mean loss on held-out samples.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationLoss) }},
-	{name: "validation_accuracy", help: "Top-1 accuracy on held-out samples, 0 to 1.", kind: gauge},
-	{name: "validation_metric", help: "A metric of the model, by its name, on held-out samples.", kind: gauge},
-	{name: "sgd_steps_total", help: "Local SGD steps of one client of each completed round: the sum of K_r.", kind: counter, value: func(r *round.Report) float64 { return float64(r.SGDSteps) }},
-	{name: "updates_total", help: "Tasks by how they ended.", kind: counter},
-}
-
-func evaluated(r *round.Report, v float64) float64 {
-	if !r.Evaluated {
-		return math.NaN()
-	}
-	return v
-}
-
-// Write writes all rounds of a run, whose name, task, schedule and seed are labels, with
-// their times added to epoch.
+// Write writes all rounds of a run, whose name, task, schedule and seed are labels, with their
+// times added to epoch: a metric for each column of a round, and the run's metrics and outcomes.
 func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report) error {
 	if epoch.Before(earliest) || epoch.After(latest) {
 		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
 	}
-	for _, f := range families {
-		m := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + f.name), Help: &f.help, Type: &f.kind}
-		if f.unit != "" {
-			m.Unit = &f.unit
-		}
-		switch {
-		case f.value != nil:
-			m.Metric = f.series(labels(run), epoch, rounds, f.value)
-		case f.kind == gauge:
-			for i, metric := range run.Metrics {
-				of := labels(run, "metric", metric.Name)
-				if f.name == "validation_accuracy" {
-					of = labels(run)
-				}
-				if f.name != "validation_accuracy" || metric.Name == measure.Accuracy {
-					m.Metric = append(m.Metric, f.series(of, epoch, rounds, func(r *round.Report) float64 { return measure.At(r.Metrics, i) })...)
-				}
-			}
-		default:
-			for o := range round.Outcome(round.Outcomes) {
-				updates := 0.0
-				m.Metric = append(m.Metric, f.series(labels(run, "outcome", o.String()), epoch, rounds, func(r *round.Report) float64 {
-					updates += float64(r.Outcomes[o])
-					return updates
-				})...)
-			}
-		}
-		if len(m.Metric) == 0 {
+	for _, f := range families(run, epoch, rounds) {
+		if len(f.Metric) == 0 {
 			continue // a timing-only run has no losses
 		}
-		if _, err := expfmt.MetricFamilyToOpenMetrics(w, m); err != nil {
+		if _, err := expfmt.MetricFamilyToOpenMetrics(w, f); err != nil {
 			return fmt.Errorf("openmetrics: %w", err)
 		}
 	}
 	_, err := expfmt.FinalizeOpenMetrics(w)
 	return err
+}
+
+// families are the metrics with all their samples.
+func families(run *metrics.Run, epoch time.Time, rounds []round.Report) (list []*dto.MetricFamily) {
+	add := func(name, help string) *dto.MetricFamily {
+		f := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + name), Help: &help, Type: dto.MetricType_GAUGE.Enum()}
+		if strings.HasSuffix(name, "_seconds") {
+			f.Unit = proto.String("seconds")
+		}
+		if strings.HasSuffix(name, "_total") {
+			f.Type = dto.MetricType_COUNTER.Enum()
+		}
+		list = append(list, f)
+		return f
+	}
+	columns := run.Columns()
+	for i := range columns {
+		if c := &columns[i]; c.Metric != "-" {
+			series(add(c.Metric, c.Sentence()), labels(run), epoch, rounds, c.AtStart, c.Of)
+		}
+	}
+	accuracy := add("validation_accuracy", "Top-1 accuracy on held-out samples, 0 to 1.")
+	metric := add("validation_metric", "A metric of the model, by its name, on held-out samples.")
+	for i, m := range run.Metrics {
+		value := func(r *round.Report) float64 { return measure.At(r.Metrics, i) }
+		if series(metric, labels(run, "metric", m.Name), epoch, rounds, false, value); m.Name == measure.Accuracy {
+			series(accuracy, labels(run), epoch, rounds, false, value)
+		}
+	}
+	updates := add("updates_total", "Tasks by how they ended.")
+	for o := range round.Outcome(round.Outcomes) {
+		ended := 0.0
+		series(updates, labels(run, "outcome", o.String()), epoch, rounds, false, func(r *round.Report) float64 {
+			ended += float64(r.Outcomes[o])
+			return ended
+		})
+	}
+	return list
 }
 
 // labels are the run's, with others given as name, value.
@@ -106,9 +89,10 @@ func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	return list
 }
 
-// series are the samples of one series, by time. What was not measured is left out.
-func (f *family) series(labels []*dto.LabelPair, epoch time.Time, rounds []round.Report, value func(*round.Report) float64) []*dto.Metric {
-	var list []*dto.Metric
+// series adds the samples of one series, by time: at a round's start or its end. What was not
+// measured is left out.
+func series(f *dto.MetricFamily, labels []*dto.LabelPair, epoch time.Time, rounds []round.Report, atStart bool, value func(*round.Report) float64) {
+	first := len(f.Metric)
 	for i := range rounds {
 		r := &rounds[i]
 		v := value(r)
@@ -116,22 +100,21 @@ func (f *family) series(labels []*dto.LabelPair, epoch time.Time, rounds []round
 			continue
 		}
 		at := r.End
-		if f.start {
+		if atStart {
 			at = r.Start
 		}
 		ms := Milliseconds(epoch, at)
-		if n := len(list); n > 0 && *list[n-1].TimestampMs == ms {
-			list = list[:n-1]
+		if n := len(f.Metric); n > first && *f.Metric[n-1].TimestampMs == ms {
+			f.Metric = f.Metric[:n-1]
 		}
 		m := &dto.Metric{Label: labels, TimestampMs: &ms}
-		if f.kind == dto.MetricType_COUNTER {
+		if *f.Type == dto.MetricType_COUNTER {
 			m.Counter = &dto.Counter{Value: &v}
 		} else {
 			m.Gauge = &dto.Gauge{Value: &v}
 		}
-		list = append(list, m)
+		f.Metric = append(f.Metric, m)
 	}
-	return list
 }
 
 // Milliseconds is the time, since 1970, at which something of the run stands.

@@ -28,9 +28,9 @@ const ms = round.Time(1e6)
 
 // Two rounds that end in the same millisecond, and one that is evaluated.
 var rounds = []round.Report{
-	{Round: 1, End: 2500 * ms, LocalSteps: 80, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, SGDSteps: 80, ValidationLoss: math.NaN()},
-	{Round: 2, Start: 2500 * ms, End: 2500*ms + 1, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1}, TrainingLoss: math.NaN(), SGDSteps: 144},
-	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, SGDSteps: 208, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
+	{Round: 1, End: 2500 * ms, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80, ValidationLoss: math.NaN()},
+	{Round: 2, Start: 2500 * ms, End: 2500*ms + 1, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1}, TrainingLoss: math.NaN(), WindowLoss: 4.25, SGDSteps: 144},
+	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 208, LateUsed: 1, Steps: measure.Spread{Tasks: 2, Smallest: 32, Largest: 64, Sum: 96}, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
 }
 
 func TestTheText(t *testing.T) {
@@ -39,40 +39,61 @@ func TestTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	const l = `clock="virtual",run="a\"b",task="femnist",schedule="k-rounds",seed="18446744073709551615"`
-	want := strings.ReplaceAll(`# HELP fedpace_virtual_round Rounds completed.
+	want := strings.ReplaceAll(`# HELP fedpace_virtual_round Number of the round, from 1.
 # TYPE fedpace_virtual_round gauge
 fedpace_virtual_round{LABELS} 2.0 1.7673228025e+09
 fedpace_virtual_round{LABELS} 3.0 1.767322804e+09
-# HELP fedpace_virtual_round_duration_seconds Virtual time of the round that ends here.
+# HELP fedpace_virtual_round_duration_seconds Its virtual duration.
 # TYPE fedpace_virtual_round_duration_seconds gauge
 # UNIT fedpace_virtual_round_duration_seconds seconds
 fedpace_virtual_round_duration_seconds{LABELS} 1e-09 1.7673228025e+09
 fedpace_virtual_round_duration_seconds{LABELS} 1.499999999 1.767322804e+09
-# HELP fedpace_virtual_local_steps Local SGD steps a client, K_r, from the round's start.
+# HELP fedpace_virtual_local_steps Local SGD steps a client, K_r.
 # TYPE fedpace_virtual_local_steps gauge
 fedpace_virtual_local_steps{LABELS} 80.0 1.7673228e+09
 fedpace_virtual_local_steps{LABELS} 64.0 1.7673228025e+09
-# HELP fedpace_virtual_learning_rate Learning rate, eta_r, from the round's start.
+# HELP fedpace_virtual_learning_rate Learning rate, eta_r.
 # TYPE fedpace_virtual_learning_rate gauge
 fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228e+09
 fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228025e+09
-# HELP fedpace_virtual_training_loss Mean first-step loss of the round's accepted clients.
+# HELP fedpace_virtual_cohort Tasks that ended in it.
+# TYPE fedpace_virtual_cohort gauge
+fedpace_virtual_cohort{LABELS} 2.0 1.7673228025e+09
+fedpace_virtual_cohort{LABELS} 2.0 1.767322804e+09
+# HELP fedpace_virtual_training_loss Mean first-step loss of the accepted clients.
 # TYPE fedpace_virtual_training_loss gauge
 fedpace_virtual_training_loss{LABELS} 4.25 1.7673228025e+09
 fedpace_virtual_training_loss{LABELS} 4.0 1.767322804e+09
+# HELP fedpace_virtual_window_loss Mean of the training loss over the last rounds (Eq. 15).
+# TYPE fedpace_virtual_window_loss gauge
+fedpace_virtual_window_loss{LABELS} 4.25 1.7673228025e+09
+fedpace_virtual_window_loss{LABELS} 4.125 1.767322804e+09
 # HELP fedpace_virtual_validation_loss Mean loss on held-out samples.
 # TYPE fedpace_virtual_validation_loss gauge
 fedpace_virtual_validation_loss{LABELS} 3.5 1.767322804e+09
+# HELP fedpace_virtual_sgd_steps Local SGD steps of one client of each round so far: the sum of K_r.
+# TYPE fedpace_virtual_sgd_steps counter
+fedpace_virtual_sgd_steps_total{LABELS} 144.0 1.7673228025e+09
+fedpace_virtual_sgd_steps_total{LABELS} 208.0 1.767322804e+09
+# HELP fedpace_virtual_smallest_local_steps Smallest K of the tasks that ended in it.
+# TYPE fedpace_virtual_smallest_local_steps gauge
+fedpace_virtual_smallest_local_steps{LABELS} 32.0 1.767322804e+09
+# HELP fedpace_virtual_mean_local_steps Mean K of these tasks.
+# TYPE fedpace_virtual_mean_local_steps gauge
+fedpace_virtual_mean_local_steps{LABELS} 48.0 1.767322804e+09
+# HELP fedpace_virtual_largest_local_steps Largest K of these tasks.
+# TYPE fedpace_virtual_largest_local_steps gauge
+fedpace_virtual_largest_local_steps{LABELS} 64.0 1.767322804e+09
+# HELP fedpace_virtual_late_used Late updates of earlier rounds that count in it.
+# TYPE fedpace_virtual_late_used gauge
+fedpace_virtual_late_used{LABELS} 0.0 1.7673228025e+09
+fedpace_virtual_late_used{LABELS} 1.0 1.767322804e+09
 # HELP fedpace_virtual_validation_accuracy Top-1 accuracy on held-out samples, 0 to 1.
 # TYPE fedpace_virtual_validation_accuracy gauge
 fedpace_virtual_validation_accuracy{LABELS} 0.25 1.767322804e+09
 # HELP fedpace_virtual_validation_metric A metric of the model, by its name, on held-out samples.
 # TYPE fedpace_virtual_validation_metric gauge
 fedpace_virtual_validation_metric{LABELS,metric="accuracy"} 0.25 1.767322804e+09
-# HELP fedpace_virtual_sgd_steps Local SGD steps of one client of each completed round: the sum of K_r.
-# TYPE fedpace_virtual_sgd_steps counter
-fedpace_virtual_sgd_steps_total{LABELS} 144.0 1.7673228025e+09
-fedpace_virtual_sgd_steps_total{LABELS} 208.0 1.767322804e+09
 # HELP fedpace_virtual_updates Tasks by how they ended.
 # TYPE fedpace_virtual_updates counter
 fedpace_virtual_updates_total{LABELS,outcome="accepted"} 3.0 1.7673228025e+09
@@ -102,9 +123,9 @@ func TestTheClocksDoNotMix(t *testing.T) {
 	if live["fedpace_virtual_time_seconds"] == nil {
 		t.Fatal("a scrape does not have the name that comes nearest")
 	}
-	for _, f := range families {
-		if live["fedpace_virtual_"+f.name] != nil {
-			t.Errorf("fedpace_virtual_%s is a live metric's name, too", f.name)
+	for _, f := range families(&metrics.Run{}, epoch, nil) {
+		if live[f.GetName()] != nil {
+			t.Errorf("%s is a live metric's name, too", f.GetName())
 		}
 	}
 }

@@ -32,21 +32,25 @@ function decode(buffer) {
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const column = {};
   let at = Math.ceil((4 + length) / 8) * 8;
-  for (const name of head.columns) {
+  for (const { name } of head.columns || []) {
     column[name] = new Float64Array(buffer, at, head.rounds);
     at += 8 * head.rounds;
   }
-  return { column, marks: head.marks, costs: head.costs, thinned: head.thinned };
+  return { columns: head.columns || [], column, marks: head.marks, costs: head.costs, thinned: head.thinned };
 }
 
-// The quantities that an axis can show.
-const axes = [
-  { id: 'time', name: 'virtual time', seconds: true, of: c => c.column.virtual_seconds },
-  { id: 'round', name: 'round', integers: true, of: c => c.column.round },
-  { id: 'steps', name: 'SGD steps a client', integers: true, of: c => c.column.sgd_steps },
+// axesOf are the quantities that an axis can show: columns, and what progress.csv adds. The virtual
+// time comes first.
+const axesOf = columns => [
+  ...columns.filter(c => c.axis).sort((a, b) => (b.kind === 'time') - (a.kind === 'time')).map(c => (
+    { id: c.name, name: c.axis, seconds: c.kind === 'time', integers: isWhole(c), of: curves => curves.column[c.name] })),
   { id: 'energy', name: 'energy', unit: 'kJ', of: c => cost(c, 'energy_joules', 1e-3) },
   { id: 'wall', name: 'wall time', seconds: true, of: c => cost(c, 'wall_seconds', 1) },
 ];
+
+// chartsOf are the charts of columns: losses and metrics first.
+const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))
+  .sort((a, b) => (a.steps || a.fromZero) - (b.steps || b.fromZero));
 
 // cost is a quantity of progress.csv at each round, between its rows on a straight line; null
 // where it is not known.
@@ -64,15 +68,6 @@ function cost(c, name, factor) {
   }
   return out;
 }
-
-// The charts of columns that every run has; those of metrics come between them.
-const columnCharts = [
-  { column: 'window_loss', title: 'Training loss, mean of the window' },
-  { column: 'validation_loss', title: 'Validation loss' },
-  { column: 'local_steps', title: 'Local steps, K_r', steps: true, integers: true, fromZero: true },
-  { column: 'learning_rate', title: 'Learning rate, η_r', steps: true },
-  { column: 'round_seconds', title: 'Time of a round, virtual seconds', fromZero: true },
-];
 
 const stateNames = { complete: 'complete', stopped: 'stopped', running: 'running', damaged: 'damaged' };
 const metricOf = (run, name) => run.summary && (run.summary.metrics || []).find(m => m.name === name);
@@ -111,14 +106,15 @@ class Board {
     this.span = null; // of x; null: everything
     this.weight = 0;
     this.grouped = false;
-    this.at = 'time';
+    this.columns = []; // of all runs that were read, once each
+    this.at = 'virtual_seconds';
     this.build();
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = null; this.show(); });
   }
 
   // --- what charts ask
 
-  axis() { return axes.find(a => a.id === this.at); }
+  axis() { const all = axesOf(this.columns); return all.find(a => a.id === this.at) || all[0]; }
   range() { return this.span || { low: 0, high: this.most || 1 }; }
   zoomed() { return this.span !== null; }
   moves() { return this.panning; }
@@ -164,7 +160,7 @@ class Board {
     const field = (label, e) => make('label', { class: 'field' }, make('span', {}, label), e);
     this.filter = make('input', { type: 'search', id: 'filter', placeholder: 'name, task, schedule, state, key=value …', autocomplete: 'off', spellcheck: 'false' });
     this.filter.addEventListener('input', () => this.list());
-    this.axisChoice = make('select', { id: 'axis' }, ...axes.map(a => make('option', { value: a.id }, a.name)));
+    this.axisChoice = make('select', { id: 'axis' });
     this.axisChoice.addEventListener('change', () => { this.at = this.axisChoice.value; this.span = null; this.show(); });
     this.groupChoice = make('select', { id: 'group' }, make('option', { value: '' }, 'each run'), make('option', { value: 'seeds' }, 'mean over seeds, 95 % interval'));
     this.groupChoice.addEventListener('change', () => { this.grouped = this.groupChoice.value === 'seeds'; this.show(); });
@@ -299,8 +295,20 @@ class Board {
       if (has && has.stamp === r.stamp) return;
       this.data.set(r.id, { stamp: r.stamp, curves: decode(await this.source.curves(r.id)) });
     }));
+    this.know();
     this.show();
     await this.readViews(wanted);
+  }
+
+  // know takes the columns of the runs that were read.
+  know() {
+    const before = this.columns.length;
+    for (const { curves } of this.data.values()) {
+      for (const c of (curves || { columns: [] }).columns) if (!this.columns.some(k => k.name === c.name)) this.columns.push(c);
+    }
+    if (this.columns.length === before) return;
+    this.axisChoice.replaceChildren(...axesOf(this.columns).map(a => make('option', { value: a.id }, a.name)));
+    this.axisChoice.value = this.at;
   }
 
   // readViews reads what a run's own view knows of whom it waited for.
@@ -337,6 +345,7 @@ class Board {
     this.looks = new Map(parts.flatMap(p => p.runs.map(r => [r.id, p])));
     // Values in a column that was not measured in every round stand in columns of their own.
     this.dense = this.dense || new WeakMap();
+    const list = chartsOf(this.columns);
     const dense = (curves, name) => {
       let all = this.dense.get(curves);
       if (!all) this.dense.set(curves, all = {});
@@ -347,14 +356,10 @@ class Board {
         const places = [];
         for (let i = 0; i < y.length; i++) if (y[i] === y[i]) places.push(i);
         const line = places.length === y.length ? { x, y } : { x: Float64Array.from(places, i => x[i]), y: Float64Array.from(places, i => y[i]) };
-        const steps = columnCharts.some(c => c.column === name && c.steps);
-        all[key] = steps ? line : { x: line.x, y: smoothed(line.y, this.weight) };
+        all[key] = list.some(c => c.column === name && c.steps) ? line : { x: line.x, y: smoothed(line.y, this.weight) };
       }
       return all[key];
     };
-    const names = new Set(parts.flatMap(p => p.runs.flatMap(r => Object.keys(this.data.get(r.id).curves.column))));
-    const metrics = [...names].filter(n => n.startsWith('validation_') && n !== 'validation_loss').map(n => ({ column: n, title: 'Validation ' + n.slice(11).replaceAll('_', ' ') }));
-    const list = [...metrics, ...columnCharts];
     this.most = 0;
     for (const p of parts) for (const r of p.runs) {
       const x = axis.of(this.data.get(r.id).curves);
@@ -366,15 +371,14 @@ class Board {
       if (!chart) {
         chart = new Overlay(this, 'over-' + c.column, c.title, c);
         this.charts.set(c.column, chart);
-        const after = metrics.includes(c) ? this.charts.get('window_loss') : null;
-        if (after) after.figure.before(chart.figure); else this.grid.append(chart.figure);
+        const next = list.slice(list.indexOf(c) + 1).find(c => this.charts.has(c.column));
+        if (next) this.charts.get(next.column).figure.before(chart.figure); else this.grid.append(chart.figure);
       }
       chart.set(parts.map(p => {
         const lines = p.runs.map(r => dense(this.data.get(r.id).curves, c.column));
         return { ...(this.grouped && lines.length > 1 ? meanLine(lines) : lines[0]), name: p.name, colour: p.colour, dash: p.dash, wide: this.grouped };
       }).filter(l => l.x.length));
     }
-    for (const [name, chart] of this.charts) if (!list.some(c => c.column === name)) chart.set([]);
     this.markList = parts.length > 6 ? [] : parts.flatMap(p => p.runs.slice(0, 1).flatMap(r => {
       const c = this.data.get(r.id).curves, x = axis.of(c);
       return x ? c.marks.map(m => ({ kind: m.kind, colour: p.colour, x: x[Math.max(0, Math.min(x.length - 1, firstAfter(c.column.round, m.round) - 1))] })) : [];

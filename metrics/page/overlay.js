@@ -66,7 +66,7 @@ class Overlay {
     this.height = 260;
     this.lines = [];
     this.cursor = null; // a value of x
-    this.heading = make('h2', { id: id + '-title' }, title);
+    this.heading = make('h2', { id: id + '-title', title: this.options.help }, title);
     this.scale = make('button', { type: 'button', class: 'toggle', 'aria-pressed': String(this.log), title: 'Logarithmic scale' }, 'log');
     this.canvas = make('canvas', { class: 'drawing' });
     this.front = make('canvas', {

@@ -4,10 +4,7 @@ const chart = {};
 function buildCharts() {
   chart.loss = new Curves('loss', 'Loss', {});
   chart.accuracy = new Curves('accuracy', 'Validation accuracy', {});
-  chart.steps = new Curves('steps', 'Local steps, K_r', {});
-  chart.rate = new Curves('rate', 'Learning rate, η_r', {});
   chart.times = new Distribution('times', 'Time of rounds', {});
-  chart.durations = new Curves('durations', 'Time of rounds along the run', {});
   chart.predicted = new Curves('predicted', 'Rounds: measured and predicted', {});
   chart.timeline = new Timeline('timeline', 'The last round', { wide: true });
 }
@@ -15,16 +12,25 @@ function buildCharts() {
 // firstFirst are the metrics with their places, the one that is shown first in front.
 const firstFirst = metrics => metrics.map((m, at) => [m, at]).sort((a, b) => b[0].first - a[0].first);
 
-// metricChart is the chart of a metric. Those besides the accuracy are made when a run has them.
-function metricChart(m) {
-  if (m.name === 'accuracy') return chart.accuracy;
-  const id = 'metric-' + m.name;
+// chartOf is a chart of a column, which is made when a run has it: before another.
+function chartOf(id, title, before) {
   if (!chart[id]) {
-    chart[id] = new Curves(id, 'Validation ' + m.name, {});
-    chart[m.first ? 'accuracy' : 'steps'].figure.before(chart[id].figure);
+    chart[id] = new Curves(id, title, {});
+    chart[before].figure.before(chart[id].figure);
   }
   return chart[id];
 }
+
+// metricChart is the chart of a metric; the one that is shown first stands before the accuracy.
+const metricChart = m => m.name === 'accuracy' ? chart.accuracy : chartOf('metric-' + m.name, 'Validation ' + m.name, m.first ? 'accuracy' : 'times');
+
+// valueOf is what a column had last, and textOf says it.
+const valueOf = (s, name) => s.columns.find(c => c.name === name).value;
+const isWhole = c => c.kind === 'count' || c.kind === 'total';
+const textOf = (c, v) => !known(v) ? '–' : c.kind === 'time' ? duration(v) : isWhole(c) ? whole(v) : short(v, 5);
+
+// drawnElsewhere are the columns that share a chart with others.
+const drawnElsewhere = name => name === 'window_loss' || name.startsWith('validation_');
 
 function showCharts(s) {
   const c = s.curves, e = s.evaluations;
@@ -32,24 +38,24 @@ function showCharts(s) {
   const rounds = c.each === 1 ? 'round' : `${whole(c.each)} rounds`;
   const when = (round, t) => [['round', whole(round)], ['', duration(t)]];
 
-  chart.loss.set(some(c.loss) || some(e.loss) ? {
+  chart.loss.set(some(c.training_loss) || some(e.loss) ? {
     label: 'loss', x: c.virtual_seconds, length: c.round.length,
     series: [
-      { x: c.virtual_seconds, y: c.loss, low: c.loss_low, high: c.loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
+      { x: c.virtual_seconds, y: c.training_loss, low: c.training_loss_low, high: c.training_loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
       { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `mean of the last ${whole(s.run.window)}` },
       { x: e.virtual_seconds, y: e.loss, style: 'dash', colour: 'red', dots: true, name: 'validation' },
     ],
     read: i => {
       const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
-      return [...when(c.round[i], c.virtual_seconds[i]), ['training', fixed(c.loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
+      return [...when(c.round[i], c.virtual_seconds[i]), ['training', fixed(c.training_loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
         ...(j >= 0 ? [['validation', fixed(e.loss[j], 4)]] : [])];
     },
-    describe: () => `training loss ${fixed(s.now.training_loss, 4)}, validation loss ${fixed(s.now.validation_loss, 4)}`,
+    describe: () => `training loss ${fixed(s.now.training_loss, 4)}, validation loss ${fixed(valueOf(s, 'validation_loss'), 4)}`,
     table: () => ({
       head: ['round', 'virtual time, s', 'training loss', 'mean of the window', 'validation loss'],
       rows: sampleRows(c.round.length).map(i => {
         const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
-        return [whole(c.round[i]), short(c.virtual_seconds[i], 7), fixed(c.loss[i], 4), fixed(c.window_loss[i], 4), j >= 0 ? fixed(e.loss[j], 4) : '–'];
+        return [whole(c.round[i]), short(c.virtual_seconds[i], 7), fixed(c.training_loss[i], 4), fixed(c.window_loss[i], 4), j >= 0 ? fixed(e.loss[j], 4) : '–'];
       }),
     }),
   } : null);
@@ -69,19 +75,19 @@ function showCharts(s) {
     } : null);
   }
 
-  const ofRounds = (column, name, label, colour, text, integers) => c.round.length ? {
-    label, integers, x: c.virtual_seconds, length: c.round.length, fromZero: true,
-    series: [{ x: c.virtual_seconds, y: column, steps: true, style: '', colour, name: null }],
-    read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, text(column[i])]],
-    describe: () => `${name} ${text(column[column.length - 1])} in round ${whole(c.round[c.round.length - 1])}`,
-    table: () => ({
-      head: ['round', 'virtual time, s', name],
-      rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), text(column[i])]),
-    }),
-  } : null;
-  chart.steps.set(ofRounds(c.local_steps, 'K_r', 'SGD steps a client', 'purple', whole, true));
-  chart.rate.set(ofRounds(c.learning_rate, 'η_r', 'learning rate', 'purple', v => short(v, 5)));
-  chart.durations.set(ofRounds(c.round_seconds, c.each === 1 ? 'took' : `mean of ${rounds}`, 'seconds a round', 'blue', duration));
+  for (const of of s.columns.filter(of => of.title && !drawnElsewhere(of.name))) {
+    const y = c[of.name], name = of.at_start || c.each === 1 ? of.title : `mean of ${rounds}`, text = v => textOf(of, v);
+    chartOf(of.name, of.title, 'times').set(some(y) ? {
+      label: of.unit || of.title, integers: isWhole(of), x: c.virtual_seconds, length: c.round.length, fromZero: true,
+      series: [{ x: c.virtual_seconds, y, steps: true, style: '', colour: of.at_start ? 'purple' : 'blue', name: null }],
+      read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, text(y[i])]],
+      describe: () => `${of.title} ${text(y[y.length - 1])} in round ${whole(c.round[c.round.length - 1])}`,
+      table: () => ({
+        head: ['round', 'virtual time, s', name],
+        rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), text(y[i])]),
+      }),
+    } : null);
+  }
 
   const t = s.round_times;
   chart.times.set(t.count ? {
@@ -171,17 +177,18 @@ function showTiles(s) {
   if (s.run.data) {
     const loss = from('training_loss', now.training_loss), bestLoss = from('best_training_loss', now.best_training_loss);
     tile('training_loss', 'Training loss', loss, fixed(loss, 4), best(bestLoss));
-    const v = from('validation_loss', now.validation_loss);
+    const v = from('validation_loss', valueOf(s, 'validation_loss'));
     tile('validation_loss', 'Validation loss', v, fixed(v, 4));
     for (const [m, at] of firstFirst(s.run.metrics)) {
       const last = end && (end.metrics || []).find(x => x.name === m.name) || {}, v = known(last.validation) ? last.validation : now.metrics[at];
       tile('validation_' + m.name, 'Validation ' + m.name, v, fixed(v, 4), best(known(last.best) ? last.best : now.best_metrics[at]));
     }
   }
-  tile('local_steps', 'Local steps, K_r', now.local_steps, s.progress.round ? whole(now.local_steps) : '–', s.progress.round ? 'η_r ' + short(now.learning_rate, 4) : '');
-  const steps = from('sgd_steps', now.sgd_steps), relative = end ? end.relative_sgd_steps : null;
+  const k = valueOf(s, 'local_steps'), took = valueOf(s, 'round_seconds');
+  tile('local_steps', 'Local steps, K_r', k, s.progress.round ? whole(k) : '–', s.progress.round ? 'η_r ' + short(valueOf(s, 'learning_rate'), 4) : '');
+  const steps = from('sgd_steps', valueOf(s, 'sgd_steps')), relative = end ? end.relative_sgd_steps : null;
   tile('sgd_steps', 'SGD steps a client', steps, whole(steps), known(relative) ? fixed(relative, 4) + ' of fixed K’s' : '');
-  tile('round_seconds', 'Last round', now.round_seconds, s.progress.round ? duration(now.round_seconds) : '–', s.round_times.count ? 'median ' + duration(s.round_times.median) : '');
+  tile('round_seconds', 'Last round', took, s.progress.round ? duration(took) : '–', s.round_times.count ? 'median ' + duration(s.round_times.median) : '');
 }
 
 function showProgress(s, passed) {
@@ -231,6 +238,7 @@ function showTables(s) {
   const all = Object.values(outcomes).reduce((a, b) => a + b, 0);
   rowsOf($('outcomes'), ['outcome', 'tasks', 'share', ''], Object.entries(outcomes).map(([name, n]) =>
     [name, { id: 'outcome-' + name, value: n, text: whole(n) }, all ? percent(n / all) : '–', { share: all ? n / all : 0 }]));
+  rowsOf($('values'), ['', 'value', 'unit', 'what it is'], s.progress.round ? s.columns.map(c => [c.name, { id: 'column-' + c.name, value: c.value, text: textOf(c, c.value) }, c.kind === 'time' ? '' : c.unit, c.help]) : []);
   const spent = end && end.client_seconds ? { client_seconds: end.client_seconds, sgd_steps: end.sgd_steps_clients, bytes: end.bytes } : s.spent;
   const row = (name, v, text) => {
     const sum = v.useful + v.wasted;

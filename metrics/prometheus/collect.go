@@ -81,31 +81,37 @@ func split[T int64 | float64](f family, s metrics.Split[T]) {
 	f.counter(float64(s.Wasted), "wasted")
 }
 
+// duration is a histogram here, and not the value of the last round.
+const duration = "round_duration_seconds"
+
+// collectRun sends what is known of the run as a whole. Losses are those last measured.
 func (m *Metrics) collectRun(c *scrape, s *state) {
 	virtual := s.last.End.Seconds()
-	c.add("round", "Rounds completed.").gauge(float64(s.last.Round))
 	c.add("progress_ratio", "The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known.").
 		gauge(m.run.Fraction(s.last.Round, virtual))
 	c.add("start_time_seconds", "When the run started, in Unix time.").time(m.run.Started)
 	c.add("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
 
-	c.add("round_duration_seconds", "Virtual time from a round's first task to its close.").histogram(&s.duration)
+	c.add(duration, "Virtual time from a round's first task to its close.").histogram(&s.duration)
 	if e := m.run.Epsilon; e != nil {
 		c.add("privacy_epsilon", "Epsilon of differential privacy that the models so far have cost, for the run's delta.").gauge(e(s.last.Round))
 	}
 	c.add("virtual_time_seconds", "Virtual time since the run's start.").gauge(virtual)
 
-	c.add("sgd_steps_total", "Local SGD steps of one client of each completed round: the sum of K_r.").counter(float64(s.last.SGDSteps))
 	if m.run.FixedSteps > 0 {
 		c.add("fixed_sgd_steps_total", "Local SGD steps that K-eta-fixed does in the same virtual time, where rounds are all alike.").
 			counter(m.run.FixedSteps * virtual)
 	}
-	if s.last.Round > 0 {
-		c.add("local_steps", "Local SGD steps a client in the last round, K_r.").gauge(float64(s.last.LocalSteps))
-		c.add("learning_rate", "Learning rate of the last round, eta_r.").gauge(s.last.LearningRate)
+	for i := range m.columns {
+		of := &m.columns[i]
+		switch {
+		case of.Metric == "-" || of.Metric == duration:
+		case of.Kind == metrics.Total:
+			c.add(of.Metric, of.Sentence()).counter(of.Of(&s.last))
+		case s.last.Round > 0 || i == 0: // the first is the number of the round
+			c.add(of.Metric, of.Sentence()).measured(of.Of(&s.last))
+		}
 	}
-	c.add("training_loss", "Mean first-step loss of the accepted clients, in the last round that has one.").measured(s.last.TrainingLoss)
-	c.add("validation_loss", "Mean loss on held-out samples at the last evaluation.").measured(s.last.ValidationLoss)
 	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
 	metric := c.add("validation_metric", "A metric of the model, by its name, on held-out samples at the last evaluation.", "metric")
 	for i, of := range m.run.Metrics {

@@ -71,6 +71,7 @@ type Metrics struct {
 	registry *client.Registry
 	run      *metrics.Run
 	labels   client.Labels
+	columns  []metrics.Column
 	classes  []string // see series
 	batch    batch
 	modelled map[answered][phases]round.Time // what a simulated client of mean speed takes
@@ -116,7 +117,7 @@ type state struct {
 // New makes the metrics of one run, on a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
-		registry: client.NewRegistry(), run: run, classes: series(run), modelled: map[answered][phases]round.Time{},
+		registry: client.NewRegistry(), run: run, columns: run.Columns(), classes: series(run), modelled: map[answered][phases]round.Time{},
 		labels: client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule},
 	}
 	s := &m.state
@@ -124,7 +125,7 @@ func New(run *metrics.Run) *Metrics {
 	n := len(m.classes)
 	s.phases, m.batch.phases, s.slowest = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
 	s.compared, m.batch.compared = make([]comparison, n), make([]comparison, n)
-	s.last.TrainingLoss, s.last.ValidationLoss = math.NaN(), math.NaN()
+	s.last.TrainingLoss, s.last.WindowLoss, s.last.ValidationLoss = math.NaN(), math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
 }

@@ -172,6 +172,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_client_sgd_steps_total counter {use}",
 		"fedpace_client_time_seconds_total counter {use}",
 		"fedpace_clients_left_out_total counter",
+		"fedpace_cohort gauge",
 		"fedpace_device_heartbeats_total counter",
 		"fedpace_device_measured_seconds_total counter {class,phase}",
 		"fedpace_device_modelled_seconds_total counter {class,phase}",
@@ -182,6 +183,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_hold_seconds_total counter",
 		"fedpace_last_checkpoint_time_seconds gauge",
 		"fedpace_last_round_time_seconds gauge",
+		"fedpace_late_used gauge",
 		"fedpace_learning_rate gauge",
 		"fedpace_local_steps gauge",
 		"fedpace_losses_not_finite_total counter",
@@ -201,6 +203,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_validation_loss gauge",
 		"fedpace_validation_metric gauge {metric}",
 		"fedpace_virtual_time_seconds gauge",
+		"fedpace_window_loss gauge",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

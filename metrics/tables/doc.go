@@ -1,6 +1,6 @@
 // Package tables is the output that leaves a run's results as tables for
 // analysis, in Parquet: rounds.parquet, a row a round, and clients.parquet, a row
-// for each client that had a task. [Round] and [Client] are their columns.
+// for each client that had a task. [metrics.Columns] and [Client] are their columns.
 //
 // What a value means and its unit stand in the file, too: its metadata has the
 // key "columns", a JSON object that gives every column's name a meaning and a

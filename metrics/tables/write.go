@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -73,18 +72,15 @@ func writeRows[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter
 	return nil
 }
 
-// WriteRounds writes rounds.parquet.
+// WriteRounds writes rounds.parquet: the columns of a round.
 func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
-	row := rowType(run.Metrics)
+	columns := run.Columns()
+	row := rowType(columns)
 	return writeRows(w, run, row, func(yield func(any, error) bool) {
 		for r, err := range rounds {
 			v := reflect.New(row).Elem()
-			fields := reflect.ValueOf(rowOf(&r))
-			for i := range fields.NumField() {
-				v.FieldByName(fields.Type().Field(i).Name).Set(fields.Field(i))
-			}
-			for i := range run.Metrics {
-				v.FieldByName(metricField(i)).Set(reflect.ValueOf(metrics.Measured(measure.At(r.Metrics, i))))
+			for i := range columns {
+				set(v.Field(i), columns[i].Kind, columns[i].Get(&r))
 			}
 			if !yield(v.Interface(), err) {
 				return
@@ -93,65 +89,38 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 	})
 }
 
-// rowType is [Round] with a column for each metric behind that of the validation loss.
-func rowType(list []measure.Metric) reflect.Type {
-	fields := reflect.VisibleFields(reflect.TypeFor[Round]())
-	at := 1 + slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Name == "ValidationLoss" })
-	for i, m := range list {
-		about := m.Name + " on held-out samples"
-		if m.Name == measure.Accuracy {
-			about = "top-1 accuracy on held-out samples, 0 to 1"
+// rowType is a struct with a field for each column.
+func rowType(columns []metrics.Column) reflect.Type {
+	types := map[metrics.Kind]reflect.Type{
+		metrics.Count: reflect.TypeFor[int32](), metrics.Total: reflect.TypeFor[int64](), metrics.Real: reflect.TypeFor[float64](), metrics.Time: reflect.TypeFor[float64](),
+	}
+	var fields []reflect.StructField
+	for i, c := range columns {
+		of, name := types[c.Kind], c.Name
+		if c.Optional {
+			of, name = reflect.PointerTo(of), name+",optional"
 		}
-		fields = slices.Insert(fields, at+i, reflect.StructField{
-			Name: metricField(i), Type: reflect.TypeFor[*float64](),
-			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"validation_%s,optional" about:%q`, m.Name, about)),
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprint("Column", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf("parquet:%q about:%q unit:%q", name, c.Help, c.Unit)),
 		})
 	}
 	return reflect.StructOf(fields)
 }
 
-func metricField(i int) string { return fmt.Sprintf("Metric%d", i) }
-
-func rowOf(r *round.Report) Round {
-	row := Round{
-		Round: int32(r.Round), StartSeconds: r.Start.Seconds(), VirtualSeconds: r.End.Seconds(), RoundSeconds: (r.End - r.Start).Seconds(),
-		LocalSteps: int32(r.LocalSteps), LearningRate: r.LearningRate, Cohort: int32(r.Cohort),
-		Accepted: int32(r.Outcomes[round.Accepted]), Late: int32(r.Outcomes[round.Late]), Dropped: int32(r.Outcomes[round.Dropped]),
-		Lost: int32(r.Outcomes[round.Lost]), Cancelled: int32(r.Outcomes[round.Cancelled]), Refused: int32(r.Outcomes[round.Refused]),
-		TrainingLoss: metrics.Measured(r.TrainingLoss), SGDSteps: r.SGDSteps, LateUsed: int32(r.LateUsed),
+// set puts a number into a field; one that is optional stays nil where there is none.
+func set(field reflect.Value, kind metrics.Kind, v metrics.Number) {
+	if field.Kind() == reflect.Pointer {
+		if math.IsNaN(v.Float) {
+			return
+		}
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
 	}
-	if r.Evaluated {
-		row.ValidationLoss = metrics.Measured(r.ValidationLoss)
+	if kind == metrics.Count || kind == metrics.Total {
+		field.SetInt(v.Int)
+	} else {
+		field.SetFloat(v.Float)
 	}
-	if r.KnowsSteps() {
-		smallest, mean, largest := int32(r.Steps.Smallest), r.Steps.Mean(), int32(r.Steps.Largest)
-		row.SmallestLocalSteps, row.MeanLocalSteps, row.LargestLocalSteps = &smallest, &mean, &largest
-	}
-	return row
-}
-
-// Round is a row of rounds.parquet, without its metrics.
-type Round struct {
-	Round              int32    `parquet:"round" about:"number of the round, from 1"`
-	StartSeconds       float64  `parquet:"start_seconds" about:"virtual time of its first task; rounds that overlap: of the close before" unit:"s"`
-	VirtualSeconds     float64  `parquet:"virtual_seconds" about:"virtual time at its close" unit:"s"`
-	RoundSeconds       float64  `parquet:"round_seconds" about:"its virtual duration" unit:"s"`
-	LocalSteps         int32    `parquet:"local_steps" about:"local SGD steps a client, K_r" unit:"steps"`
-	LearningRate       float64  `parquet:"learning_rate" about:"eta_r"`
-	Cohort             int32    `parquet:"cohort" about:"tasks that ended in it" unit:"tasks"`
-	Accepted           int32    `parquet:"accepted" about:"tasks whose update counts" unit:"tasks"`
-	Late               int32    `parquet:"late" about:"tasks that would have ended after the deadline, or from too old a model" unit:"tasks"`
-	Dropped            int32    `parquet:"dropped" about:"tasks whose client left" unit:"tasks"`
-	Lost               int32    `parquet:"lost" about:"tasks of devices that fell silent" unit:"tasks"`
-	Cancelled          int32    `parquet:"cancelled" about:"tasks that the close made needless" unit:"tasks"`
-	Refused            int32    `parquet:"refused" about:"tasks whose update was not valid" unit:"tasks"`
-	TrainingLoss       *float64 `parquet:"training_loss,optional" about:"mean first-step loss of the accepted clients"`
-	ValidationLoss     *float64 `parquet:"validation_loss,optional" about:"mean loss on held-out samples"`
-	SGDSteps           int64    `parquet:"sgd_steps" about:"sum of K_r up to here" unit:"steps"`
-	SmallestLocalSteps *int32   `parquet:"smallest_local_steps,optional" about:"smallest K of the tasks that ended in it" unit:"steps"`
-	MeanLocalSteps     *float64 `parquet:"mean_local_steps,optional" about:"their mean K" unit:"steps"`
-	LargestLocalSteps  *int32   `parquet:"largest_local_steps,optional" about:"their largest K" unit:"steps"`
-	LateUsed           int32    `parquet:"late_used" about:"late updates of earlier rounds that count in it" unit:"tasks"`
 }
 
 // Client is a row of clients.parquet. Useful is what went into updates that

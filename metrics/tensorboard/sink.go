@@ -1,6 +1,7 @@
 package tensorboard
 
 import (
+	"math"
 	"strconv"
 
 	"fedpace/metrics"
@@ -19,11 +20,14 @@ type Sink struct{}
 
 func (Sink) Files() []string { return []string{File} }
 
-func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) {
+	return &output{run: run, columns: run.Columns()}, nil
+}
 
 type output struct {
-	run  *metrics.Run
-	file metrics.File
+	run     *metrics.Run
+	columns []metrics.Column
+	file    metrics.File
 }
 
 // Start implements [metrics.Starter].
@@ -46,11 +50,15 @@ func hparams(run *metrics.Run) []hparam {
 	}
 }
 
-// Round writes the round's event: one write, so that a reader never waits for a buffer.
+// Round writes the round's event: one write, so that a reader never waits for a buffer. What was
+// not measured is left out.
 func (o *output) Round(r *metrics.Round) error {
 	var summary []byte
-	for name, v := range o.run.Scalars(&r.Report) {
-		summary = appendScalar(summary, name, v)
+	for i := range o.columns {
+		c := &o.columns[i]
+		if v := c.Of(&r.Report); c.Tag != "-" && !math.IsNaN(v) {
+			summary = appendScalar(summary, c.Tag, v)
+		}
 	}
 	_, err := o.file.Write(appendRecord(nil, appendBytes(event(r.End.Seconds(), r.Round), eventSummary, summary)))
 	return err

@@ -92,8 +92,8 @@ func (f folder) Append(name string) (metrics.File, error) {
 var run = &metrics.Run{Task: "femnist", Schedule: "k-rounds", Close: "all", Seed: math.MaxUint64, Clients: 3000, Cohort: 60, Metrics: []measure.Metric{{Name: measure.Accuracy}}}
 
 var rounds = []round.Report{
-	{Round: 1, End: 2500e6, LocalSteps: 80, LearningRate: 0.25, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, SGDSteps: 80},
-	{Round: 2, Start: 2500e6, End: 4e9, LocalSteps: 64, LearningRate: 0.25, Outcomes: [round.Outcomes]int{round.Late: 1}, TrainingLoss: math.NaN(), SGDSteps: 144, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.75}},
+	{Round: 1, End: 2500e6, LocalSteps: 80, LearningRate: 0.25, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, LateUsed: 1, Steps: measure.Spread{Tasks: 2, Smallest: 64, Largest: 80, Sum: 144}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80},
+	{Round: 2, Start: 2500e6, End: 4e9, LocalSteps: 64, LearningRate: 0.25, Outcomes: [round.Outcomes]int{round.Late: 1}, TrainingLoss: math.NaN(), WindowLoss: 4.25, SGDSteps: 144, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.75}},
 }
 
 // write writes the rounds, and is opened anew for each, as by a run that is resumed.
@@ -126,10 +126,12 @@ func TestTheEventsByTheirDefinitions(t *testing.T) {
 	want := []string{
 		`file_version:"brain.Event:2"`,
 		`summary{value{tag:"_hparams_/session_start_info" metadata{plugin_data{plugin_name:"hparams" content:"hparams"}}}}`,
-		`wall_time:2.5 step:1 summary{` + values("loss/training 4.25", "schedule/local_steps 80", "schedule/learning_rate 0.25", "schedule/sgd_steps 80", "time/virtual_seconds 2.5", "time/round_seconds 2.5",
-			"tasks/accepted 2", "tasks/late 0", "tasks/dropped 0", "tasks/lost 0", "tasks/cancelled 0", "tasks/refused 0") + `}`,
-		`wall_time:4 step:2 summary{` + values("schedule/local_steps 64", "schedule/learning_rate 0.25", "schedule/sgd_steps 144", "time/virtual_seconds 4", "time/round_seconds 1.5",
-			"tasks/accepted 0", "tasks/late 1", "tasks/dropped 0", "tasks/lost 0", "tasks/cancelled 0", "tasks/refused 0", "loss/validation 3.5", "accuracy/validation 0.75") + `}`,
+		`wall_time:2.5 step:1 summary{` + values("time/virtual_seconds 2.5", "time/round_seconds 2.5", "schedule/local_steps 80", "schedule/learning_rate 0.25", "tasks/cohort 2",
+			"tasks/accepted 2", "tasks/late 0", "tasks/dropped 0", "tasks/lost 0", "tasks/cancelled 0", "tasks/refused 0", "loss/training 4.25", "loss/window 4.25", "schedule/sgd_steps 80",
+			"schedule/smallest_local_steps 64", "schedule/mean_local_steps 72", "schedule/largest_local_steps 80", "tasks/late_used 1") + `}`,
+		`wall_time:4 step:2 summary{` + values("time/virtual_seconds 4", "time/round_seconds 1.5", "schedule/local_steps 64", "schedule/learning_rate 0.25", "tasks/cohort 0",
+			"tasks/accepted 0", "tasks/late 1", "tasks/dropped 0", "tasks/lost 0", "tasks/cancelled 0", "tasks/refused 0", "loss/window 4.25", "loss/validation 3.5", "accuracy/validation 0.75", "schedule/sgd_steps 144",
+			"tasks/late_used 0") + `}`,
 	}
 	if len(list) != len(want) {
 		t.Fatalf("%d records", len(list))

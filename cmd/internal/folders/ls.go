@@ -93,7 +93,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	list := []listedRun{}
 	for _, at := range folder.Distinct(found) {
 		o := folder.Look(at)
-		if errors.Is(o.Why, fs.ErrNotExist) && errors.Is(folder.HoldsRun(at), folder.ErrNoRun) {
+		if errors.Is(o.Why, folder.ErrNoRun) {
 			continue // it has been removed meanwhile
 		}
 		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(o.Config.Tags, tag) }) {

@@ -69,7 +69,7 @@ func (r *page) table(heading, first string) {
 // row describes a key and those below it. missing stands where there is no
 // default.
 func (r *page) row(o *registry.Option, path, missing string) {
-	value, standard, below := config.ValueText(o, o.Type, path), missing, o.Type
+	value, standard, below := config.ValueText(o, o.Type), missing, o.Type
 	if value == "" {
 		value = "a map"
 	}

@@ -83,7 +83,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 	case reflect.Slice:
 		items := s.forms(o, t.Elem(), path+"[]", true)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
-		if o.Single {
+		if e := t.Elem().Kind(); e != reflect.Struct && e != reflect.Interface { // a list of one
 			list = append(list, items...)
 		}
 		if o.Keyed {
@@ -120,8 +120,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 		}
 	}
 	list = append(list, v)
-	for _, word := range config.WordsFor(o, path) {
-		list = append(list, object{"const": word})
+	if o.Word != "" {
+		list = append(list, object{"const": o.Word})
 	}
 	return list
 }

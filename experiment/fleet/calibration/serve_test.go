@@ -12,7 +12,7 @@ import (
 	"fedpace/actors/calibrate"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
-	"fedpace/bus/memory"
+	"fedpace/internal/testkit/simbus"
 )
 
 // laboratoryRun is not the name of every day, so that devices wait until they are called: a
@@ -22,7 +22,7 @@ const laboratoryRun = "laboratory"
 // laboratory is a coordinator that calibrates, on a bus within the process.
 type laboratory struct {
 	*testing.T
-	bus    *memory.Bus
+	bus    *simbus.Bus
 	models bus.Coordinator
 
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ type laboratory struct {
 
 func newLaboratory(t *testing.T) *laboratory {
 	t.Helper()
-	l := &laboratory{T: t, bus: memory.New(nil)}
+	l := &laboratory{T: t, bus: simbus.New(nil)}
 	var err error
 	if l.models, err = l.bus.Connect("coordinator").OpenCoordinator(t.Context(), laboratoryRun, bus.CoordinatorConfig{PublishModels: true}); err != nil {
 		t.Fatal(err)

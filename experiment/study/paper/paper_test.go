@@ -152,12 +152,12 @@ func TestCostsAreForeseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	costs, err := Foresee(t.Context(), cells, run.Options{Version: "test"}, func(c *study.Cell) { told = append(told, c.Schedule) })
+	costs, err := Forecast(t.Context(), cells, run.Options{Version: "test"}, func(c *study.Cell) { told = append(told, c.Schedule) })
 	if err != nil || !slices.Equal(told, p.Schedules) || len(costs) != 2 {
 		t.Fatalf("%v, %v of %v", err, costs, told)
 	}
 	for of, c := range costs {
-		if !(c.Training > 0 && c.Evaluating > 0 && c.Simulating > 0) || c.Most != (of.schedule == "k-step") {
+		if !(c.Training > 0 && c.Evaluating > 0 && c.Simulating > 0) || c.Upper != (of.schedule == "k-step") {
 			t.Errorf("%v: %+v", of, c)
 		}
 	}

@@ -16,7 +16,7 @@ const Patience = 2 * time.Minute
 
 // Bus is where the parts of a test's runs meet.
 type Bus struct {
-	// Connect makes a connection, which ends with the test. It is a [bus.Line], too.
+	// Connect makes a connection, which ends with the test. For [TestLines] it is a [bus.Line], too.
 	Connect func(t testing.TB) bus.Transport
 	// PublishModels is that of coordinators, unless a test asks for it.
 	PublishModels bool

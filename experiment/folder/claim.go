@@ -1,0 +1,84 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"fedpace/experiment/config"
+	"fedpace/metrics"
+)
+
+// maxClaims bounds how many folders of one name there are.
+const maxClaims = 100_000
+
+// Claim makes the first folder of base, base-2, base-3, ... that is not there, and
+// returns it with the one before it, "" if there is none. No two calls make the same, in
+// whatever processes. release removes the folder again if nothing has come into it.
+func Claim(base string) (dir, before string, release func(), err error) {
+	made, err := makeFolders(filepath.Dir(base))
+	release = func() {
+		for _, at := range slices.Backward(made) {
+			if os.Remove(at) != nil {
+				return // something is in it
+			}
+		}
+	}
+	for n := 1; err == nil && n <= maxClaims; n++ {
+		if dir = base; n > 1 {
+			dir = fmt.Sprintf("%s-%d", base, n)
+		}
+		err = os.Mkdir(dir, 0o777)
+		if err == nil {
+			made = append(made, dir)
+			return dir, before, release, nil
+		}
+		if errors.Is(err, fs.ErrExist) {
+			before, err = dir, nil
+		}
+	}
+	release()
+	if err == nil {
+		err = fmt.Errorf("there are %d folders of that name", maxClaims)
+	}
+	return "", "", func() {}, fmt.Errorf("results: %s: %w (choose another with --out)", base, err)
+}
+
+// Remove removes the run in a folder: its files, and the folder if nothing else is in it.
+// left are the names of what stays. A run that is still going on is refused.
+func Remove(dir string) (left []string, err error) {
+	if err := HoldsRun(dir); err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	c, _ := config.Load(filepath.Join(dir, ConfigFile), nil) // one that cannot be read adds no outputs
+	r, err := ReopenResults(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := append(Files(c.Outputs...), unfinishedCheckpoint, NoiseFile)
+	for _, name := range metrics.Sinks.Names() {
+		sink, _ := metrics.Sinks.Entry(name)
+		names = append(names, metrics.Spools(sink)...)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
+	// The configuration goes last: until then the folder is still known to hold a run.
+	if err := errors.Join(r.clean(), failed(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {
+		return nil, err
+	}
+	return RemoveEmpty(dir)
+}
+
+// RemoveEmpty removes a folder in which nothing is; else it returns what is.
+func RemoveEmpty(dir string) (left []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) == 0 {
+		err = os.Remove(dir)
+	}
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	return left, failed(err)
+}

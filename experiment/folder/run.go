@@ -1,0 +1,160 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+
+	"fedpace/actors/measure"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/internal/human"
+)
+
+// Run is the run in a folder, open for reading, also while it goes on. Only its configuration
+// is kept: what else it has is read when it is asked for.
+type Run struct {
+	Dir    string
+	Config config.Config
+}
+
+// Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun].
+// Where it cannot be read, the run knows its folder alone.
+func Open(dir string) (r *Run, err error) {
+	r = &Run{Dir: dir}
+	if err = HoldsRun(dir); err == nil {
+		r.Config, err = config.Load(r.Path(ConfigFile), nil)
+	}
+	return r, err
+}
+
+// Path is where a file of the run is.
+func (r *Run) Path(name string) string { return filepath.Join(r.Dir, name) }
+
+// RunState is where a run stands.
+type RunState string
+
+const (
+	RunComplete RunState = "complete"
+	RunStopped  RunState = "stopped" // interrupted, failed or killed: it can be resumed
+	RunRunning  RunState = "running"
+	RunDamaged  RunState = "damaged" // its configuration or summary cannot be read, or its files are not as it left them
+)
+
+// State is where the run stands, with its summary if it has one. An error says what is damaged.
+func (r *Run) State() (RunState, *Summary, error) {
+	s, err := ReadSummary(r.Path(SummaryFile))
+	if err == nil && s.Completed {
+		err = s.altered(r.Dir)
+	}
+	switch {
+	case err == nil && s.Completed:
+		return RunComplete, &s, nil
+	case err == nil && !Running(r.Dir):
+		return RunStopped, &s, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return RunDamaged, nil, err
+	case Running(r.Dir):
+		return RunRunning, nil, nil
+	}
+	return RunStopped, nil, nil
+}
+
+// Completed is the run's summary; nil where the run is not complete.
+func (r *Run) Completed() (*Summary, error) { return Completed(r.Dir) }
+
+// Reports are the run's rounds, as [Reports].
+func (r *Run) Reports() iter.Seq2[round.Report, error] { return Reports(r.Path(RoundsFile)) }
+
+// Follow are the run's rounds with the best values so far, as [Follow].
+func (r *Run) Follow() iter.Seq2[Progress, error] { return Follow(r.Dir, &r.Config) }
+
+// Quality is by what the run's models are compared. It is not known before the first round.
+func (r *Run) Quality() (measure.Quality, error) { return QualityOf(r.Dir, &r.Config) }
+
+// Metrics are those that the run's models are measured by, the one that they are compared by
+// as the configuration describes it.
+func (r *Run) Metrics() (list []measure.Metric, err error) {
+	names, err := ReadMetrics(r.Dir)
+	for _, name := range names {
+		list = append(list, measure.Metric{Name: name})
+	}
+	if q, err := r.Config.Evaluate.Metric.Of(list); err == nil && q.At >= 0 {
+		list[q.At] = q.Metric
+	}
+	return list, err
+}
+
+// altered is an error if rounds.csv is gone, or if another file that is there has not the
+// length with which the run left it; [Verify] reads what they hold. A configuration may be
+// edited, and a file that nobody needs may go.
+func (s *Summary) altered(dir string) error {
+	for _, d := range s.Files {
+		info, err := os.Stat(filepath.Join(dir, d.Name))
+		switch {
+		case d.Name == ConfigFile, errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile:
+		case err != nil:
+			return fmt.Errorf("%s is missing: %d bytes were written (fedpace verify %s)", filepath.Join(dir, d.Name), d.Size, dir)
+		case info.Size() != d.Size:
+			return fmt.Errorf("%s has %d bytes, and %d were written (fedpace verify %s)", filepath.Join(dir, d.Name), info.Size(), d.Size, dir)
+		}
+	}
+	return nil
+}
+
+// Overview is a run at a glance.
+type Overview struct {
+	*Run
+	State   RunState
+	Why     error    // what is damaged; nil: nothing is known to be
+	Summary *Summary // nil: the run goes on, or was killed
+	Rounds  int
+	Virtual float64         // seconds
+	Quality measure.Quality // by which models are compared
+	Best    float64         // of Quality; NaN: not measured yet
+}
+
+// Look reads the run in a folder as far as it has come.
+func Look(dir string) Overview {
+	r, err := Open(dir)
+	o := Overview{Run: r, State: RunDamaged, Why: err, Best: math.NaN()}
+	if err != nil {
+		return o
+	}
+	if o.State, o.Summary, o.Why = r.State(); o.Why != nil {
+		return o
+	}
+	o.Quality, _ = r.Quality() // none before the first round
+	if s := o.Summary; s != nil {
+		o.Rounds, o.Virtual = s.Rounds, s.VirtualSeconds
+		if m := s.Metric(o.Quality.Name); m.Best != nil {
+			o.Best = *m.Best
+		}
+		return o
+	}
+	for p, err := range r.Follow() {
+		if err != nil {
+			break // the last row of a run that goes on may be torn, or there is none yet
+		}
+		o.Rounds, o.Virtual, o.Best = p.Round, p.End.Seconds(), p.Best
+	}
+	return o
+}
+
+// Sentence says what a folder holds, as in "runs/demo holds a run that ...".
+func (o *Overview) Sentence() string {
+	after := fmt.Sprintf("after %s %s", human.Thousands(int64(o.Rounds)), human.Plural(o.Rounds, "round"))
+	switch o.State {
+	case RunComplete:
+		return fmt.Sprintf("%s holds a run that is complete, %s", o.Dir, after)
+	case RunRunning:
+		return fmt.Sprintf("%s holds a run that is still going on", o.Dir)
+	case RunStopped:
+		return fmt.Sprintf("%s holds a run that was stopped %s (to go on: fedpace resume %s)", o.Dir, after, o.Dir)
+	}
+	return fmt.Sprintf("%s holds a run that is damaged (fedpace verify %s)", o.Dir, o.Dir)
+}

@@ -1,0 +1,87 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/actors/clientmodel"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/problem"
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+)
+
+// Answer answers the tasks of a problem's simulated clients as its hosts do.
+func Answer(p *problem.Problem) func(*round.Task) (round.Event, error) {
+	return func(t *round.Task) (round.Event, error) { return planned(p.Fleet, t, p.Bits) }
+}
+
+// drawn is [Answer] with clients that are as far from their classes as these are uncertain: each
+// keeps a pace of its own, by the seed, in all of the run.
+func drawn(p *problem.Problem, seed uint64) func(*round.Task) (round.Event, error) {
+	classes := p.Config.Fleet
+	if !slices.ContainsFunc(classes, uncertain) {
+		return Answer(p)
+	}
+	return func(t *round.Task) (round.Event, error) {
+		e, err := planned(p.Fleet, t, p.Bits)
+		if k := classes[p.Fleet.Class(t.Client)]; uncertain(k) {
+			d := paceOf(&k, seed, t.Client)
+			d.first = [len(phases)]round.Time{} // a simulation has no first tasks
+			d.apply(&e.Plan)
+		}
+		return e, err
+	}
+}
+
+func uncertain(k clientmodel.Class) bool { return k.Uncertainty != clientmodel.Uncertainty{} }
+
+// planned is the plan of a simulated client for a task.
+func planned(f *clientmodel.Fleet, t *round.Task, bits clientmodel.Bits) (round.Event, error) {
+	c := f.Client(t.Client)
+	c.Joules = t.Joules
+	d, err := f.PlanFor(c, t.Task, t.LocalSteps, bits, int64(t.Start))
+	return round.Event{Kind: round.Planned, Task: t.Task, Client: t.Client, Plan: round.Plan{
+		Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload),
+		Drops: d.Dropout != clientmodel.NoPhase, Dropout: round.Time(d.After),
+	}}, err
+}
+
+// pace is what is one client's own in a draw, besides its class.
+type pace struct {
+	factors  [len(phases)]float64 // on what its phases take, less their overhead
+	overhead [len(phases)]round.Time
+	first    [len(phases)]round.Time // extra time of its next task
+}
+
+// paceOf draws how far a client is from its class: for each phase a lognormal factor with median
+// 1, whose relative standard deviation u is what the class gives as its uncertainty. Its
+// logarithm has the variance ln(1 + u²).
+func paceOf(k *clientmodel.Class, seed uint64, client int) (d pace) {
+	for p, u := range [...]float64{k.Uncertainty.Download, k.Uncertainty.Compute, k.Uncertainty.Upload} {
+		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
+		d.factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(u*u))) * z)
+		d.overhead[p] = round.Time(math.RoundToEven(secondsOf(k.Overhead)[p] * 1e9))
+		d.first[p] = round.Time(math.RoundToEven(secondsOf(k.FirstTask)[p] * 1e9))
+	}
+	return d
+}
+
+// secondsOf are those of an overhead by phase.
+func secondsOf(o clientmodel.Overhead) [len(phases)]float64 {
+	return [...]float64{o.Download, o.Compute, o.Upload}
+}
+
+// apply makes a plan of the class one of the client. A task that ends early does so at the
+// same part of its time.
+func (d *pace) apply(plan *round.Plan) {
+	before := plan.Total()
+	for p, took := range [...]*round.Time{&plan.Download, &plan.Compute, &plan.Upload} {
+		over := min(d.overhead[p], *took)
+		*took = over + d.first[p] + round.Time(math.RoundToEven(d.factors[p]*float64(*took-over)))
+	}
+	if plan.Drops && before > 0 {
+		plan.Dropout = round.Time(float64(plan.Dropout) / float64(before) * float64(plan.Total()))
+	}
+	d.first = [len(phases)]round.Time{}
+}

@@ -1,0 +1,229 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/actors/clientmodel"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/internal/registry"
+)
+
+// Comparison is a run's prediction beside what its devices measured.
+type Comparison struct {
+	folder.Prediction
+	Rows []Row `json:"-"` // by round
+}
+
+// Row is a round: its time, and the mean of each phase over the tasks that devices
+// answered in it.
+type Row struct {
+	Round   int
+	Seconds folder.Predicted
+	Phases  [len(phases)]folder.Predicted // without a value where no device answered
+}
+
+// Compare predicts the run in a folder, of which p is the problem, and compares. It is
+// nil for a run of whose devices none has a class, and lists no times if some have none.
+func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
+	c := lacking(p)
+	if c == nil || c.Unknown != nil {
+		return c, nil
+	}
+	r, err := read(dir, p.Config.Clients)
+	if err != nil || len(r.rounds) == 0 {
+		return nil, err
+	}
+	if !r.known {
+		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
+	}
+	if r.left > 0 {
+		c.say("The event log had reached its size (events.megabytes): the last %d rounds are left out.", r.left)
+	}
+	return c, c.predict(ctx, p, r)
+}
+
+// Ahead predicts a run that is to come, of so many rounds, in which all devices are there.
+// It is nil, or lists no times, as Compare.
+func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
+	c := lacking(p)
+	if c == nil || c.Unknown != nil {
+		return c, nil
+	}
+	if n := registry.NeedsOf(p.Config.Schedule.K); n.Losses || n.Validation {
+		c.say("K_r follows what is learned: it is taken to stay at K_0.")
+	}
+	all := p.Config.Cohort + len(p.Config.Devices.Names)
+	return c, c.predict(ctx, p, record{ahead: true, rounds: slices.Repeat([]measured{{all: all}}, rounds)})
+}
+
+// lacking is a comparison without times: nil if no device has a class, and with what is
+// missing if some have none.
+func lacking(p *problem.Problem) *Comparison {
+	var missing []string
+	for i, d := range p.Config.Devices.Names {
+		if p.Fleet.DeviceClass(p.Config.Clients+i) == clientmodel.NoClass {
+			missing = append(missing, d.ID)
+		}
+	}
+	c := &Comparison{}
+	switch len(missing) {
+	case 0:
+	case len(p.Config.Devices.Names):
+		return nil
+	default:
+		c.say("%s", Lacking(missing))
+	}
+	return c
+}
+
+// Lacking says what devices without a class lack.
+func Lacking(devices []string) string {
+	const most = 8
+	names := strings.Join(devices[:min(most, len(devices))], ", ")
+	if len(devices) > most {
+		names += ", ..."
+	}
+	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run (fedpace fit), and name it in devices.names.", names)
+}
+
+func (c *Comparison) say(format string, a ...any) {
+	c.Unknown = append(c.Unknown, fmt.Sprintf(format, a...))
+}
+
+// predict draws the rounds of a record and compares.
+func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) error {
+	draws, rounds := effort(r.rounds)
+	if rounds < len(r.rounds) {
+		c.say("Of %d rounds the first %d are predicted.", len(r.rounds), rounds)
+		r.rounds = r.rounds[:rounds]
+	}
+	return c.compare(ctx, p, &r, draws)
+}
+
+// Limits of a prediction: of all tasks that are played, and of the values that are kept.
+// They take some ten seconds and 64 MB.
+const (
+	maxTasks  = 20_000_000
+	maxValues = 8_000_000
+)
+
+// effort is how many draws are made of how many of the rounds.
+func effort(list []measured) (draws, rounds int) {
+	fits := func(draws int) (rounds int) {
+		all := 0
+		for rounds < len(list) && (rounds == 0 || draws*(all+list[rounds].all) <= maxTasks && draws*columns*(rounds+1) <= maxValues) {
+			all += list[rounds].all
+			rounds++
+		}
+		return rounds
+	}
+	if n := fits(Draws); n == len(list) {
+		return Draws, n
+	}
+	return fewDraws, fits(fewDraws)
+}
+
+// against is what was measured beside what draws came to.
+func against(m *means, list []*means, of func(*means) float64) folder.Predicted {
+	values := make([]float64, len(list))
+	for i, d := range list {
+		values[i] = of(d)
+	}
+	v := intervalOf(values)
+	return folder.NewPredicted(of(m), v.P05, v.P50, v.P95)
+}
+
+// compare fills in what so many draws came to, beside what was measured.
+func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record, draws int) error {
+	t, err := newTwin(p, r)
+	if err != nil {
+		return err
+	}
+	list, err := t.play(ctx, draws)
+	if err != nil {
+		return err
+	}
+	m := meansOf(r.rounds, t.devices)
+	c.Draws, c.Rounds = draws, len(r.rounds)
+	for i := range m.rounds {
+		if r.ahead {
+			m.rounds[i][0] = math.NaN()
+		}
+		column := func(n int) folder.Predicted {
+			return against(m, list, func(d *means) float64 { return d.rounds[i][n] })
+		}
+		row := Row{Round: i + 1, Seconds: column(0), Phases: [len(phases)]folder.Predicted{column(1), column(2), column(3)}}
+		if row.Seconds.Inside() {
+			c.Inside++
+		}
+		c.Rows = append(c.Rows, row)
+	}
+	c.Seconds = against(m, list, (*means).total)
+	for p, phase := range phases {
+		if v := against(m, list, func(d *means) float64 { return d.phase(p) }); !math.IsNaN(v.P50) {
+			c.Phases = append(c.Phases, folder.Phase{Phase: phase.String(), Overhead: t.overhead(list[0], p), Predicted: v})
+		}
+	}
+	c.compareDevices(t, m, list)
+	return nil
+}
+
+// class is that of a device.
+func (t *twin) class(device int) *clientmodel.Class {
+	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
+}
+
+// overhead is the mean seconds of a task's phase that the classes give as overhead.
+func (t *twin) overhead(m *means, p int) float64 {
+	var all sum
+	for i := range m.devices {
+		n := m.devices[i][p].n
+		all.seconds, all.n = all.seconds+float64(n)*secondsOf(t.class(i).Overhead)[p], all.n+n
+	}
+	return all.mean()
+}
+
+// maxDevices is how many devices a comparison lists.
+const maxDevices = 100
+
+// compareDevices lists the devices, those that are furthest off if they are many.
+func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
+	var constant []string
+	for i, name := range t.problem.Config.Devices.IDs() {
+		phase := func(p int) folder.Predicted {
+			return against(m, list, func(d *means) float64 { return d.devices[i][p].mean() })
+		}
+		seconds := against(m, list, func(d *means) float64 { return d.device(i) })
+		if math.IsNaN(seconds.P50) { // it was never there
+			continue
+		}
+		class := t.class(i).Name
+		if seconds.P05 == seconds.P95 && !slices.Contains(constant, class) {
+			constant = append(constant, class)
+		}
+		c.Devices = append(c.Devices, folder.Device{
+			Device: name, Class: class, Tasks: m.devices[i][0].n,
+			Seconds: seconds, Download: phase(0), Compute: phase(1), Upload: phase(2),
+		})
+	}
+	if len(constant) > 0 {
+		c.say("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an interval: %s.", strings.Join(constant, ", "))
+	}
+	if len(c.Devices) > maxDevices {
+		off := func(d folder.Device) float64 {
+			if d.Seconds.Ratio == nil {
+				return 0
+			}
+			return math.Abs(math.Log(*d.Seconds.Ratio))
+		}
+		slices.SortStableFunc(c.Devices, func(a, b folder.Device) int { return cmp.Compare(off(b), off(a)) })
+		c.say("Of %d devices the %d that are furthest off are listed.", len(c.Devices), maxDevices)
+		c.Devices = c.Devices[:maxDevices]
+	}
+}

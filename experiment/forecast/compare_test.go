@@ -1,0 +1,267 @@
+package forecast
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/problem"
+)
+
+// scattered is a fleet whose devices' classes vary from task to task. Its simulated clients
+// are so fast that they decide no round: times without atoms are within an interval as
+// often as it promises.
+const scattered = "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 20, upload_mbps: 5, overhead: {download: 0.1, compute: 0.02, upload: 0.2}, step_cv: 0.3, vary: {download: {dist: lognormal, mean: 1, sigma: 0.3}, upload: {dist: lognormal, mean: 1, sigma: 0.2}, compute: {dist: lognormal, mean: 1, sigma: 0.2}}}," +
+	"{name: pi3, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.06, vary: {compute: {dist: uniform, min: 0.7, max: 1.5}}}]"
+
+// prepare prepares a run with three devices.
+func prepare(t *testing.T, sets ...string) *problem.Problem {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=sent140", "clients=8", "cohort=4", "network.download_mbps=10000", "network.upload_mbps=10000", "schedule.k0=8", "stop.rounds=60", "schedule.window=3", "nats.listen=127.0.0.1:0",
+		"devices.names={a: pi4, b: pi4, c: pi3}", scattered,
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := problem.Prepare(context.Background(), c, true, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// made is the record of a run that is a draw of its own twin: the truth is known. lost
+// says over which tasks devices fall silent.
+func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) record {
+	t.Helper()
+	r := record{known: true, rounds: make([]measured, rounds)}
+	for i := range r.rounds {
+		r.rounds[i].steps = 1 + (rounds-i)/8
+		for d := range 3 {
+			r.rounds[i].tasks = append(r.rounds[i].tasks, deviceTask{device: d})
+		}
+	}
+	for _, l := range lost {
+		r.rounds[l[0]-1].tasks[l[1]].lost = true
+	}
+	twin, err := newTwin(p, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := twin.draw(context.Background(), seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range drawn {
+		if m.steps != r.rounds[i].steps {
+			t.Errorf("round %d has K_r = %d, want the record's %d", i+1, m.steps, r.rounds[i].steps)
+		}
+	}
+	r.rounds = drawn
+	return r
+}
+
+func compared(t *testing.T, p *problem.Problem, r record, draws int) *Comparison {
+	t.Helper()
+	c := &Comparison{}
+	if err := c.compare(context.Background(), p, &r, draws); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Where the truth is a draw of the same fleet, 90 % of its rounds are within the interval,
+// up to the binomial error of so many rounds of several runs: their tasks are independent.
+func TestNineOfTenRoundsAreInside(t *testing.T) {
+	for _, sets := range [][]string{nil, {"devices.include=sampled"}, {"devices.include=sampled", "clients=4", "close={rule: first, n: 3}"}} {
+		inside, rounds := 0, 0
+		for run := range 12 {
+			p := prepare(t, sets...)
+			c := compared(t, p, made(t, p, 60, 1000+run), Draws)
+			for _, row := range c.Rows {
+				if row.Seconds.P05 < row.Seconds.P95 { // else a simulated client decides
+					rounds++
+					if row.Seconds.Inside() {
+						inside++
+					}
+				}
+			}
+		}
+		share, deviation := float64(inside)/float64(rounds), math.Sqrt(0.9*0.1/float64(rounds))
+		t.Logf("%v: %d of %d rounds, %.3f ± %.3f", sets, inside, rounds, share, deviation)
+		if rounds < 30 || math.Abs(share-0.9) > 3*deviation {
+			t.Errorf("%v: %d of %d rounds are inside, want 90 %% ± %.1f %%", sets, inside, rounds, 300*deviation)
+		}
+	}
+}
+
+// Devices whose paces are somewhere within their classes' uncertainty, in all rounds of a run
+// alike, are where the prediction says: over many runs of a few rounds nine rounds of ten are
+// inside, and no more. A prediction that takes the classes for certain has most of them outside.
+func TestUncertainClasses(t *testing.T) {
+	const runs, rounds = 80, 5
+	sure := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 2, upload_mbps: 1, overhead: {upload: 0.2}, seconds_per_step: 0.05, vary: {compute: {dist: lognormal, mean: 1, sigma: 0.02}} %s}," +
+		"{name: pi3, download_mbps: 2, upload_mbps: 1, seconds_per_step: 0.06, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.01}} %s}]"
+	unsure := ", uncertainty: {download: 0.05, compute: 0.1, upload: 0.05}"
+	known := prepare(t, strings.ReplaceAll(sure, "%s", unsure))
+	blind := prepare(t, strings.ReplaceAll(sure, "%s", ""))
+	share := func(p *problem.Problem) (inside, width float64) {
+		for run := range runs {
+			for _, row := range compared(t, p, made(t, known, rounds, 1000+run), Draws).Rows {
+				if row.Seconds.Inside() {
+					inside += 1. / runs / rounds
+				}
+				width += (row.Seconds.P95 - row.Seconds.P05) / row.Seconds.P50 / runs / rounds
+			}
+		}
+		return inside, width
+	}
+	inside, width := share(known)
+	without, narrow := share(blind)
+	t.Logf("%.3f inside intervals of %.1f %%; %.3f inside %.1f %% without uncertainty", inside, 100*width, without, 100*narrow)
+	// The rounds of a run are all inside or none, so there are as many independent ones as runs.
+	if deviation := math.Sqrt(0.9 * 0.1 / runs); math.Abs(inside-0.9) > 3*deviation || without > 0.6 {
+		t.Errorf("%.3f are inside, want 0.9 ± %.3f, and %.3f without uncertainty", inside, 3*deviation, without)
+	}
+}
+
+// What the first task of a device takes besides is in its first round, and in no other.
+func TestFirstTasks(t *testing.T) {
+	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5, first_task: {download: 1, compute: 2, upload: 4}}, {name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]")
+	r := made(t, p, 3, 1000)
+	if first := r.rounds[0].took - r.rounds[1].took; r.rounds[0].steps != r.rounds[1].steps || first != 7e9 || r.rounds[1].took != r.rounds[2].took {
+		t.Errorf("rounds take %d, %d and %d ns, want the first one 7 s longer", r.rounds[0].took, r.rounds[1].took, r.rounds[2].took)
+	}
+}
+
+// Without scatter a prediction is exact: that of Eq. 3, with the overhead.
+func TestConstantClassesAreExact(t *testing.T) {
+	p := prepare(t, "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, overhead: {download: 0.25, upload: 0.5}, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]", "schedule.k0=4")
+	c := compared(t, p, made(t, p, 20, 1000), fewDraws)
+	bits := 32 * float64(p.Model.Params())
+	for i, row := range c.Rows {
+		steps := float64(1 + (20-i)/8)
+		want := 0.25 + bits/8e6 + 0.5*steps + 0.5 + bits/2e6 // a and b are slower than all others
+		if got := row.Seconds; math.Abs(got.P50-want) > 1e-6 || got.P05 != got.P50 || got.P95 != got.P50 || *got.Measured != got.P50 {
+			t.Errorf("round %d: %+v, want %g", i+1, got, want)
+		}
+	}
+	if c.Inside != 20 || math.Abs(*c.Seconds.Ratio-1) > 1e-12 {
+		t.Errorf("%d of 20 rounds are inside, %+v", c.Inside, c.Seconds)
+	}
+	want := map[string]float64{"download": 0.5 / 3, "compute": 0, "upload": 1. / 3}
+	for _, phase := range c.Phases {
+		if math.Abs(phase.Overhead-want[phase.Phase]) > 1e-12 || math.Abs(*phase.Ratio-1) > 1e-12 {
+			t.Errorf("%+v, want an overhead of %g", phase, want[phase.Phase])
+		}
+	}
+	if text := strings.Join(c.Unknown, "\n"); !strings.Contains(text, "Without scatter") {
+		t.Errorf("it does not say that the classes have no scatter: %q", text)
+	}
+}
+
+// Before a run its schedule says K_r, and where that needs losses it stays at K_0.
+func TestAheadOfARun(t *testing.T) {
+	constant := "fleet=[{name: phone, weight: 1, seconds_per_step: 0.0001}, {name: pi4, download_mbps: 8, upload_mbps: 2, seconds_per_step: 0.5},{name: pi3, download_mbps: 80, upload_mbps: 80, seconds_per_step: 0.001}]"
+	for _, x := range []struct {
+		schedule string
+		steps    []float64
+		says     bool
+	}{{"rounds", []float64{8, 7, 6, 6}, false}, {"error", []float64{8, 8, 8, 8}, true}} {
+		p := prepare(t, constant, "schedule.k="+x.schedule)
+		c, err := Ahead(context.Background(), p, len(x.steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range c.Rows {
+			want := 32*float64(p.Model.Params())*(1/8e6+1/2e6) + 0.5*x.steps[i]
+			if row.Seconds.Measured != nil || math.Abs(row.Seconds.P50-want) > 1e-6 {
+				t.Errorf("%s, round %d: %+v, want %g", x.schedule, i+1, row.Seconds, want)
+			}
+		}
+		if says := strings.Contains(strings.Join(c.Unknown, " "), "K_0"); says != x.says || c.Draws != Draws || c.Inside != 0 {
+			t.Errorf("%s: %d draws, %q", x.schedule, c.Draws, c.Unknown)
+		}
+	}
+	p := prepare(t, "devices.names={a: pi4, b: null, c: pi3}")
+	if c, err := Ahead(context.Background(), p, 3); err != nil || c.Draws != 0 || !strings.Contains(c.Unknown[0], "No class is known of b:") {
+		t.Errorf("a device without a class: %+v, %v", c, err)
+	}
+}
+
+// A device that was lost in a round is lost there in every draw, and away until it has a
+// task again: the interval is that of the rounds as they were.
+func TestLostDevicesAreLostInTheTwin(t *testing.T) {
+	p := prepare(t, "devices.liveness_seconds=50")
+	r := made(t, p, 12, 1000, [2]int{4, 2})
+	if took := r.rounds[3].took; took != 50e9 {
+		t.Fatalf("the round takes %d ns with a lost device", took)
+	}
+	r.rounds[4].tasks = slices.DeleteFunc(r.rounds[4].tasks, func(t deviceTask) bool { return t.device == 2 }) // c comes back in round 6
+	c := compared(t, p, r, fewDraws)
+	if row := c.Rows[3].Seconds; row.P05 != 50 || row.P95 != 50 {
+		t.Errorf("round 4 is predicted as %+v, want the 50 s until the device is lost", row)
+	}
+	if n := c.Devices[2].Tasks; n != 10 || len(c.Devices) != 3 {
+		t.Errorf("device c has answered %d tasks, want 10", n)
+	}
+}
+
+// With these numbers of draws the quantiles are draws themselves.
+func TestQuantilesAreDraws(t *testing.T) {
+	for _, n := range []int{Draws, fewDraws} {
+		values := []float64{math.NaN()}
+		for i := range n {
+			values = append(values, float64((i*7)%n+1))
+		}
+		step := float64(n+1) / 20
+		if got, want := intervalOf(values), (Interval{step, 10 * step, 19 * step}); got != want {
+			t.Errorf("%d draws: %+v", n, got)
+		}
+	}
+	if got := intervalOf([]float64{3}); got != (Interval{3, 3, 3}) {
+		t.Errorf("one draw: %+v", got)
+	}
+}
+
+func TestEffortIsBounded(t *testing.T) {
+	for _, x := range []struct{ rounds, tasks, draws, compared int }{
+		{20, 6, Draws, 20}, {10_000, 10, Draws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
+	} {
+		if draws, rounds := effort(slices.Repeat([]measured{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
+			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)
+		}
+	}
+}
+
+func TestTheTable(t *testing.T) {
+	p := prepare(t)
+	c := compared(t, p, made(t, p, 3, 1000), fewDraws)
+	var b bytes.Buffer
+	if err := c.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 1+3*columns || lines[0] != "round,phase,measured_seconds,predicted_p05,predicted_p50,predicted_p95" || !strings.HasPrefix(lines[1], "1,round,") || !strings.HasPrefix(lines[12], "3,upload,") {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"of 3 rounds are within", "download", "pi4", "pi3"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/internal/human"
+	"fedpace/internal/registry"
+)
+
+// Forecast says what a run will do and how long that should take.
+type Forecast struct {
+	Config  config.Config `json:"configuration"` // resolved, with the population filled in
+	Data    *string       `json:"data"`          // the data's name, and that it is synthetic; nil: no model is trained
+	Model   *string       `json:"model"`         // nil: no model is trained
+	Rounds  int           `json:"rounds"`
+	Virtual float64       `json:"virtual_seconds"`
+	Steps   int64         `json:"sgd_steps"` // sum of K_r
+	Wall    float64       `json:"wall_seconds"`
+	// Seconds of one core: of local steps, of validations with evaluations on the clients' own
+	// samples, and of messages and the clock.
+	Training   float64 `json:"training_core_seconds"`
+	Evaluating float64 `json:"evaluation_core_seconds"`
+	Simulating float64 `json:"simulation_core_seconds"`
+	// Follows says that K_r depends on what a run measures, such as losses: figures are those
+	// of the schedule that stays at K_0. Upper says that K_r never exceeds it besides, so
+	// that the run does at most the steps.
+	Follows bool `json:"k_follows"`
+	Upper   bool `json:"at_most"`
+	// About says that rounds are not all alike: figures are carried on from a trial of some.
+	About bool `json:"sampled"`
+	// Open says that a stop depends on what is learned: the run may end sooner.
+	Open bool `json:"may_end_sooner"`
+	// Tied says what the correlations of speed and availability with data have come to.
+	Tied []string `json:"correlations"`
+	// Attackers says who attacks and how; empty: nobody.
+	Attackers string   `json:"attackers,omitempty"`
+	State     string   `json:"state"` // what the algorithm keeps, and what a round holds of single updates
+	Bus       string   `json:"bus"`   // what carries the messages: nats or memory
+	Files     []string `json:"files"` // that the run writes into its folder
+	// Growth is how large the files become that grow with the rounds of a run with real
+	// devices; nil: there is none.
+	Growth Growth `json:"growth"`
+	// Privacy is what all rounds would cost in differential privacy; nil: there is none.
+	Privacy *folder.Privacy `json:"privacy"`
+
+	// LocalNoise is what an update, and a client that sends one in each round, would cost; nil:
+	// clients add no noise.
+	LocalNoise *folder.LocalNoise `json:"local_noise"`
+
+	kernel  string // class
+	private string // Privacy in words
+	noise   string // LocalNoise in words
+}
+
+// Trial is what some rounds of a run came to that were played without learning.
+type Trial struct {
+	Stop       round.Stop
+	Steps      int64   // sum of K_r
+	Wall, Core float64 // seconds, and those of one core
+}
+
+// Of forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
+// rounds to limit, without learning, with the messages that the run would have.
+func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, try func(context.Context, *problem.Problem) (Trial, error)) (f Forecast, err error) {
+	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers()}
+	w, c, err := newWalk(p, limit)
+	if err != nil {
+		return f, err
+	}
+	f.Follows = w.follows
+	f.Upper, w.follows = f.Follows && schedule.AtMostK0(c.K), false // without losses it says K_0
+	sample, whole := trialOf(p, tasks)
+	t, err := try(ctx, sample)
+	if err != nil {
+		return f, err
+	}
+	whole = (whole || limit > 0 && t.Stop.Rounds < sample.Config.Stop.Rounds) && !registry.NeedsOf(p.Config.Select).Losses
+	if err := f.walk(p, w, &t, whole); err != nil {
+		return f, err
+	}
+	if v := p.Privacy; v != nil {
+		f.Privacy, f.private = v.Summary(f.Rounds), v.Text(f.Rounds)
+	}
+	f.LocalNoise, f.noise = p.LocalNoise(f.Rounds), p.AboutLocalNoise(f.Rounds)
+	return f, f.work(ctx, p, measurementsOf(p, &c), &t)
+}
+
+// trialOf is a problem of about so many tasks without learning. whole says that its rounds are
+// all of the run's.
+func trialOf(p *problem.Problem, tasks int) (t *problem.Problem, whole bool) {
+	own := *p
+	c := &own.Config
+	c.Untrained()
+	most := 1 + tasks/c.Cohort
+	if closing.Overlaps(c.Close) { // after so many updates, whatever the cohort is
+		most = 1 + tasks/updatesOf(c.Close, c.Cohort)
+	}
+	if whole = c.Stop.Rounds > 0 && c.Stop.Rounds <= most; whole {
+		most = c.Stop.Rounds
+	}
+	c.Stop, c.Pace = config.Stop{Rounds: most}, 0
+	return &own, whole
+}
+
+// walk walks through the run: rounds are as much longer than expected as they were in the trial.
+func (f *Forecast) walk(p *problem.Problem, w walk, t *Trial, whole bool) error {
+	_, alike := p.FixedRound()
+	switch {
+	case alike || t.Stop.Rounds == 0 && !whole:
+	case whole:
+		f.Rounds, f.Virtual, f.Steps = t.Stop.Rounds, t.Stop.At.Seconds(), t.Steps
+		return nil
+	default:
+		f.About = true
+		first := w
+		first.rounds, first.limit = t.Stop.Rounds, 0
+		for n := 1; n > 0; {
+			var err error
+			if n, err = first.next(1); err != nil {
+				return err
+			}
+		}
+		if first.now > 0 {
+			w.pace = float64(t.Stop.At) / float64(first.now)
+		}
+	}
+	for !w.open() {
+		n, err := w.next(1)
+		if n == 0 || err != nil {
+			return err
+		}
+		f.Rounds, f.Virtual, f.Steps = w.round, w.now.Seconds(), f.Steps+int64(w.local)
+	}
+	return nil
+}
+
+// work adds what the run takes of this machine: of messages and the clock as the trial did, and
+// of learning as a single worker does.
+func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements, t *Trial) error {
+	rounds := float64(f.Rounds) / float64(max(1, t.Stop.Rounds)) // for one of the trial
+	f.Wall, f.Simulating = t.Wall*rounds, t.Core*rounds
+	if p.Config.Train {
+		model := p.Model.String()
+		f.Model = &model
+		wall, core, err := timeLearning(ctx, p)
+		if err != nil {
+			return err
+		}
+		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds)) // of all clients
+		samples := m.samples(0, f.Rounds, 0, round.Time(f.Virtual*1e9)) + m.atEnd()
+		f.Training, f.Evaluating = core.step*steps, core.sample*samples
+		f.Wall += (wall.step*steps + wall.sample*samples) / float64(runtime.GOMAXPROCS(0))
+	}
+	if pace := p.Config.Pace; pace > 0 {
+		f.Wall = max(f.Wall, f.Virtual/pace)
+	}
+	if p.Config.DevicesAlone() { // whose virtual time is wall time
+		f.Wall = max(f.Wall, f.Virtual)
+	}
+	return nil
+}
+
+// population says in words who takes part.
+func population(c *config.Config) string {
+	n := len(c.Devices.Names)
+	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
+	switch {
+	case n == 0:
+		return fmt.Sprintf("%d clients", c.Clients)
+	case c.DevicesAlone():
+		return devices
+	}
+	return fmt.Sprintf("%d clients and %s", c.Clients, devices)
+}
+
+// Write writes the forecast for people, after the resolved configuration.
+func (f Forecast) Write(w io.Writer) error {
+	c := &f.Config
+	about := "timing only: no model is trained"
+	if f.Model != nil {
+		about = *f.Model + " on " + *f.Data + ", kernel class " + f.kernel
+	}
+	messages := "through NATS"
+	if f.Bus == folder.InMemory {
+		messages = "in memory, without NATS"
+	}
+	var notes []string
+	if f.Growth != nil {
+		notes = append(notes, fmt.Sprintf("It leaves about %s.", f.Growth))
+	}
+	text := ""
+	for _, note := range append(append(notes, f.Tied...), f.State, f.private, f.noise, f.Attackers) {
+		if note != "" {
+			text += "# " + note + "\n"
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
+		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
+		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
+		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
+		text, f.Rounds, human.VirtualTime(f.Virtual), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
+	return err
+}
+
+// extras are sentences on what is not usual of local steps and updates.
+func extras(c *config.Config) (text string) {
+	if !learn.Plain(c.Local) {
+		text = " Local steps: " + learn.Optimizers.Text(c.Local) + "."
+	}
+	if s := c.Aggregate.Clip; s != nil {
+		text += " Clipping: " + combine.Clips.Text(s) + "."
+	}
+	if s := c.Aggregate.Combine; s != nil {
+		text += " Updates are combined by " + combine.Rules.Text(s) + "."
+	}
+	return text
+}
+
+// bound says under which conditions the figures hold.
+func (f *Forecast) bound() (text string) {
+	if f.About {
+		text = ", by a sample of them"
+	}
+	switch needs := registry.NeedsOf(f.Config.Select); {
+	case needs.Candidates:
+		text += " without the time to ask candidates"
+	case needs.Losses:
+		text += " with clients that are drawn uniformly"
+	}
+	if f.Follows {
+		text += " if K stays at K_0 (K_r follows what the run measures)"
+	}
+	return text
+}

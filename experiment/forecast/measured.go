@@ -1,0 +1,168 @@
+package forecast
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
+)
+
+// record is what a run with real devices left of its times.
+type record struct {
+	rounds []measured
+	known  bool // the tasks of devices are known: the run kept an event log
+	ahead  bool // the run is to come: nothing is measured
+	left   int  // rounds that were left out, since the log had reached its size
+}
+
+// measured is a round of a run, or of a draw.
+type measured struct {
+	took  round.Time
+	steps int // K_r
+	all   int // tasks, those of simulated clients included
+	tasks []deviceTask
+}
+
+// deviceTask is a task of a real device.
+type deviceTask struct {
+	device int // from 0
+	parts  [len(phases)]round.Time
+	lost   bool // the device fell silent over it
+}
+
+// phases are the parts of a task that a device measures, in the order of its columns.
+var phases = [...]metrics.Phase{metrics.Download, metrics.Compute, metrics.Upload}
+
+// taskOf is a task of the first-th client or a later one, which are devices.
+func taskOf(e *round.TaskReport, first int) deviceTask {
+	return deviceTask{
+		device: e.Client - first, parts: [...]round.Time{e.Plan.Download, e.Plan.Compute, e.Plan.Upload},
+		lost: e.Outcome == round.Lost || e.Outcome == round.Dropped,
+	}
+}
+
+// read reads the rounds of the run in a folder.
+func read(dir string, first int) (r record, err error) {
+	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
+		if err != nil {
+			return r, err
+		}
+		r.rounds = append(r.rounds, measured{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort})
+	}
+	f, err := os.Open(filepath.Join(dir, eventlog.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	defer f.Close() // read only
+	r.known = true
+	if err := r.readTasks(f, first); err != nil {
+		return r, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return r, nil
+}
+
+// readTasks reads the tasks of devices from an event log. The rounds from the first on
+// that the log does not hold, since it had reached its size, are left out of the record.
+func (r *record) readTasks(f io.Reader, first int) error {
+	log, err := eventlog.NewReader(f)
+	if err != nil {
+		return err
+	}
+	for last := 0; ; last++ {
+		next, err := log.Round()
+		switch {
+		case errors.Is(err, io.EOF) || err == nil && next.Round > len(r.rounds):
+			return nil
+		case err != nil:
+			return err
+		case next.Round != last+1:
+			r.left, r.rounds = len(r.rounds)-last, r.rounds[:last]
+			return nil
+		}
+		m := &r.rounds[last]
+		for i := range next.Tasks {
+			if t := &next.Tasks[i]; t.Real && t.Client >= first {
+				m.tasks = append(m.tasks, taskOf(&t.TaskReport, first))
+			}
+		}
+	}
+}
+
+// means are what the rounds of a draw, or of a run, came to.
+type means struct {
+	rounds  [][columns]float64
+	devices [][len(phases)]sum // by device
+}
+
+// columns are the values of a round: its seconds, and the mean seconds of each phase of
+// the tasks that devices answered in it, NaN if they answered none.
+const columns = 1 + len(phases)
+
+// sum is a mean in the making.
+type sum struct {
+	seconds float64
+	n       int
+}
+
+func (s *sum) add(t round.Time) { s.seconds, s.n = s.seconds+t.Seconds(), s.n+1 }
+
+// mean is NaN of nothing.
+func (s *sum) mean() float64 { return s.seconds / float64(s.n) }
+
+// meansOf are those of some rounds.
+func meansOf(rounds []measured, devices int) *means {
+	m := &means{devices: make([][len(phases)]sum, devices)}
+	for i := range rounds {
+		var in [len(phases)]sum
+		for _, t := range rounds[i].tasks {
+			if t.lost || t.device >= devices {
+				continue
+			}
+			for p, took := range t.parts {
+				in[p].add(took)
+				m.devices[t.device][p].add(took)
+			}
+		}
+		row := [columns]float64{rounds[i].took.Seconds()}
+		for p := range in {
+			row[1+p] = in[p].mean()
+		}
+		m.rounds = append(m.rounds, row)
+	}
+	return m
+}
+
+// total is the time of all rounds.
+func (m *means) total() (seconds float64) {
+	for _, r := range m.rounds {
+		seconds += r[0]
+	}
+	return seconds
+}
+
+// phase is the mean of a phase over all tasks.
+func (m *means) phase(p int) float64 {
+	var all sum
+	for i := range m.devices {
+		all.seconds, all.n = all.seconds+m.devices[i][p].seconds, all.n+m.devices[i][p].n
+	}
+	return all.mean()
+}
+
+// device is the mean of all phases of a device's tasks.
+func (m *means) device(i int) (seconds float64) {
+	for p := range m.devices[i] {
+		seconds += m.devices[i][p].mean()
+	}
+	return seconds
+}

@@ -1,0 +1,139 @@
+package forecast
+
+import (
+	"context"
+	"errors"
+
+	"fedpace/coordinator/round"
+	"fedpace/simclock"
+)
+
+// Timing is a run that is played without learning: its rounds, and how its tasks are
+// answered.
+type Timing struct {
+	Rounds round.Config
+	// Answer says how a task is answered: by a plan, or by silence, as an event of the
+	// round machine. It is asked once for each task, in the order of their numbers
+	// within a round.
+	Answer func(t *round.Task) (round.Event, error)
+	// Before says which devices join and leave before a round opens: those of round 1
+	// before the run, the others' while the round before is under way. It may be nil.
+	Before func(number int) []round.Event
+	Task   func(e *round.TaskReport)   // a task has its outcome; may be nil
+	Report func(r *round.Report) error // a round is complete; may be nil
+}
+
+// askEvery is how many steps of the machine are taken between two looks at the context.
+const askEvery = 1 << 12
+
+// Play plays a run to its end. Where the machine asks for what only learning gives,
+// every loss is 1: schedules that follow losses stay at K_0, and of candidates that
+// tell their losses the first are taken. Nothing is evaluated between rounds.
+func (t *Timing) Play(ctx context.Context) (round.Stop, uint64, error) {
+	m, err := round.New(t.Rounds)
+	if err != nil {
+		return round.Stop{}, 0, err
+	}
+	p := player{Timing: t, machine: m, clock: simclock.New()}
+	if err := p.before(1); err != nil {
+		return round.Stop{}, 0, err
+	}
+	next := round.Event{Kind: round.Started}
+	for n := 0; ; n++ {
+		if n%askEvery == 0 && ctx.Err() != nil {
+			return m.Stop(), 0, ctx.Err()
+		}
+		effects, err := m.Step(next)
+		if err != nil {
+			return m.Stop(), 0, err
+		}
+		if err := p.act(effects); err != nil {
+			return m.Stop(), 0, err
+		}
+		if effects.Stopped != nil {
+			return *effects.Stopped, p.clock.Fingerprint(), nil
+		}
+		if next, err = p.next(effects); err != nil {
+			return m.Stop(), 0, err
+		}
+	}
+}
+
+// player is a run that is played.
+type player struct {
+	*Timing
+	machine *round.Machine
+	clock   *simclock.Clock
+	open    []round.Task // issued since all were answered
+	taken   int          // of them
+	ones    []float64
+	round   int // whose tasks are answered
+}
+
+// act does what a step leads to at once.
+func (p *player) act(effects *round.Effects) error {
+	for _, timer := range effects.Timers {
+		p.clock.Schedule(timer)
+	}
+	for _, seq := range effects.Cancel {
+		p.clock.Cancel(seq)
+	}
+	if p.Task != nil {
+		for i := range effects.Ended {
+			p.Task(&effects.Ended[i])
+		}
+	}
+	p.open = append(p.open, effects.Tasks...)
+	if p.Report != nil && effects.Report != nil {
+		return p.Report(effects.Report)
+	}
+	return nil
+}
+
+// next is the event that follows a step.
+func (p *player) next(effects *round.Effects) (round.Event, error) {
+	switch {
+	case len(effects.Query) > 0:
+		return round.Event{Kind: round.Queried, Losses: p.losses(len(effects.Query))}, nil
+	case len(effects.Train) > 0:
+		return round.Event{Kind: round.Trained, Loss: 1, Losses: p.losses(len(effects.Train))}, nil
+	case effects.Evaluate || effects.EvaluateClients > 0:
+		return round.Event{Kind: round.Evaluated, Loss: 1}, nil
+	case p.taken < len(p.open):
+		p.taken++
+		return p.Answer(&p.open[p.taken-1])
+	}
+	p.open, p.taken = p.open[:0], 0
+	if number := p.machine.Round(); number > p.round {
+		p.round = number
+		if err := p.before(number + 1); err != nil {
+			return round.Event{}, err
+		}
+	}
+	e, ok := p.clock.Pop()
+	if !ok {
+		return round.Event{}, errors.New("forecast: nothing is left on the clock of a run that is not over")
+	}
+	return round.Event{Kind: round.Due, Timer: e}, nil
+}
+
+// before tells the machine who joins and leaves before a round opens.
+func (p *player) before(number int) error {
+	if p.Before == nil {
+		return nil
+	}
+	for _, e := range p.Before(number) {
+		if _, err := p.machine.Step(e); err != nil { // it leads to nothing
+			return err
+		}
+	}
+	return nil
+}
+
+// losses are so many losses of 1.
+func (p *player) losses(n int) []float64 {
+	for len(p.ones) < n {
+		p.ones = append(p.ones, 1)
+	}
+	return p.ones[:n]
+}

@@ -1,0 +1,101 @@
+package forecast
+
+import (
+	"math"
+	"testing"
+
+	"fedpace/actors/measure"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+)
+
+func remaining(rounds int, virtual float64) *Remaining {
+	return &Remaining{
+		walk: walk{
+			k: schedule.FixedK{K0: 10}, eta: schedule.FixedEta{Eta0: 1}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
+			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
+		},
+		measured: measurements{batch: 10, evaluate: measure.Timetable{Every: 10}, heldOut: 300},
+	}
+}
+
+// play has it see n rounds of 10 steps, each 22 virtual seconds long and of 6 clients,
+// which take 3 s to be trained in a round of 4 s; an evaluation takes 2 s more.
+func play(o *Remaining, n int) {
+	for r := 1; r <= n; r++ {
+		report := round.Report{Round: r, Start: round.Time(r-1) * 22e9, End: round.Time(r) * 22e9, LocalSteps: 10, LearningRate: 1, Evaluated: r%10 == 0}
+		report.Outcomes[round.Accepted] = 6
+		seconds := 4.0
+		if report.Evaluated {
+			seconds += 2
+		}
+		o.Round(&report, seconds, 3)
+	}
+}
+
+func TestWhatIsLeftOfEqualRounds(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		rounds  int
+		virtual float64
+		want    float64
+	}{
+		// Two evaluations, and that of the final model.
+		{"by rounds", 100, 0, 80*4 + 8*2 + 2},
+		{"by virtual time", 0, 22 * 100, 80*4 + 8*2 + 2},
+		{"the round under way at the end is cancelled", 0, 22*100 - 1, 79*4 + 7*2 + 2},
+		{"whichever is first", 30, 22 * 100, 10*4 + 2 + 2},
+		{"nothing but the last evaluation", 20, 0, 2},
+	} {
+		o := remaining(test.rounds, test.virtual)
+		if _, known := o.Seconds(); known {
+			t.Errorf("%s: something is known before the first round", test.name)
+		}
+		play(o, 20)
+		if left, known := o.Seconds(); !known || math.Abs(left-test.want) > 0.01*test.want {
+			t.Errorf("%s: %v s are left, %v, want %v", test.name, left, known, test.want)
+		}
+	}
+	o := remaining(0, 0)
+	play(o, 20)
+	if _, known := o.Seconds(); known {
+		t.Error("something is known of a run whose end is not")
+	}
+}
+
+// A paced run cannot be faster than its pace, and what follows its measurements keeps its K.
+func TestWhatIsLeftOfOthers(t *testing.T) {
+	o := remaining(100, 0)
+	o.measured.pace = 2
+	play(o, 20)
+	if left, _ := o.Seconds(); math.Abs(left-80*11) > 1 {
+		t.Errorf("%v s are left at a pace of 2, want 880", left)
+	}
+	o = remaining(100, 0)
+	o.walk.k, o.walk.follows = schedule.FixedK{K0: 1000}, true
+	play(o, 20)
+	if left, _ := o.Seconds(); math.Abs(left-338) > 3 {
+		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)
+	}
+}
+
+// Costs are found where causes vary, and are the guess where they do not.
+func TestCosts(t *testing.T) {
+	var varied, constant costs
+	for n := range 20 {
+		steps := float64(100 - 4*n)
+		varied.add(pair{10, steps}, 10*0.3+steps*0.02)
+		constant.add(pair{10, 100}, 3)
+	}
+	if c := varied.find(varied.proportional(pair{2, 1})); math.Abs(c[0]-0.3) > 0.01 || math.Abs(c[1]-0.02) > 0.001 {
+		t.Errorf("costs %v, want 0.3 and 0.02", c)
+	}
+	if c := constant.find(constant.proportional(pair{2, 1})); math.Abs(c[0]-0.05) > 1e-6 || math.Abs(c[1]-0.025) > 1e-6 {
+		t.Errorf("costs %v, want 0.05 and 0.025", c)
+	}
+	var none costs
+	none.add(pair{}, 1)
+	if c := none.find(none.proportional(pair{2, 1})); c != (pair{}) {
+		t.Errorf("nothing costs %v", c)
+	}
+}

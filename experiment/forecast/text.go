@@ -1,0 +1,95 @@
+package forecast
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fedpace/metrics/figure"
+)
+
+// Write writes a comparison for people: its sentence, its phases and its devices.
+func (c *Comparison) Write(w io.Writer) error {
+	for _, line := range Lines(&c.Prediction) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	if c.Draws == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\nseconds a task\tpredicted\t90 %\tmeasured\tmeasured/predicted\toverhead\t")
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		fmt.Fprintf(t, "%s\t%s%.4g\t\n", p.Phase, cells(&p.Predicted), p.Overhead)
+	}
+	fmt.Fprintln(t, "\ndevice\tclass\ttasks\tpredicted\t90 %\tmeasured\tmeasured/predicted\tdownload\tcompute\tupload\t")
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s%s\t%s\t%s\t\n", d.Device, d.Class, d.Tasks, cells(&d.Seconds), ratioOf(&d.Download), ratioOf(&d.Compute), ratioOf(&d.Upload))
+	}
+	return t.Flush()
+}
+
+// cells are the median, the interval, what was measured, and that over the median.
+func cells(p *folder.Predicted) string {
+	measured := "-"
+	if p.Measured != nil {
+		measured = fmt.Sprintf("%.4g", *p.Measured)
+	}
+	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, measured, ratioOf(p))
+}
+
+func ratioOf(p *folder.Predicted) string {
+	if p.Ratio == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *p.Ratio)
+}
+
+// Lines say in sentences what a prediction came to.
+func Lines(p *folder.Prediction) (list []string) {
+	switch s := &p.Seconds; {
+	case p.Draws == 0:
+	case s.Measured == nil:
+		list = append(list, fmt.Sprintf("%d %s are predicted to take %s; 90 %% of %d draws are from %s to %s.", p.Rounds, human.Plural(p.Rounds, "round"), took(s.P50), p.Draws, took(s.P05), took(s.P95)))
+	default:
+		list = append(list,
+			fmt.Sprintf("%d %s took %s, predicted were %s (90 %%: %s to %s): %s of it.", p.Rounds, human.Plural(p.Rounds, "round"),
+				took(*s.Measured), took(s.P50), took(s.P05), took(s.P95), ratioOf(s)),
+			fmt.Sprintf("%d of %d rounds are within the interval of 90 %% of %d draws.", p.Inside, p.Rounds, p.Draws))
+	}
+	return append(list, p.Unknown...)
+}
+
+// took is a time with four digits, in seconds up to ten minutes.
+func took(seconds float64) string {
+	if seconds < 600 {
+		return fmt.Sprintf("%.4g s", seconds)
+	}
+	return fmt.Sprintf("%.4g min", seconds/60)
+}
+
+// maxPoints bounds the rounds of a figure: of more every n-th is drawn.
+const maxPoints = 1000
+
+// Panel draws the time of each round: the interval as a band, the median, and what was
+// measured.
+func Panel(title string, rows []Row) figure.Panel {
+	panel := figure.Panel{Title: title, X: "round", Y: "seconds", Steps: true, FromZero: true}
+	band := figure.Band{Name: "90 % of the draws"}
+	each := 1 + (len(rows)-1)/maxPoints
+	for i := 0; i < len(rows); i += each {
+		x, s := float64(rows[i].Round), &rows[i].Seconds
+		band.Points = append(band.Points, figure.Interval{X: x, Low: s.P05, High: s.P95})
+		panel.Add("predicted", figure.Point{X: x, Y: s.P50})
+		if s.Measured != nil {
+			panel.Add("measured", figure.Point{X: x, Y: *s.Measured})
+		}
+	}
+	panel.Bands = append(panel.Bands, band)
+	return panel
+}

@@ -1,0 +1,176 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors/clientmodel"
+	"fedpace/actors/measure"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/problem"
+	"fedpace/internal/keyed"
+)
+
+// twin is a run with its real devices replaced by simulated clients of their classes.
+type twin struct {
+	problem *problem.Problem
+	rounds  round.Config
+	first   int                                            // client number of the first device
+	devices int                                            // how many there are
+	bits    clientmodel.Bits                               // of a device's transfers
+	link    func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
+	was     [][]presence                                   // by round, then device; nil: all are there
+}
+
+// newTwin makes the twin of a problem that trains, for the rounds of a record.
+func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
+	c := &p.Config
+	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits()}
+	if t.rounds, err = Rounds(p, 0); err != nil {
+		return nil, err
+	}
+	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
+	if !r.ahead && c.Schedule.Unit != config.Epochs { // else K_r counts parts of epochs, which a run does not report
+		t.rounds.K = known{r.rounds}
+	}
+	if t.link, err = p.ModelledLink(); err != nil {
+		return nil, err
+	}
+	if r.known {
+		each := t.rounds.Devices.Include == round.EveryRound && !closing.Overlaps(c.Close) && !closing.UsesLate(c.Late)
+		t.was = presences(r.rounds, t.devices, each)
+	}
+	return t, nil
+}
+
+// Rounds is what the round machine needs of a problem whose time is played alone, up to
+// a virtual time; 0: without such a limit.
+func Rounds(p *problem.Problem, limit round.Time) (round.Config, error) {
+	r, err := p.Rounds(limit)
+	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, measure.Timetable{}, measure.Timetable{}, nil
+	return r, err
+}
+
+// known is a schedule of K that a run had.
+type known struct{ rounds []measured }
+
+// LocalSteps implements [schedule.K].
+func (k known) LocalSteps(p schedule.Progress) int {
+	return k.rounds[min(p.Round, len(k.rounds))-1].steps
+}
+
+// With implements [schedule.K].
+func (k known) With(schedule.Setup) (schedule.K, error) { return k, nil }
+
+// presence is whether a device was there in a round, and fell silent over its task.
+type presence struct{ there, lost bool }
+
+// presences finds out who was there. If every device that is there has a task in each
+// round, each is, by round, where it has its task. Otherwise a device is there but
+// from the round in which it fell silent until its next task.
+func presences(rounds []measured, devices int, each bool) [][]presence {
+	list := make([][]presence, len(rounds))
+	gone := make([]bool, devices)
+	for i := range rounds {
+		was := make([]presence, devices)
+		for _, t := range rounds[i].tasks {
+			if t.device < devices {
+				was[t.device] = presence{true, t.lost}
+			}
+		}
+		for d := range was {
+			gone[d] = gone[d] && !was[d].there
+			was[d].there = was[d].there || !each && !gone[d]
+			gone[d] = gone[d] || was[d].lost
+		}
+		list[i] = was
+	}
+	return list
+}
+
+// of is a device's presence in a round.
+func (t *twin) of(number, device int) presence {
+	if number > len(t.was) {
+		return presence{there: true}
+	}
+	return t.was[number-1][device]
+}
+
+// draw plays the twin once, with the n-th seed of the devices' fleet.
+func (t *twin) draw(ctx context.Context, n int) (rounds []measured, err error) {
+	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
+	devices := t.problem.Fleet.Reseeded(seed)
+	there, paces := make([]bool, t.devices), make([]pace, t.devices)
+	for i := range paces {
+		paces[i] = paceOf(t.class(i), seed, i)
+	}
+	var tasks []deviceTask
+	timing := Timing{
+		Rounds: t.rounds,
+		Answer: func(x *round.Task) (round.Event, error) {
+			i := x.Client - t.first
+			switch {
+			case i < 0:
+				return planned(t.problem.Fleet, x, t.problem.Bits)
+			case t.of(x.Round, i).lost:
+				there[i] = false
+				return round.Event{Kind: round.Silent, Task: x.Task, Client: x.Client}, nil
+			}
+			e, err := planned(devices, x, t.bits)
+			paces[i].apply(&e.Plan)
+			if t.link != nil {
+				e.Plan.Download, e.Plan.Upload = t.link(x.Client)
+			}
+			return e, err
+		},
+		Before: func(number int) (list []round.Event) {
+			for d := range there {
+				now := t.of(number, d).there
+				switch {
+				case now && !there[d]:
+					list = append(list, round.Event{Kind: round.Joined, Client: t.first + d})
+				case !now && there[d]:
+					list = append(list, round.Event{Kind: round.Left, Client: t.first + d})
+				}
+				there[d] = now
+			}
+			return list
+		},
+		Task: func(e *round.TaskReport) {
+			if e.Client >= t.first {
+				tasks = append(tasks, taskOf(e, t.first))
+			}
+		},
+		Report: func(r *round.Report) error {
+			rounds = append(rounds, measured{took: r.End - r.Start, steps: r.LocalSteps, all: r.Cohort, tasks: tasks})
+			tasks = nil
+			return nil
+		},
+	}
+	stop, _, err := timing.Play(ctx)
+	if err == nil && stop.Rounds < t.rounds.Stop.Rounds {
+		err = fmt.Errorf("forecast: the run's simulation ends after %d of its rounds: %s", stop.Rounds, stop.Reason)
+	}
+	return rounds, err
+}
+
+// play makes so many draws of the twin, side by side.
+func (t *twin) play(ctx context.Context, draws int) ([]*means, error) {
+	list := make([]*means, draws)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n := range list {
+		group.Go(func() error {
+			rounds, err := t.draw(inner, n)
+			list[n] = meansOf(rounds, t.devices)
+			return err
+		})
+	}
+	return list, group.Wait()
+}

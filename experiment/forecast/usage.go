@@ -1,0 +1,92 @@
+package forecast
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/problem"
+	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
+	"fedpace/metrics"
+)
+
+// Usage is what a configuration comes to on the virtual clock, over draws of its fleet.
+type Usage struct {
+	Seconds Interval // of virtual time
+	Rounds  Interval // complete ones
+	Steps   Interval // sum of K_r over them
+	Work    Interval // local steps of all clients whose updates count
+	Wasted  Interval // share of clients' time
+	Joules  Interval // NaN: no watts are known
+	Bytes   Interval // of models, both ways
+	AtMost  bool     // K_r follows losses, and is taken to stay at K_0
+	Asks    bool     // the time to ask candidates for their losses is missing
+}
+
+// UsageOf plays a configuration without learning for so many draws, each up to the limits.
+// done is told of each draw.
+func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int, done func()) (u Usage, err error) {
+	u.Asks = registry.NeedsOf(c.Select).Losses
+	u.AtMost = c.Untrained()
+	p, err := problem.Prepare(ctx, c, true, nil, nil)
+	if err != nil {
+		return u, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	of := [...]*Interval{&u.Seconds, &u.Rounds, &u.Steps, &u.Work, &u.Wasted, &u.Joules, &u.Bytes}
+	values := make([][]float64, len(of))
+	for n := range draws {
+		draw, err := usageOfDraw(ctx, p, n, stop)
+		if err != nil {
+			return u, err
+		}
+		for i, v := range draw {
+			values[i] = append(values[i], v)
+		}
+		done()
+	}
+	for i := range of {
+		*of[i] = intervalOf(values[i])
+	}
+	return u, nil
+}
+
+// usageOfDraw plays a problem with the n-th fleet, the 0th being that of the configuration. Each
+// client is as far from its class as that is uncertain. The values are those of a [Usage], in its
+// order.
+func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
+	own, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
+	if n > 0 {
+		own.Fleet = p.Fleet.Reseeded(seed)
+	}
+	about := metrics.Run{Clients: p.Config.Clients, Class: own.Fleet.Class, Power: own.Power()}
+	recorder, err := metrics.Open(&about, nil)
+	if err != nil {
+		return values, err
+	}
+	timing := Timing{Answer: drawn(&own, seed), Task: recorder.Task}
+	if timing.Rounds, err = Rounds(&own, stop.Time); err != nil {
+		return values, err
+	}
+	timing.Rounds.Stop = stop
+	var last round.Report
+	timing.Report = func(r *round.Report) error {
+		last = *r
+		return recorder.Round(r)
+	}
+	ended, _, err := timing.Play(ctx)
+	if err != nil {
+		return values, err
+	}
+	used, joules := recorder.Usage(true), math.NaN()
+	if about.Power.Watts != nil {
+		joules = used.Joules.Useful + used.Joules.Wasted
+	}
+	return [...]float64{
+		ended.At.Seconds(), float64(last.Round), float64(last.SGDSteps), float64(used.Steps.Useful),
+		used.Time.WastedShare(), joules, float64(used.Bytes.Useful + used.Bytes.Wasted),
+	}, nil
+}

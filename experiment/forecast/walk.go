@@ -1,0 +1,100 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/problem"
+	"fedpace/internal/registry"
+)
+
+// walk goes through the rounds of a run that are to come, without losses.
+type walk struct {
+	k      schedule.K
+	eta    schedule.Eta
+	steps  func(k int) int // local steps of a mean client for what K says, which may count epochs
+	expect func(k int) expected
+	pace   float64 // how long rounds are, over what is expected
+	// follows says that K follows what the run measures, or who is slow: it cannot be foreseen,
+	// and stays.
+	follows bool
+
+	rounds int        // the run ends after so many; 0: not known
+	limit  round.Time // and at that virtual time; 0: not known
+
+	// Where the walk stands: the last round, its end and how long it was, its local steps, and
+	// what the schedule decided.
+	round    int
+	now, one round.Time
+	local    int
+	last     schedule.Decision
+	updates  float64 // that are expected to count in it
+}
+
+// newWalk stands before the first round of a problem, which ends at limit (0: at none).
+func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err error) {
+	if c, err = p.Rounds(limit); err != nil {
+		return w, c, err
+	}
+	needs := registry.NeedsOf(c.K)
+	return walk{
+		k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
+		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: c.Stop.Rounds, limit: limit,
+	}, c, nil
+}
+
+// maxWalked bounds a walk.
+const maxWalked = 50_000_000
+
+// open reports whether it is not known where the run ends.
+func (w *walk) open() bool { return w.rounds == 0 && w.limit == 0 }
+
+// next goes on by so many rounds, or as many as the run still has, and returns their number.
+// All of them are as the one in their middle. A round that would end after the limit is
+// cancelled, and none.
+func (w *walk) next(stride int) (int, error) {
+	if w.rounds > 0 {
+		stride = min(stride, w.rounds-w.round)
+	}
+	if stride = min(stride, maxWalked-w.round); stride <= 0 {
+		return 0, nil
+	}
+	if err := w.decide(stride); err != nil {
+		return 0, err
+	}
+	e := w.expect(w.local)
+	w.one, w.updates = e.length, e.updates
+	if w.pace != 1 {
+		w.one = round.Time(w.pace * float64(e.length))
+	}
+	if w.one > 0 {
+		end := round.MaxTime
+		if w.limit > 0 {
+			end = w.limit
+		}
+		stride = int(min(int64(stride), int64((end-w.now)/w.one)))
+	}
+	w.round, w.now = w.round+stride, w.now+round.Time(stride)*w.one
+	return stride, nil
+}
+
+// decide has the schedule decide on the round in the middle of the next ones.
+func (w *walk) decide(stride int) error {
+	if w.follows {
+		return nil
+	}
+	ahead := (stride - 1) / 2
+	at := schedule.Progress{
+		Round: w.round + 1 + ahead, Seconds: (w.now + round.Time(ahead)*w.one).Seconds(), StragglerShare: math.NaN(), Previous: w.last,
+	}
+	at.LearningRate = w.eta.LearningRate(at)
+	k := w.k.LocalSteps(at)
+	if formula, ok := w.k.(interface{ Check(schedule.Progress) error }); ok && (k < 1 || k > schedule.MaxK0) {
+		return fmt.Errorf("schedule of K in round %d: %w", at.Round, formula.Check(at))
+	}
+	w.last = schedule.Decision{LocalSteps: k, LearningRate: at.LearningRate, Seconds: at.Seconds}
+	w.local = max(1, w.steps(k))
+	return nil
+}

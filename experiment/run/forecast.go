@@ -1,0 +1,143 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
+	"fedpace/experiment/problem"
+	"fedpace/internal/cputime"
+	"fedpace/metrics"
+)
+
+// trialTasks is about how many tasks a dry run plays. A test sets it lower.
+var trialTasks = 20_000
+
+// DryRun prepares a run without doing it, and measures a little of it to say
+// how long the rest will take.
+func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecast, err error) {
+	p, err := o.prepare(ctx, c)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	limit, err := p.limit(ctx, o)
+	if err == nil {
+		err = p.setGrid(ctx, o)
+	}
+	if err != nil {
+		return f, err
+	}
+	sinks, err := p.sinks(&o)
+	if err != nil {
+		return f, err
+	}
+	f, err = forecast.Of(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
+		return (&experiment{*p}).try(ctx, o, limit)
+	})
+	if err != nil {
+		return f, err
+	}
+	f.Bus, f.Files = p.carrier(&o), []string{folder.ConfigFile}
+	for _, s := range sinks {
+		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
+		f.Files = append(f.Files, left...)
+	}
+	f.Files = append(f.Files, folder.SummaryFile)
+	if len(p.Config.Devices.Names) > 0 {
+		f.Growth = forecast.GrowthOf(&p.Problem, p.about(&o, 0, time.Time{}), float64(f.Rounds), o.Replay != "")
+	}
+	if c.Train {
+		about := describe(p.Set.Info())
+		f.Data = &about
+	}
+	return f, nil
+}
+
+// try plays the experiment, which does not learn, with the messages of a run.
+func (p *experiment) try(ctx context.Context, o Options, limit round.Time) (t forecast.Trial, err error) {
+	e, err := startLocal(ctx, p, o)
+	if err != nil {
+		return t, err
+	}
+	defer e.Close()
+	started, worked := time.Now(), cputime.Since(time.Now())
+	result, err := e.play(ctx, limit, coordinator.Observer{Report: func(r *round.Report) error {
+		t.Steps = r.SGDSteps
+		return nil
+	}})
+	if err != nil {
+		return t, err
+	}
+	t.Stop, t.Wall, t.Core = result.Stop, time.Since(started).Seconds(), (cputime.Since(started) - worked).Seconds()
+	return t, nil
+}
+
+// predict compares a complete run with real devices with its prediction. That it cannot
+// be predicted ends no run: the user is told.
+func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
+	if !s.Completed || len(r.p.Config.Devices.Names) == 0 {
+		return nil
+	}
+	if err := r.outputs.Flush(); err != nil {
+		return err
+	}
+	c, err := forecast.Compare(ctx, &r.p.Problem, r.results.Path(""))
+	switch {
+	case err != nil:
+		r.o.notice(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
+		return nil
+	case c == nil:
+		return nil
+	}
+	s.Prediction = &c.Prediction
+	if c.Draws == 0 {
+		return nil
+	}
+	return r.results.Replace(folder.PredictionFile, c.WriteCSV)
+}
+
+// Predict predicts the run in a folder again and compares it with what its devices
+// measured; without a folder, the run that the configuration describes, before it is run. files
+// and sets change the configuration, such as the fleet, as those of [config.LoadFiles].
+func Predict(ctx context.Context, dir string, files, sets []string, o Options) (found *forecast.Comparison, err error) {
+	if dir != "" {
+		if err := noRun(dir, ""); err != nil {
+			return nil, err
+		}
+		files = append([]string{filepath.Join(dir, folder.ConfigFile)}, files...)
+	}
+	c, err := config.LoadFiles(files, sets)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Devices.Names) == 0 {
+		return nil, &config.KeyError{Key: "devices.names", Problem: "names no real device, and what simulated clients take is no prediction (fedpace run --dry-run says how long such a run takes)"}
+	}
+	o.RemoteHosts = true // nothing is trained here
+	p, err := o.prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	switch rounds := p.Config.Stop.Rounds; {
+	case dir != "":
+		found, err = forecast.Compare(ctx, &p.Problem, dir)
+	case rounds == 0:
+		err = &config.KeyError{Key: "stop.rounds", Problem: "is not set, so it is not known how many rounds to predict (--set stop.rounds=100)"}
+	default:
+		found, err = forecast.Ahead(ctx, &p.Problem, rounds)
+	}
+	if err == nil && found == nil {
+		err = errors.New(forecast.Lacking(c.Devices.IDs()))
+	}
+	return found, err
+}

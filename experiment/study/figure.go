@@ -1,0 +1,89 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/metrics/figure"
+)
+
+// CheckFigure says whether Figure will be able to draw this plan to a path.
+func (p Plan) CheckFigure(path string) error {
+	if _, err := figure.Format(path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("compare: the figure's folder: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("compare: %s is not a folder", filepath.Dir(path))
+	}
+	if len(p.Grids) == 0 {
+		return errors.New("compare: a figure needs a --grid to draw against")
+	}
+	return nil
+}
+
+// axis is where a grid's values stand in a figure: numbers where they are, others
+// one beside the other by name.
+func (g Grid) axis() (at map[string]float64, names []string) {
+	numbers, places := map[string]float64{}, map[string]float64{}
+	for i, v := range g.Values {
+		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			numbers[v] = x
+		}
+		places[v], names = float64(i), append(names, shortValue(v))
+	}
+	if len(numbers) == len(places) {
+		return numbers, nil
+	}
+	return places, names
+}
+
+// shortValue is a value without the keys in it: "deadline, 5" for "{rule: deadline, seconds: 5}".
+func shortValue(value string) string {
+	inner, ok := strings.CutPrefix(value, "{")
+	if !ok {
+		return value
+	}
+	var parts []string
+	for _, part := range strings.Split(strings.TrimSuffix(inner, "}"), ",") {
+		if _, v, ok := strings.Cut(part, ":"); ok {
+			part = v
+		}
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Figure draws the table against its first grid: how the schedules end, and when they reach the
+// best loss of K-eta-fixed. Rows that differ in other grids are lines of their own.
+func (t Table) Figure(path string) error {
+	if err := (Plan{Grids: t.Grids}).CheckFigure(path); err != nil {
+		return err
+	}
+	at, names := t.Grids[0].axis()
+	var panels []figure.Panel
+	for _, want := range []struct{ name, title string }{
+		{"best_validation_" + t.first, "in the end: best validation " + t.first},
+		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
+	} {
+		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
+		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: t.quantities[column].title, Names: names}
+		for _, r := range t.Rows {
+			name := r.Schedule
+			for i, v := range r.Values[1:] {
+				name += " " + t.Grids[i+1].Key + "=" + v
+			}
+			e := r.Means[column]
+			panel.Add(name, figure.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
+		}
+		panels = append(panels, panel)
+	}
+	return figure.Save(path, panels...)
+}

@@ -1,0 +1,188 @@
+package study
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"fedpace/actors/measure"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/statistics"
+)
+
+// Table is a comparison over seeds: a row for each schedule at each point of the grids.
+type Table struct {
+	Grids      []Grid
+	Rows       []Row
+	quantities []quantity
+	first      string // what runs are compared by
+	cells      []Cell
+}
+
+// Row is one schedule at one point of the grids, over its seeds.
+type Row struct {
+	Values   []string
+	Schedule string
+	Seeds    int
+	Diverged int                    // seeds whose runs did, and are in no mean
+	Means    []statistics.Estimated // by quantity
+}
+
+// Table gathers the runs over their seeds.
+func (r *Comparison) Table() Table {
+	names := shownBest(r.Runs)
+	if len(names) == 0 { // nothing was trained
+		names = []string{measure.Accuracy}
+	}
+	t := Table{Grids: r.Plan.Grids, quantities: append(quantities(names), fairness(names, r.Runs)...), first: names[0], cells: r.Runs}
+	for from := 0; from < len(r.Runs); {
+		first, to := &r.Runs[from], from
+		for to < len(r.Runs) && r.Runs[to].Schedule == first.Schedule && slices.Equal(r.Runs[to].Values, first.Values) {
+			to++
+		}
+		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
+		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done)}
+		for _, q := range t.quantities {
+			row.Means = append(row.Means, MeanOf(done, q.of))
+		}
+		t.Rows = append(t.Rows, row)
+		from = to
+	}
+	return t
+}
+
+// MeanOf is the mean of a quantity of runs.
+func MeanOf(cells []Cell, of func(*Cell) float64) statistics.Estimated {
+	values := make([]float64, len(cells))
+	for i := range cells {
+		values[i] = of(&cells[i])
+	}
+	return statistics.EstimateMean(values)
+}
+
+// pointColumns are the first columns of tables: the grids' values and the schedule. In files a grid
+// over all of the schedule's keys takes its name.
+func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R) string) (list Columns[R]) {
+	name := "schedule"
+	for i, g := range grids {
+		if g.Key == name {
+			name = "schedule_name"
+		}
+		list = append(list, Column[R]{Name: g.Key, Title: g.Key, Of: func(r R) any { return values(r)[i] }})
+	}
+	return append(list, Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
+}
+
+// columns are those of the rows. A quantity of which no row has a value is in files alone, and so
+// is one seed's gain.
+func (t *Table) columns() Columns[*Row] {
+	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
+		Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
+	for i, q := range t.quantities {
+		c := Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
+		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[i].N > 1 || r.Means[i].N > 0 && q.name != tailGain }) {
+			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
+		}
+		list = append(list, c)
+	}
+	diverged := Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Diverged > 0 }) {
+		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
+	}
+	return append(list, diverged)
+}
+
+// rows are those of the table.
+func (t *Table) rows() (list []*Row) {
+	for i := range t.Rows {
+		list = append(list, &t.Rows[i])
+	}
+	return list
+}
+
+// Write writes the table for people: means, with ± half of the interval where
+// there is more than one seed.
+func (t Table) Write(w io.Writer) error { return WriteTexts(w, t.columns().Texts(t.rows()), true) }
+
+// WriteCSV writes one row for each schedule and point of the grids.
+func (t Table) WriteCSV(w io.Writer) error { return WriteCSV(w, t.columns().Records(t.rows())) }
+
+// MarshalJSON writes the table as one object: a row for each schedule and point
+// of the grids, with the mean of every quantity over the seeds.
+func (t Table) MarshalJSON() ([]byte, error) {
+	type row struct {
+		Schedule string            `json:"schedule"`
+		Values   map[string]string `json:"values"` // of the grids, by key
+		Seeds    int               `json:"seeds"`
+		Diverged int               `json:"diverged"` // runs that are in no mean
+		Means    map[string]Mean   `json:"means"`
+	}
+	rows := make([]row, len(t.Rows))
+	for i, r := range t.Rows {
+		rows[i] = row{r.Schedule, ByKey(t.Grids, r.Values), r.Seeds, r.Diverged, map[string]Mean{}}
+		for q, e := range r.Means {
+			rows[i].Means[t.quantities[q].name] = Mean(e)
+		}
+	}
+	return json.Marshal(struct {
+		Rows []row `json:"rows"`
+	}{rows})
+}
+
+// ByKey are the values at a point of the grids by their keys.
+func ByKey(grids []Grid, point []string) map[string]string {
+	values := map[string]string{}
+	for i, v := range point {
+		values[grids[i].Key] = v
+	}
+	return values
+}
+
+// WriteRuns writes one row for each run, with where it comes from and the quantities of the
+// table. A run that diverged has none of these.
+func (t Table) WriteRuns(w io.Writer) error {
+	type run struct {
+		*Cell
+		Origin
+	}
+	var runs []run
+	for i := range t.cells {
+		o, err := t.cells[i].Origin()
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run{&t.cells[i], o})
+	}
+	columns := append(pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule }),
+		Column[run]{Name: "seed", Of: func(r run) any { return r.Seed }},
+		Column[run]{Name: "version", Of: func(r run) any { return r.Version }},
+		Column[run]{Name: "configuration", Of: func(r run) any { return r.Configuration }},
+		Column[run]{Name: "data_digest", Of: func(r run) any { return r.DataDigest }},
+		Column[run]{Name: "kernel", Of: func(r run) any { return r.Kernel }},
+		Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
+	for _, q := range t.quantities {
+		columns = append(columns, Column[run]{Name: q.name, Of: func(r run) any {
+			if r.Diverged != "" {
+				return ""
+			}
+			return q.of(r.Cell)
+		}})
+	}
+	return WriteCSV(w, columns.Records(runs))
+}
+
+// Save leaves the comparison in a folder: the table as it is printed, and both files of rows.
+func (r *Comparison) Save(dir string) error {
+	t := r.Table()
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{TableFile, r.Write}, {CSVFile, t.WriteCSV}, {RunsFile, t.WriteRuns}} {
+		if err := atomicfile.Write(filepath.Join(dir, f.name), f.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}

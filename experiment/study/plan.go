@@ -1,0 +1,197 @@
+package study
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/config/tree"
+)
+
+// Plan spans the runs of a study: every schedule at every point of the grids, with every seed.
+type Plan struct {
+	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
+	Schedules []string                                    // none: the configuration's own
+	Grids     []Grid
+	Seeds     int    // seed, seed+1, ...; 0: one
+	Out       string // folder that holds a folder for each run; empty: the configuration's
+}
+
+// Grid is one key of a plan with the values that it takes.
+type Grid struct {
+	Key    string
+	Values []string
+}
+
+// ParseGrid reads "key=value,value,...", for example
+// "network.upload_mbps=1,5,20". Commas within brackets do not separate.
+func ParseGrid(s string) (Grid, error) {
+	key, list, ok := strings.Cut(s, "=")
+	if !ok || key == "" || list == "" {
+		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", s)
+	}
+	g := Grid{Key: key}
+	depth, from := 0, 0
+	for i, r := range list + "," {
+		switch r {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case ',':
+			if depth > 0 {
+				continue
+			}
+			if i == from {
+				return Grid{}, fmt.Errorf("--grid %q: a value is empty", s)
+			}
+			g.Values = append(g.Values, list[from:i])
+			from = i + 1
+		}
+	}
+	if depth != 0 {
+		return Grid{}, fmt.Errorf("--grid %q: a bracket is not closed", s)
+	}
+	return g, nil
+}
+
+// single reports whether the plan has one run of each schedule.
+func (p *Plan) single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
+
+// Cells lists the plan's runs: schedules within grid values, seeds within schedules. Every
+// configuration is checked, and no two may compute the same.
+func (p Plan) Cells() ([]Cell, error) {
+	base, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	if !p.single() && base.HTTP != "" {
+		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+	}
+	if err := Shareable(&base); !p.single() && err != nil {
+		return nil, err
+	}
+	schedules := p.Schedules
+	if len(schedules) == 0 {
+		schedules = []string{""} // the configuration's own
+	}
+	points, err := Points(p.Grids, max(1, p.Seeds)*len(schedules), maxCells)
+	if err != nil {
+		return nil, err
+	}
+	var cells []Cell
+	names := map[string]string{} // by what the cells compute
+	for _, values := range points {
+		c := base
+		if len(values) > 0 {
+			if c, err = p.Load(Sets(p.Grids, values)...); err != nil {
+				return nil, p.ofGrid(err)
+			}
+		}
+		for _, name := range schedules {
+			for n := range max(1, p.Seeds) {
+				c.Seed = base.Seed + uint64(n)
+				cell, err := p.cell(c, name, values, cmp.Or(p.Out, base.Out))
+				if err != nil {
+					return nil, err
+				}
+				id, err := Identity(cell.Config)
+				if err != nil {
+					return nil, err
+				}
+				if other, taken := names[id]; taken {
+					return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
+				}
+				names[id] = cell.Name
+				cells = append(cells, cell)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// cell is one run of the plan: with the named schedule, "" for the configuration's own.
+func (p *Plan) cell(c config.Config, schedule string, values []string, out string) (Cell, error) {
+	cell, err := NewCell(c, schedule)
+	parts := append([]string{cell.Schedule}, Sets(p.Grids, values)...)
+	for i, g := range p.Grids {
+		if !ofSchedule(g.Key) {
+			cell.Point = append(cell.Point, values[i])
+		}
+	}
+	if !p.single() {
+		parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
+	}
+	cell.Name, cell.Values = strings.Join(parts, " "), values
+	cell.Config.Out = filepath.Join(out, FileName(strings.Join(parts, ",")))
+	if err != nil {
+		return cell, fmt.Errorf("%s: %w", cell.Name, err)
+	}
+	return cell, nil
+}
+
+// ofGrid names --grid in an error about a value that a grid has set.
+func (p *Plan) ofGrid(err error) error {
+	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
+	key, _, _ := strings.Cut(problem, ":")
+	for _, g := range p.Grids {
+		if set && (key == g.Key || strings.HasPrefix(key, g.Key+".")) {
+			return errors.New("--grid " + problem)
+		}
+	}
+	return err
+}
+
+// ofSchedule reports whether a key chooses the schedule, as --schedules does.
+func ofSchedule(key string) bool {
+	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
+}
+
+// Points is the product of the grids' values, the last grid varying fastest; one empty point
+// for no grid. So many runs at each may be at most a limit.
+func Points(grids []Grid, each, limit int) ([][]string, error) {
+	all := [][]string{nil}
+	for _, g := range grids {
+		if len(all)*len(g.Values)*each > limit {
+			return nil, fmt.Errorf("over %d runs; take fewer values", limit)
+		}
+		var next [][]string
+		for _, head := range all {
+			for _, v := range g.Values {
+				next = append(next, append(slices.Clone(head), v))
+			}
+		}
+		all = next
+	}
+	return all, nil
+}
+
+// Sets are the keys that the grids set at a point.
+func Sets(grids []Grid, point []string) (list []string) {
+	for i, v := range point {
+		list = append(list, grids[i].Key+"="+v)
+	}
+	return list
+}
+
+// EqualTime makes a stop after so many rounds the virtual time that K-eta-fixed
+// takes for them: schedules are compared at equal time, as in the paper.
+func EqualTime(c *config.Config) {
+	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
+		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+	}
+}
+
+// FileName is a name that every file system takes.
+func FileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>|{}[] `, r) {
+			return '_'
+		}
+		return r
+	}, name)
+}

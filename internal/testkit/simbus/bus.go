@@ -1,0 +1,168 @@
+package simbus
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/internal/names"
+)
+
+// How long an end waits for an answer before it asks again, and how long somebody
+// is silent before others take over.
+const (
+	askEvery       = 5 * time.Second  // requests to the bus
+	sumEvery       = 10 * time.Second // sums, which wait for the coordinator
+	pullEvery      = 20 * time.Second // for a job; a pull ends when it is not repeated
+	heartbeatEvery = 2 * time.Second
+	silentAfter    = 3 * heartbeatEvery // of a host
+	leaseFor       = 6 * time.Second    // of a coordinator on its run
+	postponement   = time.Second        // of a job that cannot be done yet
+)
+
+// maxReleases is how often a job may be given back before the run fails.
+const maxReleases = 5
+
+// Server is the name of the bus itself to a [Network].
+const Server = "server"
+
+// Network carries messages between a part and the bus, each known by its name.
+type Network interface {
+	// Carry calls deliver when a message of a kind arrives: at once, later, twice or
+	// never, on any goroutine.
+	Carry(from, to, kind string, deliver func())
+}
+
+// Bus is what a server is to the parts of runs. Its methods may be called
+// concurrently.
+type Bus struct {
+	network Network // nil: everything arrives at once
+
+	mu   sync.Mutex
+	runs map[string]*server
+	subs []*subscription
+}
+
+// New makes a bus. Without a network everything arrives at once.
+func New(network Network) *Bus { return &Bus{network: network, runs: map[string]*server{}} }
+
+// Connect returns the connection of a part.
+func (b *Bus) Connect(name string) *Conn {
+	c := &Conn{bus: b, name: name}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
+}
+
+// Forget makes the bus forget everything, as a server that was started again
+// without what it had stored.
+func (b *Bus) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs = nil
+	for _, s := range b.runs {
+		s.forget()
+	}
+}
+
+// server finds what the bus holds of a run.
+func (b *Bus) server(run string) *server {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.runs[run]
+	if s == nil {
+		s = &server{bus: b, run: run}
+		s.clear()
+		b.runs[run] = s
+	}
+	return s
+}
+
+// Conn is the connection of one part: a [bus.Transport], and a [bus.Line].
+type Conn struct {
+	bus  *Bus
+	name string
+
+	life context.Context // ends when the line is broken; its cause says why
+	end  context.CancelCauseFunc
+
+	requests atomic.Uint64 // so far
+
+	mu   sync.Mutex
+	subs []*subscription
+}
+
+// send has f called on the bus.
+func (c *Conn) send(kind string, f func()) {
+	if c.bus.network == nil {
+		f()
+		return
+	}
+	c.bus.network.Carry(c.name, Server, kind, f)
+}
+
+// receive has f called at this end.
+func (c *Conn) receive(kind string, f func()) {
+	if c.bus.network == nil {
+		f()
+		return
+	}
+	c.bus.network.Carry(Server, c.name, kind, f)
+}
+
+// ask repeats a request to the bus until it is answered or ctx ends.
+func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, request func(answer func(T))) (T, error) {
+	answers := make(chan T, 1)
+	answer := func(x T) {
+		c.receive("answer to "+kind, func() {
+			select {
+			case answers <- x:
+			default: // a repeat
+			}
+		})
+	}
+	for {
+		c.send(kind, func() { request(answer) })
+		select {
+		case x := <-answers:
+			return x, nil
+		default:
+		}
+		timer := time.NewTimer(every)
+		select {
+		case x := <-answers:
+			timer.Stop()
+			return x, nil
+		case <-ctx.Done():
+			timer.Stop()
+			var none T
+			return none, context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// OpenCoordinator opens a run. It waits for the lease of a coordinator that has
+// fallen silent to end.
+func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
+	if err := names.CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	if config.Kernel != "" {
+		if err := names.CheckToken("kernel", config.Kernel); err != nil {
+			return nil, err
+		}
+	}
+	return openCoordinator(ctx, c, run, config)
+}
+
+// OpenHost joins a run. The coordinator need not be there yet.
+func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
+	if err := names.CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	h := &Host{conn: c, server: c.bus.server(run), config: config, held: map[*delivery]bool{}}
+	h.life, h.end = context.WithCancelCause(context.Background())
+	return h, ctx.Err()
+}

@@ -1,0 +1,193 @@
+package simbus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus"
+	"fedpace/internal/names"
+)
+
+// Host is a [bus.Host].
+type Host struct {
+	conn   *Conn
+	server *server
+	config bus.HostConfig
+
+	life context.Context // ends when the host can no longer work; its cause says why
+	end  context.CancelCauseFunc
+	work sync.WaitGroup // of its goroutines
+
+	plan     func(client int, t *bus.Task, p *bus.Plan) error
+	batches  chan *batch
+	planning sync.Mutex // held while plan is called
+	plans    []bus.ClientPlan
+
+	seen time.Time // when the bus last heard of it; of the server's lock
+
+	mu   sync.Mutex
+	held map[*delivery]bool
+}
+
+func (h *Host) Err() error            { return context.Cause(h.life) }
+func (h *Host) Done() <-chan struct{} { return h.life.Done() }
+
+// Close ends the service. Deliveries that are held should be released first.
+func (h *Host) Close() error {
+	h.conn.send("leave", func() { h.server.leave(h) })
+	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.server.run, h.conn.name))
+	h.work.Wait()
+	return nil
+}
+
+// ServeTasks has the hosts of a run share its tasks, a batch to each in turn.
+func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
+	h.plan, h.batches = fn, make(chan *batch, 32)
+	h.work.Go(h.serve)
+	_, err := ask(ctx, h.conn, "join", askEvery, func(answer func(struct{})) {
+		h.server.join(h, nil)
+		answer(struct{}{})
+	})
+	if err == nil && h.config.Stamp != 0 {
+		h.work.Go(h.heartbeat)
+	}
+	return err
+}
+
+// heartbeat shows the bus that the host is there, and the jobs that it does.
+func (h *Host) heartbeat() {
+	for range bus.Ticks(h.life, heartbeatEvery) {
+		h.mu.Lock()
+		held := slices.Collect(maps.Keys(h.held))
+		h.mu.Unlock()
+		h.conn.send("heartbeat", func() { h.server.join(h, held) })
+	}
+}
+
+// Model returns the coordinator's own slice.
+func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
+	ctx, cancel := bus.Until(ctx, h.life)
+	defer cancel()
+	params, err := ask(ctx, h.conn, "fetch", askEvery, func(answer func([]float32)) { answer(h.server.model(digest)) })
+	if err == nil && params == nil {
+		err = fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
+	}
+	return params, err
+}
+
+// SendSum lends the tensors to the coordinator; as one of another process it sends
+// a copy.
+func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
+	w := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
+	w.Trainer, w.Chunks, w.Params = h.conn.name, 1, uint32(len(r.Values))
+	if f := w.Failure; f != nil {
+		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+	}
+	if h.config.Stamp != 0 {
+		w.Values = slices.Clone(w.Values)
+	}
+	ctx, cancel := bus.Until(ctx, h.life)
+	defer cancel()
+	reply, err := ask(ctx, h.conn, "sum", sumEvery, func(answer func(*bus.SumReply)) {
+		if c := h.server.coordinator(); c != nil {
+			c.conn.receive("sum", func() {
+				c.receiveSum(w, func(s bus.Status, reason string) { answer(&bus.SumReply{Status: s, Reason: reason}) })
+			})
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case reply.Status == bus.Refused:
+		return fmt.Errorf("bus: sum of job %d: %w: %s", w.Job, bus.ErrRefused, reply.Reason)
+	}
+	return nil
+}
+
+// delivery is a job that a host holds.
+type delivery struct {
+	job  *bus.Job
+	host *Host
+}
+
+// NextJob repeats its wish for a job, of which the bus may not have heard.
+func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error) {
+	if err := names.CheckToken("kernel", kernel); err != nil {
+		return nil, err
+	}
+	ctx, cancel := bus.Until(ctx, h.life)
+	defer cancel()
+	got := make(chan *delivery, 1)
+	var over atomic.Bool // one was delivered, or is wanted no longer
+	p := &pull{host: h, kernel: kernel}
+	p.deliver = func(d *delivery) {
+		if over.CompareAndSwap(false, true) {
+			h.hold(d, true)
+			got <- d
+		} else if !h.holds(d) {
+			h.conn.send("release", func() { h.server.release(d, false) })
+		}
+	}
+	again := time.NewTicker(pullEvery)
+	defer again.Stop()
+	for {
+		h.conn.send("pull", func() { h.server.pull(p) })
+		select {
+		case d := <-got:
+			return d, nil
+		case <-again.C:
+			continue
+		case <-ctx.Done():
+		}
+		h.conn.send("unpull", func() { h.server.unpull(p) })
+		if !over.CompareAndSwap(false, true) { // it came at the last moment
+			_ = (<-got).Release(false) // never fails
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// hold notes whether the host holds a delivery.
+func (h *Host) hold(d *delivery, holds bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if holds {
+		h.held[d] = true
+	} else {
+		delete(h.held, d)
+	}
+}
+
+func (h *Host) holds(d *delivery) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held[d]
+}
+
+func (d *delivery) Job() *bus.Job { return d.job }
+
+// Done removes the job from the queue.
+func (d *delivery) Done(context.Context) error {
+	d.host.hold(d, false)
+	d.host.conn.send("done", func() { d.host.server.done(d) })
+	return nil
+}
+
+// Release gives the job back.
+func (d *delivery) Release(later bool) error {
+	d.host.hold(d, false)
+	back := func() { d.host.conn.send("release", func() { d.host.server.release(d, later) }) }
+	if later {
+		time.AfterFunc(postponement, back)
+	} else {
+		back()
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package simbus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpace/bus"
+)
+
+// This file makes a connection a [bus.Line]. The bus keeps the subscriptions, in
+// the order in which it heard of them.
+
+// Limits of what may wait for the handler of a subscription that has none of its
+// own.
+const (
+	maxMessages = 1 << 16
+	maxBytes    = 64 << 20
+)
+
+// Pauses between attempts.
+const (
+	askAgain   = 50 * time.Millisecond  // a request that failed
+	fetchAgain = 200 * time.Millisecond // for a model that is not there
+)
+
+// errSilent is the failure of a request without an answer.
+var errSilent = errors.New("no answer")
+
+// subscription is a part's interest in a subject.
+type subscription struct {
+	conn    *Conn
+	subject string
+	put     func(*bus.RawMessage) // does not wait
+
+	over    context.Context
+	release context.CancelFunc
+}
+
+// subscribe makes a subscription of which the bus does not know yet.
+func (c *Conn) subscribe(subject string, put func(*bus.RawMessage)) *subscription {
+	s := &subscription{conn: c, subject: subject, put: put}
+	s.over, s.release = context.WithCancel(c.life)
+	return s
+}
+
+// Subscribe lets the bus know at once; Settled makes sure that it does.
+func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)) (bus.Subscription, error) {
+	if b == nil {
+		b = &bus.Backlog{Messages: maxMessages, Bytes: maxBytes, Dropped: func() {
+			c.end(fmt.Errorf("bus: subscription %s: over %d messages or %d bytes wait", subject, maxMessages, maxBytes))
+		}}
+	}
+	q := &queue{bound: b, handle: f, ready: make(chan struct{}, 1)}
+	s := c.subscribe(subject, q.put)
+	go q.serve(s.over)
+	c.mu.Lock()
+	c.subs = append(c.subs, s)
+	c.mu.Unlock()
+	c.send("subscribe to "+subject, func() { c.bus.add(s) })
+	return s, nil
+}
+
+// Unsubscribe never fails.
+func (s *subscription) Unsubscribe() error {
+	s.release()
+	s.conn.mu.Lock()
+	s.conn.subs = slices.DeleteFunc(s.conn.subs, func(x *subscription) bool { return x == s })
+	s.conn.mu.Unlock()
+	s.conn.send("unsubscribe from "+s.subject, func() { s.conn.bus.remove(s) })
+	return nil
+}
+
+// queue is the messages that wait for a subscription's handler.
+type queue struct {
+	bound  *bus.Backlog
+	handle func(*bus.RawMessage)
+	ready  chan struct{} // one token: look again
+
+	mu    sync.Mutex
+	list  []*bus.RawMessage
+	bytes int
+}
+
+func (q *queue) put(m *bus.RawMessage) {
+	q.mu.Lock()
+	full := len(q.list) >= q.bound.Messages || q.bytes+len(m.Data) > q.bound.Bytes
+	if !full {
+		q.list, q.bytes = append(q.list, m), q.bytes+len(m.Data)
+	}
+	q.mu.Unlock()
+	if full {
+		go q.bound.Dropped() // who sends may hold what it locks
+		return
+	}
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// serve hands the messages to the handler until the subscription is over.
+func (q *queue) serve(over context.Context) {
+	for {
+		select {
+		case <-over.Done():
+			return
+		case <-q.ready:
+		}
+		q.mu.Lock()
+		list := q.list
+		q.list, q.bytes = nil, 0
+		q.mu.Unlock()
+		for _, m := range list {
+			if over.Err() != nil {
+				return
+			}
+			q.handle(m)
+		}
+	}
+}
+
+// add notes a subscription unless it is known or over, and reports whether it is
+// new.
+func (b *Bus) add(s *subscription) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if slices.Contains(b.subs, s) || s.over.Err() != nil {
+		return false
+	}
+	b.subs = append(b.subs, s)
+	return true
+}
+
+func (b *Bus) remove(s *subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs = slices.DeleteFunc(b.subs, func(x *subscription) bool { return x == s })
+}
+
+// route passes a message on to those that subscribe to its subject.
+func (b *Bus) route(m *bus.RawMessage) {
+	b.mu.Lock()
+	var to []*subscription
+	for _, s := range b.subs {
+		if matches(s.subject, m.Subject) {
+			to = append(to, s)
+		}
+	}
+	b.mu.Unlock()
+	for _, s := range to {
+		s.conn.receive(kindOf(m), func() {
+			if s.over.Err() == nil {
+				s.put(m)
+			}
+		})
+	}
+}
+
+// matches reports whether a subject is one of a pattern's, whose "*" stands for any
+// one token.
+func matches(pattern, subject string) bool {
+	for {
+		p, patterns, more := strings.Cut(pattern, ".")
+		s, subjects, others := strings.Cut(subject, ".")
+		switch {
+		case p != s && p != "*", more != others:
+			return false
+		case !more:
+			return true
+		}
+		pattern, subject = patterns, subjects
+	}
+}
+
+// kindOf tells messages apart that a part may send at the same instant, such as a
+// call and a task.
+func kindOf(m *bus.RawMessage) string { return m.Subject + " of " + strconv.Itoa(len(m.Data)) }
+
+func (c *Conn) Publish(subject string, data []byte) error {
+	m := &bus.RawMessage{Subject: subject, Data: slices.Clone(data)}
+	c.send(kindOf(m), func() { c.bus.route(m) })
+	return c.Err()
+}
+
+// tell tells the bus which subscriptions there are, and answer whether it did not
+// know one.
+func (c *Conn) tell(kind string, answer func(missing bool)) {
+	c.mu.Lock()
+	subs := slices.Clone(c.subs)
+	c.mu.Unlock()
+	c.send(kind, func() {
+		missing := false
+		for _, s := range subs {
+			missing = c.bus.add(s) || missing
+		}
+		c.receive("answer to "+kind, func() { answer(missing) })
+	})
+}
+
+// Settled waits until the bus knows the subscriptions.
+func (c *Conn) Settled(ctx context.Context) error {
+	ctx, cancel := bus.Until(ctx, c.life)
+	defer cancel()
+	known := make(chan struct{}, 1)
+	for {
+		c.tell("settle", func(bool) {
+			select {
+			case known <- struct{}{}:
+			default: // a repeat
+			}
+		})
+		select {
+		case <-known:
+			return nil
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Watch looks now and then whether the bus has forgotten the subscriptions, as it
+// does where a connection was lost.
+func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
+	heedless := context.AfterFunc(c.life, func() { failed(c.Err()) })
+	watching, end := context.WithCancel(c.life)
+	var work sync.WaitGroup
+	work.Go(func() {
+		for range bus.Ticks(watching, heartbeatEvery) {
+			c.tell("here", func(missing bool) {
+				if missing && watching.Err() == nil {
+					interrupted(fmt.Errorf("bus: the subscriptions were gone: %w", bus.ErrInterrupted))
+				}
+			})
+		}
+	})
+	return func() {
+		heedless()
+		end()
+		work.Wait()
+	}
+}
+
+func (c *Conn) Life() context.Context { return c.life }
+func (c *Conn) Err() error            { return context.Cause(c.life) }
+
+// Ask asks again when an answer stays away for long.
+func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
+	limited, cancel := bus.Until(ctx, c.life)
+	defer cancel()
+	if r.For > 0 {
+		var stop context.CancelFunc
+		limited, stop = context.WithTimeout(limited, r.For)
+		defer stop()
+	}
+	for {
+		err := c.attempt(limited, r)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case c.life.Err() != nil:
+			return c.Err()
+		case !r.Again(err):
+			return err
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-limited.Done():
+			return cmp.Or(context.Cause(ctx), c.Err(), err)
+		}
+	}
+}
+
+// attempt sends a request once.
+func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
+	answers := make(chan []byte, 1)
+	inbox := c.subscribe(fmt.Sprintf("_INBOX.%s.%d", c.name, c.requests.Add(1)), func(m *bus.RawMessage) {
+		select {
+		case answers <- m.Data:
+		default: // a repeat
+		}
+	})
+	defer c.bus.remove(inbox)
+	defer inbox.release()
+	m := &bus.RawMessage{Subject: r.Subject, Reply: inbox.subject, Data: slices.Clone(r.Data)}
+	c.send(kindOf(m), func() {
+		c.bus.add(inbox)
+		c.bus.route(m)
+	})
+	timer := time.NewTimer(askEvery)
+	defer timer.Stop()
+	select {
+	case b := <-answers:
+		return r.Take(b)
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return errSilent
+}
+
+// AwaitModel copies the model.
+func (c *Conn) AwaitModel(ctx context.Context, run string, digest bus.Digest, most time.Duration) ([]float32, error) {
+	ctx, cancel := bus.Until(ctx, c.life)
+	defer cancel()
+	s := c.bus.server(run)
+	for started := time.Now(); ; {
+		params, err := ask(ctx, c, "fetch", askEvery, func(answer func([]float32)) { answer(s.model(digest)) })
+		switch {
+		case err != nil:
+			return nil, err
+		case params != nil:
+			return slices.Clone(params), nil
+		case time.Since(started) >= most:
+			return nil, fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
+		}
+		select {
+		case <-time.After(fetchAgain):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package simbus
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpace/bus"
+)
+
+// server is what the bus holds of one run: the coordinator's lease, the hosts that
+// are there, models, and the work queue.
+type server struct {
+	bus *Bus
+	run string
+
+	mu     sync.Mutex
+	lease  lease
+	hosts  []*Host // that serve tasks
+	next   int     // who gets the next tasks
+	models map[bus.Digest][]float32
+	queue  []*work          // jobs that nobody holds, the oldest first
+	jobs   map[uint64]*work // all jobs
+	pulls  []*pull          // of hosts that wait for a job
+}
+
+// lease is a coordinator's right to drive the run.
+type lease struct {
+	holder  *Coordinator // nil: nobody
+	until   time.Time    // zero: until it is given back
+	term    int64        // of the newest holder, which outlives its lease
+	renewed uint64       // how often
+}
+
+// work is a job in the queue.
+type work struct {
+	job      *bus.Job
+	holder   *delivery // nil: nobody
+	seen     time.Time // when the holder was last heard of with it
+	releases int
+}
+
+// pull is a host's wish for a job. Its deliver, at the host, is told of one.
+type pull struct {
+	host    *Host
+	kernel  string
+	until   time.Time
+	deliver func(*delivery)
+}
+
+// clear empties all but the lease. With the lock held, or before anybody else
+// knows s.
+func (s *server) clear() {
+	s.models, s.queue, s.jobs = map[bus.Digest][]float32{}, nil, map[uint64]*work{}
+}
+
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	s.lease, s.hosts, s.pulls = lease{}, nil, nil
+}
+
+// acquired answers a coordinator that wants the lease: it has it where err and wait
+// are zero.
+type acquired struct {
+	wait    time.Duration // until the lease of another may end
+	renewed uint64        // of that lease
+	err     error
+}
+
+// acquire gives a coordinator the lease, with a run of which nothing is left.
+// before is how often the lease that it waited for had been renewed; 0: it did not
+// wait.
+func (s *server) acquire(c *Coordinator, before uint64) acquired {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &s.lease
+	switch {
+	case l.holder == c:
+		return acquired{}
+	case s.free():
+		s.clear()
+		c.term = max(time.Now().UnixNano(), l.term+1)
+		s.renew(c)
+		return acquired{}
+	case l.until.IsZero() || before > 0 && l.renewed != before:
+		return acquired{err: fmt.Errorf("bus: run %s has a coordinator already: let it end, or choose another name", s.run)}
+	}
+	return acquired{wait: time.Until(l.until), renewed: l.renewed}
+}
+
+// free reports whether nobody holds the lease. With the lock held.
+func (s *server) free() bool {
+	l := &s.lease
+	return l.holder == nil || !l.until.IsZero() && !time.Now().Before(l.until)
+}
+
+// renew makes c the holder from now on. With the lock held.
+func (s *server) renew(c *Coordinator) {
+	s.lease.holder, s.lease.term = c, c.term
+	s.lease.renewed++
+	if c.config.Info != nil {
+		s.lease.until = time.Now().Add(leaseFor)
+	} else {
+		s.lease.until = time.Time{}
+	}
+}
+
+// status answers a coordinator that shows that it is there.
+type status struct {
+	lost           bool // another holds the lease
+	missing        bool // something that the coordinator supposes to be on the bus is not
+	hosts, workers int  // in other processes
+}
+
+// look renews the coordinator's lease, has jobs of those who fell silent done by
+// others, and finds out whether the coordinator's jobs and models are there.
+func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
+	s.mu.Lock()
+	if c.term < s.lease.term { // also where that one's lease has ended
+		s.mu.Unlock()
+		return status{lost: true}
+	}
+	if s.lease.holder != c { // the bus has forgotten: what is there is not this coordinator's
+		s.clear()
+	}
+	s.renew(c)
+	now := time.Now()
+	s.hosts = slices.DeleteFunc(s.hosts, func(h *Host) bool { return h.config.Stamp != 0 && now.Sub(h.seen) > silentAfter })
+	for _, h := range s.hosts {
+		if h.config.Stamp != 0 {
+			r.hosts, r.workers = r.hosts+1, r.workers+h.config.Workers
+		}
+	}
+	for _, job := range jobs {
+		w := s.jobs[job]
+		r.missing = r.missing || w == nil
+		if w != nil && w.holder != nil && w.holder.host.config.Stamp != 0 && now.Sub(w.seen) > c.config.AckWait {
+			w.holder = nil
+			s.queue = append(s.queue, w)
+		}
+	}
+	for _, d := range models {
+		r.missing = r.missing || s.models[d] == nil
+	}
+	s.mu.Unlock()
+	s.give()
+	return r
+}
+
+// holds runs f with the lock held if c holds the lease.
+func (s *server) holds(c *Coordinator, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.holder == c {
+		f()
+	}
+}
+
+// coordinator is who holds the lease, nil if nobody does.
+func (s *server) coordinator() *Coordinator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease.holder
+}
+
+// join notes that a host serves tasks and does these deliveries.
+func (s *server) join(h *Host, held []*delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.seen = time.Now()
+	for _, d := range held {
+		if w := s.jobs[d.job.Job]; w != nil && w.holder == d {
+			w.seen = h.seen
+		}
+	}
+	if !slices.Contains(s.hosts, h) {
+		s.hosts = append(s.hosts, h)
+	}
+}
+
+// leave ends what a host does: tasks and jobs go to others.
+func (s *server) leave(h *Host) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts = slices.DeleteFunc(s.hosts, func(x *Host) bool { return x == h })
+	s.pulls = slices.DeleteFunc(s.pulls, func(p *pull) bool { return p.host == h })
+}
+
+// dispatch passes tasks on to the next of the hosts. Without a host they are lost.
+func (s *server) dispatch(c *Coordinator, b *batch) {
+	var h *Host
+	s.holds(c, func() {
+		if len(s.hosts) > 0 {
+			h = s.hosts[s.next%len(s.hosts)]
+			s.next++
+		}
+	})
+	if h != nil {
+		h.conn.receive("task", func() { h.take(b) })
+	}
+}
+
+// put queues a job unless it is there.
+func (s *server) put(c *Coordinator, j *bus.Job) {
+	s.holds(c, func() {
+		if s.jobs[j.Job] == nil {
+			w := &work{job: j}
+			s.jobs[j.Job] = w
+			s.queue = append(s.queue, w)
+		}
+	})
+	s.give()
+}
+
+// pull takes a host's wish for a job, which may be repeated.
+func (s *server) pull(p *pull) {
+	s.mu.Lock()
+	p.until = time.Now().Add(pullEvery)
+	if !slices.Contains(s.pulls, p) {
+		s.pulls = append(s.pulls, p)
+	}
+	s.mu.Unlock()
+	s.give()
+}
+
+// unpull ends a wish.
+func (s *server) unpull(p *pull) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pulls = slices.DeleteFunc(s.pulls, func(x *pull) bool { return x == p })
+}
+
+// give hands out jobs to hosts that wait for them.
+func (s *server) give() {
+	var given []func()
+	s.mu.Lock()
+	now := time.Now()
+	s.pulls = slices.DeleteFunc(s.pulls, func(p *pull) bool { return now.After(p.until) })
+	for i := 0; i < len(s.queue); i++ {
+		w := s.queue[i]
+		k := slices.IndexFunc(s.pulls, func(p *pull) bool { return p.kernel == w.job.Kernel })
+		if k < 0 {
+			continue
+		}
+		p := s.pulls[k]
+		s.pulls, s.queue, i = slices.Delete(s.pulls, k, k+1), slices.Delete(s.queue, i, i+1), i-1
+		w.holder, w.seen = &delivery{job: w.job, host: p.host}, now
+		d := w.holder
+		given = append(given, func() { p.host.conn.receive("job", func() { p.deliver(d) }) })
+	}
+	s.mu.Unlock()
+	for _, f := range given {
+		f()
+	}
+}
+
+// done removes a job that was done.
+func (s *server) done(d *delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.jobs[d.job.Job]; w != nil && w.holder == d {
+		delete(s.jobs, d.job.Job)
+	}
+}
+
+// release takes a job back, for others to do. One that comes back too often fails
+// the run.
+func (s *server) release(d *delivery, refused bool) {
+	var fails *Coordinator
+	s.mu.Lock()
+	w := s.jobs[d.job.Job]
+	if w != nil && w.holder == d {
+		w.holder = nil
+		s.queue = append(s.queue, w)
+		if refused {
+			w.releases++
+		}
+		if w.releases == maxReleases {
+			fails = s.lease.holder
+		}
+	}
+	s.mu.Unlock()
+	if fails != nil {
+		j := d.job
+		fails.conn.receive("exhausted", func() {
+			fails.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+				s.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, maxReleases))
+		})
+		return
+	}
+	s.give()
+}
+
+// model finds a model; nil: there is none.
+func (s *server) model(d bus.Digest) []float32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.models[d]
+}
+
+func (s *server) putModel(c *Coordinator, d bus.Digest, params []float32) {
+	s.holds(c, func() { s.models[d] = params })
+}
+
+func (s *server) deleteModel(c *Coordinator, d bus.Digest) {
+	s.holds(c, func() { delete(s.models, d) })
+}
+
+// close ends a coordinator's lease and what its run has here.
+func (s *server) close(c *Coordinator) {
+	s.holds(c, func() {
+		s.clear()
+		s.lease = lease{term: c.term}
+	})
+}

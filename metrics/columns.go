@@ -1,0 +1,213 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/actors/measure"
+	"fedpace/coordinator/round"
+)
+
+// Column is a value that every round has. Tables, dashboards and pages are made of the list of
+// them: a value of a round is one entry of [Columns].
+type Column struct {
+	Name string `json:"name"` // in tables
+	Help string `json:"help"` // what it is, in a phrase
+	Unit string `json:"unit"` // as in "s"; empty: it has none
+
+	// Field is where a report holds the value: a *int, a *int64 of a number that only grows, a
+	// *float64, which is NaN where it was not measured, or a *round.Time.
+	Field func(*round.Report) any `json:"-"`
+	// Get is the value of a column without a field, and Kind its kind. Set reads it back, in
+	// the order of the list, where it does not follow from other columns.
+	Get  func(*round.Report) Number  `json:"-"`
+	Set  func(*round.Report, Number) `json:"-"`
+	Kind Kind                        `json:"kind"`
+
+	Optional bool `json:"-"`        // some rounds have none
+	Derived  bool `json:"-"`        // it follows from what rounds.csv holds, and is not in there
+	AtStart  bool `json:"at_start"` // it holds from the round's start on
+
+	// Names elsewhere; "-": that output has the value in another form.
+	Metric string `json:"-"`      // in Prometheus and OpenMetrics, behind their prefix; empty: Name
+	Tag    string `json:"-"`      // in TensorBoard; empty: Name in the group "round"
+	Axis   string `json:"axis"`   // of an axis along which pages show other values; empty: it is none
+	Title  string `json:"title"`  // of a chart on pages; empty: there is none
+	Figure bool   `json:"figure"` // figures of runs have a panel of it, too
+}
+
+// Number is a value in one round.
+type Number struct {
+	Int   int64   // exact, in nanoseconds of a time; 0 of a Real
+	Float float64 // in seconds of a time; NaN: not measured
+}
+
+// Kind says what numbers a column holds.
+type Kind string
+
+// The kinds of numbers.
+const (
+	Count Kind = "count" // whole
+	Total Kind = "total" // whole, and only grows
+	Real  Kind = "real"
+	Time  Kind = "time" // virtual, exact in nanoseconds, shown in seconds
+)
+
+// Columns are the values of a round, in the order of rounds.csv. Those of a run's metrics are in
+// [ColumnsOf] alone, behind the validation loss.
+var Columns = []Column{
+	{Name: "round", Help: "number of the round, from 1", Tag: "-", Axis: "round", Field: func(r *round.Report) any { return &r.Round }},
+	{
+		Name: "start_seconds", Help: "virtual time of its first task; rounds that overlap: of the close before", Unit: "s", Derived: true,
+		Metric: "-", Tag: "-", Field: func(r *round.Report) any { return &r.Start },
+	},
+	{Name: "virtual_seconds", Help: "virtual time at its close", Unit: "s", Metric: "-", Tag: "time/virtual_seconds", Axis: "virtual time", Field: func(r *round.Report) any { return &r.End }},
+	{
+		Name: "round_seconds", Help: "its virtual duration", Unit: "s", Kind: Time, Metric: "round_duration_seconds", Tag: "time/round_seconds", Title: "Time of a round",
+		Get: func(r *round.Report) Number { return seconds(r.End - r.Start) },
+		Set: func(r *round.Report, v Number) { r.Start = r.End - round.Time(v.Int) },
+	},
+	{
+		Name: "local_steps", Help: "local SGD steps a client, K_r", Unit: "steps", AtStart: true, Tag: "schedule/local_steps", Title: "Local steps, K_r", Figure: true,
+		Field: func(r *round.Report) any { return &r.LocalSteps },
+	},
+	{Name: "learning_rate", Help: "learning rate, eta_r", AtStart: true, Tag: "schedule/learning_rate", Title: "Learning rate, η_r", Field: func(r *round.Report) any { return &r.LearningRate }},
+	{Name: "cohort", Help: "tasks that ended in it", Unit: "tasks", Tag: "tasks/cohort", Field: func(r *round.Report) any { return &r.Cohort }},
+	outcome(round.Accepted, "tasks whose update counts"),
+	outcome(round.Late, "tasks that would have ended after the deadline, or from too old a model"),
+	outcome(round.Dropped, "tasks whose client left"),
+	outcome(round.Lost, "tasks of devices that fell silent"),
+	outcome(round.Cancelled, "tasks that the close made needless"),
+	outcome(round.Refused, "tasks whose update was not valid"),
+	{Name: "training_loss", Help: "mean first-step loss of the accepted clients", Optional: true, Tag: "loss/training", Field: func(r *round.Report) any { return &r.TrainingLoss }},
+	{
+		Name: "window_loss", Help: "mean of the training loss over the last rounds (Eq. 15)", Optional: true, Derived: true, Tag: "loss/window", Title: "Training loss, mean of the window",
+		Field: func(r *round.Report) any { return &r.WindowLoss },
+	},
+	{
+		Name: validationLoss, Help: "mean loss on held-out samples", Kind: Real, Optional: true, Tag: "loss/validation", Title: "Validation loss",
+		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: r.ValidationLoss}) },
+		Set: func(r *round.Report, v Number) { r.ValidationLoss, r.Evaluated = v.Float, true },
+	},
+	{
+		Name: "sgd_steps", Help: "local SGD steps of one client of each round so far: the sum of K_r", Unit: "steps", Tag: "schedule/sgd_steps", Axis: "SGD steps a client",
+		Field: func(r *round.Report) any { return &r.SGDSteps },
+	},
+	{
+		Name: "smallest_local_steps", Help: "smallest K of the tasks that ended in it", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/smallest_local_steps",
+		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Smallest))) },
+		Set: func(r *round.Report, v Number) { r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(v.Int) },
+	},
+	{
+		Name: "mean_local_steps", Help: "mean K of these tasks", Unit: "steps", Kind: Real, Optional: true, Tag: "schedule/mean_local_steps",
+		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
+		Set: func(r *round.Report, v Number) { r.Steps.Sum = int64(math.Round(v.Float * float64(r.Cohort))) },
+	},
+	{
+		Name: "largest_local_steps", Help: "largest K of these tasks", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/largest_local_steps",
+		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
+		Set: func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
+	},
+	{Name: "late_used", Help: "late updates of earlier rounds that count in it", Unit: "tasks", Tag: "tasks/late_used", Field: func(r *round.Report) any { return &r.LateUsed }},
+}
+
+const validationLoss = "validation_loss"
+
+// Validation begins the names of the columns of metrics.
+const Validation = "validation_"
+
+func outcome(o round.Outcome, help string) Column {
+	return Column{Name: o.String(), Help: help, Unit: "tasks", Metric: "-", Tag: "tasks/" + o.String(), Field: func(r *round.Report) any { return &r.Outcomes[o] }}
+}
+
+// metric is the column of a run's i-th metric.
+func metric(i int, name string) Column {
+	about := name + " on held-out samples"
+	if name == measure.Accuracy {
+		about = "top-1 accuracy on held-out samples, 0 to 1"
+	}
+	return Column{
+		Name: Validation + name, Help: about, Kind: Real, Optional: true, Metric: "-", Tag: name + "/validation", Title: "Validation " + name,
+		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: measure.At(r.Metrics, i)}) },
+		Set: func(r *round.Report, v Number) {
+			for len(r.Metrics) <= i {
+				r.Metrics = append(r.Metrics, math.NaN())
+			}
+			r.Metrics[i] = v.Float
+		},
+	}
+}
+
+func whole(n int64) Number        { return Number{n, float64(n)} }
+func seconds(t round.Time) Number { return Number{int64(t), t.Seconds()} }
+func known(is bool, v Number) Number {
+	if !is {
+		return Number{Float: math.NaN()}
+	}
+	return v
+}
+
+// ColumnsOf are the columns of a run whose models have metrics of these names, with all that
+// follows from other fields filled in.
+func ColumnsOf(metrics ...string) []Column {
+	list := slices.Clone(Columns)
+	at := 1 + slices.IndexFunc(list, func(c Column) bool { return c.Name == validationLoss })
+	for i, name := range metrics {
+		list = slices.Insert(list, at+i, metric(i, name))
+	}
+	for i := range list {
+		list[i].complete()
+	}
+	return list
+}
+
+// complete fills in what follows from the name and the field.
+func (c *Column) complete() {
+	if c.Tag == "" {
+		c.Tag = "round/" + c.Name
+	}
+	if field := c.Field; field != nil {
+		c.read(field)
+	}
+	if c.Metric == "" {
+		c.Metric = c.Name
+		if c.Kind == Total {
+			c.Metric += "_total"
+		}
+	}
+}
+
+// read makes the column one of a field.
+func (c *Column) read(field func(*round.Report) any) {
+	switch p := field(&round.Report{}).(type) {
+	case *int:
+		c.Kind = Count
+		c.Get = func(r *round.Report) Number { return whole(int64(*field(r).(*int))) }
+		c.Set = func(r *round.Report, v Number) { *field(r).(*int) = int(v.Int) }
+	case *int64:
+		c.Kind = Total
+		c.Get = func(r *round.Report) Number { return whole(*field(r).(*int64)) }
+		c.Set = func(r *round.Report, v Number) { *field(r).(*int64) = v.Int }
+	case *float64:
+		c.Kind = Real
+		c.Get = func(r *round.Report) Number { return Number{Float: *field(r).(*float64)} }
+		c.Set = func(r *round.Report, v Number) { *field(r).(*float64) = v.Float }
+	case *round.Time:
+		c.Kind = Time
+		c.Get = func(r *round.Report) Number { return seconds(*field(r).(*round.Time)) }
+		c.Set = func(r *round.Report, v Number) { *field(r).(*round.Time) = round.Time(v.Int) }
+	default:
+		panic(fmt.Sprintf("metrics: the column %s has a field %T", c.Name, p))
+	}
+}
+
+// Columns are those of the run.
+func (r *Run) Columns() []Column { return ColumnsOf(measure.Names(r.Metrics)...) }
+
+// Of is the value in a round; NaN: it has none.
+func (c *Column) Of(r *round.Report) float64 { return c.Get(r).Float }
+
+// Sentence is the help as a sentence.
+func (c *Column) Sentence() string { return strings.ToUpper(c.Help[:1]) + c.Help[1:] + "." }

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors"
 	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/privacy"
+	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -136,7 +136,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
 	for i, conn := range e.hosts {
-		host, err := actors.StartHost(inner, conn, actors.HostConfig{
+		host, err := host.Start(inner, conn, host.Config{
 			Run: c.Run, Fleet: p.Fleet, Workers: e.workers[i], Problem: *p.Learning(),
 		})
 		if err != nil {

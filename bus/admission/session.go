@@ -18,7 +18,7 @@ import (
 
 // session is one connection and its other half, to the server behind.
 type session struct {
-	server *Server
+	server *Front
 	conn   *connlimit.Conn
 	client net.Conn // conn, encrypted where that is asked for
 	nats   net.Conn
@@ -27,7 +27,7 @@ type session struct {
 }
 
 // serve carries a connection until it ends.
-func (s *Server) serve(c *connlimit.Conn) {
+func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
 	behind, err := s.config.Dial()
 	if err != nil {

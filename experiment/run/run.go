@@ -118,7 +118,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		return s, err
 	}
 	if e.embedded != nil {
-		r.door = e.embedded.Door()
+		r.door = e.embedded.Admission()
 	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {

@@ -21,7 +21,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
 
@@ -80,8 +80,8 @@ func TestAMixedRound(t *testing.T) {
 // same tells whether two runs came to one model.
 func same(t *testing.T, a, b string) bool {
 	t.Helper()
-	one, err := os.ReadFile(filepath.Join(a, models.File))
-	two, err2 := os.ReadFile(filepath.Join(b, models.File))
+	one, err := os.ReadFile(filepath.Join(a, outputs.ModelFile))
+	two, err2 := os.ReadFile(filepath.Join(b, outputs.ModelFile))
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/testkit/slow"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // numpy is the command of the trainer in Python and numpy alone.
@@ -69,7 +69,7 @@ func TestATrainerInPython(t *testing.T) {
 			play := func(out string, more ...string) (folder.Summary, []float32) {
 				out = filepath.Join(t.TempDir(), out)
 				s := ends(t, out, digitsArgs("run", out, append(append([]string{"--set", "init=" + initial}, sets...), more...)...)...)
-				params, err := folder.ReadModel(filepath.Join(out, models.File), model.Tensors())
+				params, err := folder.ReadModel(filepath.Join(out, outputs.ModelFile), model.Tensors())
 				if err != nil {
 					t.Fatal(err)
 				}

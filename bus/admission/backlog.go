@@ -157,7 +157,7 @@ func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
 
 const (
 	partBytes = 16 << 10 // written at a time
-	keptBytes = 64 << 10 // of a buffer that is used again
+	keptBytes = 64 << 10 // the largest buffer that is used again
 )
 
 // wrote says that bytes wait no more.

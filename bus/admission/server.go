@@ -21,7 +21,7 @@ type Config struct {
 	Listen string                   // address, as "127.0.0.1:4222"
 	TLS    *tls.Config              // nil: what comes is in the clear
 	Dial   func() (net.Conn, error) // connects to the server behind
-	Quota  quota.Device             // of each device
+	Quota  quota.Device             // for each device
 	Notice func(string)             // is told once of each device and reason; may be nil
 }
 
@@ -40,7 +40,7 @@ type Front struct {
 
 	mu      sync.Mutex
 	devices map[string]*device
-	told    map[string]bool
+	noticed map[string]bool
 }
 
 // Reason is why a connection was not carried on.
@@ -81,7 +81,7 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 	}
 	s := &Front{
 		config: c, listener: l, open: connlimit.New(waiting, admitted), most: waiting + admitted,
-		devices: map[string]*device{}, told: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
+		devices: map[string]*device{}, noticed: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.serving.Go(s.accept)
@@ -147,7 +147,7 @@ func (s *Front) accept() {
 				_ = nc.Close()
 			}
 			return
-		case err != nil: // of one connection, or others have used the descriptors that are kept
+		case err != nil: // one connection's failure, or others have used the descriptors that are kept
 			time.Sleep(acceptPause)
 		case !rates.allow(connlimit.Origin(nc.RemoteAddr())):
 			if tcp, ok := nc.(*net.TCPConn); ok {
@@ -168,12 +168,12 @@ func (s *Front) refused(r Reason, device, why string) {
 	s.closed[r].Add(1)
 	key := device + " " + r.String()
 	s.mu.Lock()
-	told := s.told[key] || device == ""
-	if !told {
-		s.told[key] = true
+	noticed := s.noticed[key] || device == ""
+	if !noticed {
+		s.noticed[key] = true
 	}
 	s.mu.Unlock()
-	if !told && s.config.Notice != nil {
+	if !noticed && s.config.Notice != nil {
 		s.config.Notice(fmt.Sprintf("A connection of device %s is closed: %s.", device, why))
 	}
 }

@@ -55,7 +55,7 @@ type Embedded struct {
 	server *server.Server
 	front  *admission.Front // for TCP; nil: no port is opened
 	log    recorder
-	folder *folder // of JetStream, though a run's streams live in memory; Close removes it
+	folder *folder // JetStream's, though a run's streams live in memory; Close removes it
 	once   sync.Once
 
 	issued   string // the state of the authority that the server knows

@@ -1,5 +1,7 @@
 package fairshare
 
+import "math"
+
 // FairLink is the link that transfers share. It is not safe for concurrent use.
 // Times are whole nanoseconds, and none may be before one given earlier.
 type FairLink struct {
@@ -271,4 +273,17 @@ func (s *FairLink) remove(x int32) {
 	case first:
 		s.setDue(i)
 	}
+}
+
+// Stretched is how long a transfer takes at the pace that left a part of it undone after
+// so long, at most most; own is its time by itself.
+func Stretched(after, own int64, left float64, most int64) int64 {
+	switch {
+	case left <= 0:
+		return after
+	case left >= 1 || after == 0:
+		return max(own, after+1)
+	}
+	whole := math.Round(float64(after) / (1 - left))
+	return int64(min(max(whole, float64(after+1)), float64(most)))
 }

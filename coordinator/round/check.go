@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"fedpace/actors/measure"
@@ -34,7 +35,7 @@ func (s *State) check(c *Config) error {
 		return errors.New("devices in a run without them")
 	case len(s.Present) != c.Devices.Count:
 		return fmt.Errorf("the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count)
-	case !s.knows(c):
+	case len(s.Known) != c.Devices.Count || slices.ContainsFunc(s.Known, KnownDevice.impossible):
 		return errors.New("what no device can have told or taken")
 	case !finite(r.TrainingLoss) || !finite(r.ValidationLoss) || !finite(s.Stop.ValidationLoss) ||
 		r.Evaluated && measure.Check(c.Metrics, r.Metrics) != nil || s.Stop.Evaluated && measure.Check(c.Metrics, s.Stop.Metrics) != nil:
@@ -46,7 +47,7 @@ func (s *State) check(c *Config) error {
 	case max(s.Deadline, s.Change, s.Answers, s.Transfer) >= s.NextTimer:
 		return errors.New("a timer that was never set")
 	}
-	if heldOut, clients := s.evaluation(c); s.Phase == Evaluating && !heldOut && clients == 0 {
+	if heldOut, clients := c.evaluation(r, &s.Stop); s.Phase == Evaluating && !heldOut && clients == 0 {
 		return fmt.Errorf("%v after round %d, when no evaluation is due", s.Phase, r.Round)
 	}
 	k := checker{Config: c, State: s, left: s.Left}
@@ -145,13 +146,6 @@ func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, can
 	return nil
 }
 
-// placed reports whether the end of a task with a plan is to come on the clock
-// or has come.
-func (t *TaskState) placed() bool { return t.Timer != 0 || t.Stage != NoStage }
-
-// atWork reports whether a candidate on the link has yet to answer or drop out.
-func (t *TaskState) atWork() bool { return t.Timer != 0 || t.Stage != NoStage && t.Stage != Finished }
-
 // linked reports whether a task can be at its stage, and takes what is left of
 // its transfer.
 func (k *checker) linked(t *TaskState, candidate bool) bool {
@@ -175,4 +169,21 @@ func (k *checker) linked(t *TaskState, candidate bool) bool {
 	}
 	k.left = k.left[1:]
 	return true
+}
+
+// checkCharges refuses charges that no machine of the configuration comes to.
+func (s *State) checkCharges(c *Config) error {
+	clients := c.Clients
+	if c.Batteries == nil {
+		clients = 0
+	}
+	if len(s.Charges) != clients {
+		return errors.New("batteries of another run")
+	}
+	for _, x := range s.Charges {
+		if !(x.Joules >= -1) || math.IsInf(x.Joules, 0) || x.At < 0 || x.At > s.Now {
+			return errors.New("a battery that holds what none can hold")
+		}
+	}
+	return nil
 }

@@ -1,26 +1,11 @@
 package round
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-
 	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-)
-
-// Limits of one run. They keep every sum of virtual times far from overflow
-// and every allocation bounded.
-const (
-	MaxClients    = 1 << 28
-	MaxLocalSteps = schedule.MaxK0
-	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
-	MaxTime       = selection.MaxTime
-	MaxRounds     = 1<<31 - 1
-	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
 )
 
 // Config is what a machine needs to know of its run.
@@ -91,33 +76,23 @@ type Limits struct {
 	Targets []measure.Target // once an evaluation reaches one of them
 }
 
-// Validate says what is wrong with a configuration, without making a machine.
-// What an order reads of the clients is left to [New].
-func (c *Config) Validate() error {
-	switch {
-	case c.Clients < 0 || c.Clients > MaxClients || c.population() == 0:
-		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
-	case c.Cohort < 1 || c.Cohort > c.drawn():
-		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
-	case c.Closing == nil || c.K == nil || c.Eta == nil:
-		return errors.New("round: closing rule, K and eta schedules are required")
-	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && len(c.Stop.Targets) == 0:
-		return errors.New("round: the run has no end: no limit of rounds or time, and no target")
-	case c.Stop.Rounds < 0 || c.Stop.Time < 0:
-		return errors.New("round: limits must not be negative")
-	case !c.Train && len(c.Stop.Targets) > 0:
-		return errors.New("round: a target needs training")
-	case (c.Available == nil) != (c.NextChange == nil):
-		return errors.New("round: availability needs both Available and NextChange")
-	}
-	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Devices.validate(c), c.Loss.Check(), c.checkBatteries()); err != nil {
-		return err
-	}
-	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
-		return errors.New("round: epochs need the clients' numbers of samples, which devices do not tell")
-	}
-	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
-		return errors.New("round: one transfer takes the server longer than 9 years")
-	}
-	return c.validateRules()
+// Bandwidth is that at the server that the transfers of all simulated
+// clients share: what one transfer of the model needs of it each way. Zero
+// means that transfers that way do not touch each other (the paper's
+// assumption, and the default).
+//
+// A plan's download and upload are then what they take where the server slows
+// nobody down: a transfer goes at most as fast as its client's plan has it, and
+// with others it shares the server max-min fairly (package fairshare). Where it
+// goes with capacity that changes by the second, its mean is what counts. A
+// client that drops out does so at the time in its plan, however far it has
+// come by then.
+type Bandwidth struct {
+	Download, Upload fairshare.Work
 }
+
+// shared tells whether transfers touch each other at all.
+func (b *Bandwidth) shared() bool { return !b.Download.IsZero() || !b.Upload.IsZero() }
+
+// asksCandidates reports whether the selection asks candidates for their losses.
+func (c *Config) asksCandidates() bool { return selection.QueryOf(c.Select) > 0 }

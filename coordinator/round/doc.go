@@ -29,19 +29,23 @@
 // asked, and for how many local steps. Each is one file that registers itself
 // in [closing.Rules] or [selection.Rules].
 //
-//	round.go      a round from its opening to its report, in that order
-//	machine.go    the machine, its phases, events by kind; which need not wait for a plan
-//	event.go      events and timers; effects.go: what follows from them
-//	sampling.go   slots to clients, waiting for clients that are away
-//	query.go      candidates and their losses
-//	late.go       tasks that outlive their round
-//	following.go  selections that follow what their clients do
-//	needs.go      whether the closing rule and the selection fit the run
-//	devices.go    real devices: which take part, and answers that cannot count
-//	known.go      what devices told of their samples, and took for their tasks
-//	task.go       the tasks under way, and the models they start from
-//	battery.go    what tasks take of clients' batteries, and who waits to be charged
-//	stragglers.go how long a round waits for its slowest client
-//	transfers.go  transfers that share the server's bandwidth
-//	state.go      all that a machine remembers; check.go: states that cannot be
+//	event.go, effects.go  what happens, and what follows from it
+//	config.go, devices.go what a machine is told of its run; validate.go: what it refuses
+//	machine.go            the machine, its parts and phases
+//	dispatch.go           an event to what handles it; which need not wait for a plan
+//	round.go              a round from its opening to its report, in that order
+//	slots.go              clients are given tasks, or waited for
+//	outcomes.go           tasks end; those of earlier rounds
+//
+// The parts of a machine know nothing of it:
+//
+//	step.go               the time of a step, its timers and effects
+//	tasks.go              the tasks under way, and the models that they start from
+//	clients.go            who can be given a task; known_devices.go, batteries.go
+//	sampling.go           whom the selection asks, and for how many local steps
+//	candidates.go         those who are asked for their losses before
+//	transfers.go          transfers that share the server's bandwidth
+//	losses.go             what the schedules see; stragglers.go: of the slowest client
+//	state.go              all that a machine remembers; restore.go puts it back, and
+//	                      check.go refuses states that cannot be
 package round

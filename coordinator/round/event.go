@@ -2,12 +2,26 @@ package round
 
 import (
 	"fmt"
+	"math"
 
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/simclock"
 )
 
 // Time is virtual time: nanoseconds since the run's start.
 type Time = simclock.Time
+
+// Limits of one run. They keep every sum of virtual times far from overflow
+// and every allocation bounded.
+const (
+	MaxClients    = 1 << 28
+	MaxLocalSteps = schedule.MaxK0
+	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
+	MaxTime       = selection.MaxTime
+	MaxRounds     = 1<<31 - 1
+	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
+)
 
 // Event is what happens to the machine. Kind says which fields count.
 type Event struct {
@@ -97,3 +111,5 @@ const (
 	priorityChange   = 1
 	priorityEnd      = 2
 )
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

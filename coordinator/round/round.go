@@ -7,15 +7,13 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
-	"fedpace/coordinator/selection"
 )
 
-// This file is a round from its opening to its report, in that order. sampling.go
-// finds the round's clients, and query.go asks candidates for their losses.
+// This file is a round from its opening to its report, in that order.
 
 // startRun opens the first round.
 func (m *Machine) startRun() error {
-	if m.s.Phase != Idle {
+	if m.phase != Idle {
 		return errors.New("round: started twice")
 	}
 	if m.config.Stop.Time > 0 {
@@ -27,38 +25,35 @@ func (m *Machine) startRun() error {
 // openRound begins the next round: the schedules say K_r and eta_r, then clients
 // get tasks.
 func (m *Machine) openRound() error {
-	r := &m.s.Round
+	r := &m.round
 	if r.Round == MaxRounds {
 		return fmt.Errorf("round: more than %d rounds", MaxRounds)
 	}
 	progress := m.progress()
 	r.reset()
-	r.Round, r.Start = r.Round+1, m.s.Now
+	r.Round, r.Start = r.Round+1, m.now
 	if err := r.decide(&m.config, progress); err != nil {
 		return err
 	}
 	if m.overlapping != nil {
 		m.setDeadline()
 	} else {
-		m.s.Simulated.late, m.s.Devices.late = m.s.Simulated.outstanding, m.s.Devices.outstanding
+		m.tasks.allLate()
 	}
-	m.shrink()
+	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
 }
 
 // progress is what the schedules of the next round may know.
 func (m *Machine) progress() schedule.Progress {
-	r, losses := &m.s.Round, &m.s.Window
-	if m.config.Loss != (schedule.Loss{}) {
-		losses = &m.s.Followed
-	}
+	r, seen := &m.round, m.losses.seen()
 	p := schedule.Progress{
-		Round: r.Round + 1, Seconds: m.s.Now.Seconds(), Converged: m.s.Plateau.Converged, Loss: losses.Mean(), F0: losses.F0,
+		Round: r.Round + 1, Seconds: m.now.Seconds(), Converged: m.losses.plateau.Converged, Loss: seen.Mean(), F0: seen.F0,
 		StragglerShare: r.lastShare(),
 		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
 	}
-	p.LossRatio, p.HasLoss = losses.Ratio()
-	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.s.Stop.Metrics)
+	p.LossRatio, p.HasLoss = seen.Ratio()
+	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.stop.Metrics)
 	return p
 }
 
@@ -85,17 +80,73 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 	return nil
 }
 
+// fillSlots gives tasks to clients for the slots of the cohort that are free,
+// or asks candidates. Where nobody can be found it waits for a client to become
+// available.
+func (m *Machine) fillSlots() error {
+	r := &m.round
+	if m.now > MaxTime {
+		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Round)
+	}
+	overlaps := m.overlapping != nil
+	if !overlaps && m.own() == 0 {
+		r.Start = m.now
+	}
+	slots := m.slots()
+	var issued int
+	if !overlaps || m.begins() {
+		issued = m.issueInOrder(slots)
+	} else {
+		issued = m.issueDrawn(slots)
+	}
+	if issued > 0 || overlaps { // devices take part in rounds of others
+		m.issueDevices()
+	}
+	m.phase = Clocked
+	if m.unplanned > 0 {
+		m.phase = Planning
+	}
+	if issued > 0 && !overlaps {
+		m.cancel(&m.change) // set if a late task has freed the round's clients
+	}
+	if issued == slots || issued > 0 && !overlaps {
+		return nil
+	}
+	reason := LeftOut
+	if m.tasks.outstanding() > 0 || !m.sampling.leavesOutAll() {
+		if reason = Deserted; m.clients.batteries != nil {
+			reason = Drained
+		}
+		if err := m.awaitAvailability(); err != nil || m.change != 0 || m.tasks.outstanding() > 0 {
+			return err
+		}
+		if m.config.Clients == 0 {
+			m.phase = Awaiting
+			return nil
+		}
+	}
+	// Nobody is at work or will ever be asked: what has arrived is still used.
+	if r.Outcomes[Accepted] > 0 {
+		return m.closeRound()
+	}
+	return m.stopRun(reason)
+}
+
+// gathered looks for clients again where a run of devices alone has found none. Nothing
+// comes of it where those that have joined cannot be asked.
+func (m *Machine) gathered() error {
+	if m.phase != Awaiting {
+		return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
+	}
+	return m.fillSlots()
+}
+
 // planned records the plan of a task. Once every task has one, their ends are
 // placed on the clock.
 func (m *Machine) planned(e *Event) error {
-	list := m.tasksOf(e.Task).List
-	candidates := len(m.s.Candidates) > 0
-	if candidates {
-		list = m.s.Candidates
-	}
-	t := find(list, e.Task)
+	t, candidates := m.find(e.Task), m.candidates.any()
 	switch {
-	case m.s.Phase != Planning || t == nil:
+	case m.phase != Planning || t == nil:
 		m.out.Ignored = "stale plan"
 		return nil
 	case int(t.Client) != e.Client:
@@ -110,45 +161,84 @@ func (m *Machine) planned(e *Event) error {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
 	if e.Kind != Planned {
-		if err := m.force(t, e); err != nil {
+		if err := m.clients.force(t, e); err != nil {
 			return err
 		}
 	}
 	switch {
 	case candidates:
 		p.untilAnswer()
-	case selection.QueryOf(m.config.Select) > 0:
+	case m.config.asksCandidates():
 		p.withoutDownload()
 	}
 	if !p.Drops {
 		p.Dropout = 0
 	}
-	m.learn(t, e)
+	m.clients.learn(t, e)
 	t.Status, t.Download, t.Compute, t.Upload, t.Drops, t.Dropout = TaskPlanned, p.Download, p.Compute, p.Upload, p.Drops, p.Dropout
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
 		return nil
 	case candidates:
-		return m.placeCandidates()
+		m.candidates.place()
+		m.phase = Clocked
+		return nil
 	}
 	return m.placeTasks()
+}
+
+// candidateDone goes on where a candidate is under way on a shared link no more: with the
+// losses, once none is.
+func (m *Machine) candidateDone() error {
+	if m.candidates.done() {
+		return m.queryLosses()
+	}
+	return nil
+}
+
+// queryLosses asks for the losses of the candidates that answered and are still available.
+func (m *Machine) queryLosses() error {
+	m.candidates.keep(m.clients.available)
+	if !m.candidates.any() {
+		return m.closeRound()
+	}
+	m.candidates.ask(m.config.Train)
+	m.phase = Querying
+	return nil
+}
+
+// queried gives the candidates with the highest losses their tasks.
+func (m *Machine) queried(losses []float64) error {
+	if m.phase != Querying {
+		return fmt.Errorf("round: candidates' losses while the machine was %v", m.phase)
+	}
+	chosen, err := m.candidates.choose(losses, m.config.Cohort)
+	if err != nil {
+		return err
+	}
+	m.sampling.setRoundDeadline(chosen)
+	for _, client := range chosen {
+		m.issueTask(int(client))
+	}
+	m.phase = Planning
+	return nil
 }
 
 // placeTasks sets the timers of the tasks that are not on the clock yet: in the
 // order of their numbers, never in that of their plans.
 func (m *Machine) placeTasks() error {
-	for _, tasks := range m.bothTasks() {
+	for _, tasks := range m.tasks.both() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
-			if m.link != nil && t.Task < FirstDeviceTask {
-				m.beginTransfers(t)
+			if m.transfers != nil && t.Task < FirstDeviceTask {
+				m.transfers.begin(t, false, m.config.asksCandidates())
 				continue
 			}
 			at := t.Start + t.takes()
-			if at < m.s.Now {
+			if at < m.now {
 				return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
-					t.Task, t.Client, t.takes(), m.s.Now-t.Start)
+					t.Task, t.Client, t.takes(), m.now-t.Start)
 			}
 			kind := TaskArrives
 			if t.Drops {
@@ -159,23 +249,23 @@ func (m *Machine) placeTasks() error {
 		tasks.unplaced = 0
 	}
 	m.setDeadline()
-	m.s.Phase = Clocked
+	m.phase = Clocked
 	return nil
 }
 
 // setDeadline sets the round's deadline, once.
 func (m *Machine) setDeadline() {
-	if d := m.setup.Deadline; d > 0 && m.s.Deadline == 0 && !m.s.Round.Overdue {
-		m.s.Deadline = m.set(Timer{At: m.s.Now + d, Priority: priorityDeadline, Kind: DeadlinePasses})
+	if d := m.sampling.setup.Deadline; d > 0 && m.deadline == 0 && !m.round.Overdue {
+		m.deadline = m.set(Timer{At: m.now + d, Priority: priorityDeadline, Kind: DeadlinePasses})
 	}
 }
 
 // deadlinePasses asks the closing rule.
 func (m *Machine) deadlinePasses(t Timer) error {
-	if err := unset(&m.s.Deadline, t); err != nil {
+	if err := unset(&m.deadline, t); err != nil {
 		return err
 	}
-	m.s.Round.Overdue = true
+	m.round.Overdue = true
 	if m.config.Closing.Close(m.standing()) {
 		return m.closeRound()
 	}
@@ -184,14 +274,57 @@ func (m *Machine) deadlinePasses(t Timer) error {
 
 // taskDue completes a task whose update arrives or whose client drops out.
 func (m *Machine) taskDue(timer Timer) error {
-	if len(m.s.Candidates) > 0 {
-		return m.candidateDrops(timer)
+	if m.candidates.any() {
+		if err := m.candidates.drop(timer); err != nil {
+			return err
+		}
+		return m.candidateDone()
 	}
-	t := m.task(timer.Task)
+	t := m.tasks.find(timer.Task)
 	if t == nil || !t.underWay() || t.Timer != timer.Seq {
 		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
 	}
 	return m.complete(t, timer.Kind == TaskDrops)
+}
+
+// transferEnds handles the end of one shared transfer.
+func (m *Machine) transferEnds(timer Timer) error {
+	if m.transfers == nil {
+		return fmt.Errorf("round: timer %d is not set", timer.Seq)
+	}
+	task, err := m.transfers.take(timer)
+	if err != nil {
+		return err
+	}
+	return m.advance(task, timer, Downloading, Uploading)
+}
+
+// taskComputed handles the end of a task's computing where transfers are shared.
+func (m *Machine) taskComputed(timer Timer) error {
+	return m.advance(timer.Task, timer, Computing, Computing)
+}
+
+// advance takes a task or candidate on that has come to the end of one of two stages.
+func (m *Machine) advance(task uint64, timer Timer, one, other Stage) error {
+	t := m.find(task)
+	if t == nil || !t.underWay() || t.Stage != one && t.Stage != other {
+		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
+	}
+	if one == Computing {
+		if err := unset(&t.Link, timer); err != nil {
+			return err
+		}
+	}
+	candidate := m.candidates.any()
+	switch {
+	case !m.transfers.advance(t, candidate), t.Drops: // a plan may have its client leave later than it is done
+		return nil
+	case candidate:
+		return m.candidateDone()
+	}
+	m.cancel(&t.Timer) // the client may leave now
+	t.Timer = timer.Seq
+	return m.complete(t, false)
 }
 
 // complete gives a task its outcome: its update arrived, or its client dropped
@@ -202,101 +335,67 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case t.Forced != Accepted:
 		m.setOutcome(t, t.Forced)
 	case drops:
-		t.Drops, t.Dropout = true, m.s.Now-t.Start // also where its plan does not say so
+		t.Drops, t.Dropout = true, m.now-t.Start // also where its plan does not say so
 		m.setOutcome(t, Dropped)
 	case m.stale(t.Model):
 		m.setOutcome(t, Late)
 	default:
 		m.setOutcome(t, Accepted)
 	}
-	r := &m.s.Round
+	r := &m.round
 	switch {
 	case late:
 		return m.lateEnded()
-	case m.overlapping == nil && m.s.Simulated.own()+m.s.Devices.own() == 0, m.config.Closing.Close(m.standing()):
+	case m.overlapping == nil && m.tasks.own() == 0, m.config.Closing.Close(m.standing()):
 		return m.closeRound()
 	case m.overlapping == nil:
 		return nil
 	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
 		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Round, r.Outcomes[Accepted])
 	}
-	m.shrink()
+	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
 }
 
-// setOutcome gives a task its one outcome. Its client is free from here on.
-func (m *Machine) setOutcome(t *TaskState, o Outcome) {
-	m.endTransfers(t)
-	t.Status = TaskDone
-	tasks, r, late := m.tasksOf(t.Task), &m.s.Round, m.late(t)
-	tasks.outstanding--
-	m.busy.Remove(int(t.Client))
-	m.discharge(t)
-	r.Cohort++
-	r.Outcomes[o]++
-	r.Steps.Add(int(t.LocalSteps))
-	if late {
-		tasks.late--
-		r.Earlier++
+// lateEnded goes on after a late task. It closes no round; one that has found no
+// client yet may take this one.
+func (m *Machine) lateEnded() error {
+	if m.own() > 0 {
+		return nil
 	}
-	m.emitOutcome(t, o, m.s.Now, false)
-	m.reportOutcome(t, o)
-	if o == Accepted {
-		if late {
-			r.Stale++
-		} else if m.times {
-			r.Times = append(r.Times, m.s.Now-t.Start)
-		}
-		m.s.StepsDone[t.Client] += int64(t.LocalSteps)
-		if m.config.Train {
-			t.Status = TaskAccepted
-			return
-		}
-	}
-	m.drop(t.Model)
+	m.tasks.shrink(m.round.Outcomes[Accepted])
+	return m.fillSlots()
 }
 
 // closeRound has the accepted updates trained. Unless rounds overlap, the tasks
 // still under way end, or are late from here on.
 func (m *Machine) closeRound() error {
-	r := &m.s.Round
+	r := &m.round
 	if m.overlapping == nil {
 		m.endRest()
 	}
-	m.cancel(&m.s.Deadline)
-	r.End = m.s.Now
+	m.cancel(&m.deadline)
+	r.End = m.now
 	r.SGDSteps += int64(r.LocalSteps)
 	switch {
 	case r.Outcomes[Accepted] == 0:
 	case m.config.Train:
 		m.requestTraining()
-		m.s.Phase = Training
+		m.phase = Training
 		return nil
 	default:
-		m.s.Model++
-		m.setTransferTimer() // as it is before a round is trained: timers have the same numbers
+		m.tasks.next()
+		m.transfers.setTimer() // as it is before a round is trained: timers have the same numbers
 	}
 	return m.evaluateIfDue()
 }
 
-// cancelRest gives every task still under way its outcome.
-func (m *Machine) cancelRest(o Outcome) {
-	for _, tasks := range m.bothTasks() {
-		for i := range tasks.List {
-			if t := &tasks.List[i]; t.underWay() {
-				m.setOutcome(t, o)
-				m.cancel(&t.Timer)
-			}
-		}
-	}
-}
-
 // requestTraining asks for the round's updates, in the order of their tasks.
 func (m *Machine) requestTraining() {
-	for _, tasks := range m.bothTasks() {
+	for _, tasks := range m.tasks.both() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.Status == TaskAccepted {
-				m.describe(grow(&m.out.Train), t).Staleness = int(m.s.Model - t.Model)
+				t.describe(grow(&m.out.Train), true).Staleness = int(m.tasks.model - t.Model)
 			}
 		}
 	}
@@ -304,44 +403,31 @@ func (m *Machine) requestTraining() {
 
 // trained counts the next model, and gives up the models that no task needs any more.
 func (m *Machine) trained(loss float64, losses []float64) error {
-	if m.s.Phase != Training {
-		return fmt.Errorf("round: a training result while the machine was %v", m.s.Phase)
+	if m.phase != Training {
+		return fmt.Errorf("round: a training result while the machine was %v", m.phase)
 	}
 	if told := !math.IsNaN(loss) || m.config.Devices.Count == 0; told && !finite(loss) {
 		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
-	if err := m.reportLosses(losses); err != nil {
+	if err := m.sampling.trained(&m.tasks, losses); err != nil {
 		return err
 	}
-	m.s.Model++
-	m.versions[m.s.Model] = 0
-	m.forgetAccepted()
-	m.dropStale()
-	if m.s.Round.Trained = finite(loss); m.s.Round.Trained {
-		m.s.Round.TrainingLoss = loss
+	m.tasks.next()
+	m.tasks.forgetAccepted()
+	m.tasks.dropStale(m.stale)
+	if m.round.Trained = finite(loss); m.round.Trained {
+		m.round.TrainingLoss = loss
 	}
 	if trim := m.config.Loss.Trim; trim > 0 {
-		if len(losses) != m.s.Round.Outcomes[Accepted] {
-			return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), m.s.Round.Outcomes[Accepted], m.Round())
+		if len(losses) != m.round.Outcomes[Accepted] {
+			return fmt.Errorf("round: %d losses of %d updates in round %d", len(losses), m.round.Outcomes[Accepted], m.Round())
 		}
-		if m.s.Round.Trimmed = schedule.TrimmedMean(losses, trim); !finite(m.s.Round.Trimmed) {
+		if m.round.Trimmed = schedule.TrimmedMean(losses, trim); !finite(m.round.Trimmed) {
 			return fmt.Errorf("round: a loss of round %d is not finite", m.Round())
 		}
 	}
-	m.s.Stop.Evaluated, m.s.Stop.ClientsEvaluated = false, false // the newest model is another
+	m.stop.Evaluated, m.stop.ClientsEvaluated = false, false // the newest model is another
 	return m.evaluateIfDue()
-}
-
-// forgetAccepted lets go of the updates that wait for training.
-func (m *Machine) forgetAccepted() {
-	for _, tasks := range m.bothTasks() {
-		for i := range tasks.List {
-			if t := &tasks.List[i]; t.Status == TaskAccepted {
-				t.Status = TaskDone
-				m.drop(t.Model)
-			}
-		}
-	}
 }
 
 // evaluateIfDue has the round's model measured when it is due, or reports the
@@ -355,24 +441,24 @@ func (m *Machine) evaluateIfDue() error {
 
 // requestEvaluation has the newest model measured, if that is due.
 func (m *Machine) requestEvaluation() (due bool) {
-	m.out.Evaluate, m.out.EvaluateClients = m.s.evaluation(&m.config)
+	m.out.Evaluate, m.out.EvaluateClients = m.config.evaluation(&m.round, &m.stop)
 	if due = m.out.Evaluate || m.out.EvaluateClients > 0; due {
-		m.s.Phase = Evaluating
+		m.phase = Evaluating
 	}
 	return due
 }
 
 // evaluation says how the newest model is to be measured, as in [Effects]: after a round as
 // the configuration says, and at the end of the run in every way in which it was not.
-func (s *State) evaluation(c *Config) (heldOut bool, clients int) {
+func (c *Config) evaluation(r *RoundState, stop *Stop) (heldOut bool, clients int) {
 	if !c.Train {
 		return false, 0
 	}
-	number, before, end := s.Round.Round, int64(s.Stop.At), int64(s.Round.End)
+	number, before, end := r.Round, int64(stop.At), int64(r.End)
 	heldOut, measured := c.Evaluate.Due(number, before, end), c.EvaluateClients.Due(number, before, end)
-	if s.Stop.Reason != "" {
-		number = s.Stop.Rounds
-		heldOut, measured = !s.Stop.Evaluated, c.EvaluateClients.Any() && !s.Stop.ClientsEvaluated
+	if stop.Reason != "" {
+		number = stop.Rounds
+		heldOut, measured = !stop.Evaluated, c.EvaluateClients.Any() && !stop.ClientsEvaluated
 	}
 	if measured {
 		clients = number
@@ -382,14 +468,14 @@ func (s *State) evaluation(c *Config) (heldOut bool, clients int) {
 
 // evaluated takes the measurement of the newest model.
 func (m *Machine) evaluated(loss float64, metrics []float64) error {
-	if m.s.Phase != Evaluating {
-		return fmt.Errorf("round: an evaluation while the machine was %v", m.s.Phase)
+	if m.phase != Evaluating {
+		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
-	heldOut, clients := m.s.evaluation(&m.config)
+	heldOut, clients := m.config.evaluation(&m.round, &m.stop)
 	if heldOut && (!finite(loss) || measure.Check(m.config.Metrics, metrics) != nil) {
 		return fmt.Errorf("round: evaluation after round %d gives loss %v, %v %v", m.Round(), loss, measure.Names(m.config.Metrics), metrics)
 	}
-	r, stop := &m.s.Round, &m.s.Stop
+	r, stop := &m.round, &m.stop
 	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
 	if heldOut {
 		stop.Evaluated, stop.ValidationLoss, stop.Metrics = true, loss, metrics
@@ -401,7 +487,7 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	if heldOut {
 		r.Evaluated, r.ValidationLoss, r.Metrics = true, loss, metrics
 		q := m.config.Quality
-		m.s.Plateau.Observe(q.Error(q.Of(loss, metrics)))
+		m.losses.plateau.Observe(q.Error(q.Of(loss, metrics)))
 	}
 	return m.nextRound()
 }
@@ -410,12 +496,12 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 func (m *Machine) nextRound() error {
 	report := m.report()
 	m.out.Report = report
-	if m.following != nil {
-		m.following.Closed(report.Round, report.TrainingLoss)
+	if m.sampling.following != nil {
+		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
-	m.s.Round.measureStragglers()
-	m.s.Round.reset()
-	stop, limits := &m.s.Stop, &m.config.Stop
+	m.round.measureStragglers()
+	m.round.reset()
+	stop, limits := &m.stop, &m.config.Stop
 	for o, n := range report.Outcomes {
 		stop.Outcomes[o] += n
 	}
@@ -432,46 +518,30 @@ func (m *Machine) nextRound() error {
 // report returns the report of the round that has closed, and adds its loss to the
 // window.
 func (m *Machine) report() *Report {
-	report := m.s.Round.Report
-	report.LateUsed = m.s.Round.Stale
-	if !m.s.Round.Trained {
+	report := m.round.Report
+	report.LateUsed = m.round.Stale
+	if !m.round.Trained {
 		report.TrainingLoss = noLoss
 	}
 	if !report.Evaluated {
 		report.ValidationLoss = noLoss
 	}
-	m.s.Window.Observe(report.TrainingLoss)
-	report.WindowLoss = m.s.Window.Mean()
-	m.follow()
+	report.WindowLoss = m.losses.observe(report.TrainingLoss, &m.round, &m.stop)
 	return &report
-}
-
-// follow lets the schedules see the round's loss, if it is not the training loss.
-func (m *Machine) follow() {
-	loss := noLoss
-	switch l := m.config.Loss; {
-	case l == schedule.Loss{}:
-		return
-	case l.Validation && len(m.s.Plateau.Best) > 0: // there is one
-		loss = m.s.Stop.ValidationLoss
-	case l.Trim > 0 && m.s.Round.Trained:
-		loss = m.s.Round.Trimmed
-	}
-	m.s.Followed.Observe(loss)
 }
 
 // stopRun ends the run; the final model is measured unless it has been. A round
 // under way does not count, nor does any of its updates.
 func (m *Machine) stopRun(reason string) error {
-	m.s.Stop.Reason = reason
+	m.stop.Reason = reason
 	m.cancelRest(Cancelled)
-	for _, n := range m.s.Round.Outcomes {
-		m.s.Stop.Outcomes[Cancelled] += n
+	for _, n := range m.round.Outcomes {
+		m.stop.Outcomes[Cancelled] += n
 	}
-	m.s.Round.reset()
-	m.forgetAccepted()
-	m.shrink()
-	m.cancelQuery()
+	m.round.reset()
+	m.tasks.forgetAccepted()
+	m.tasks.shrink(m.round.Outcomes[Accepted])
+	m.candidates.cancel()
 	if !m.requestEvaluation() {
 		m.runStopped()
 	}
@@ -480,7 +550,7 @@ func (m *Machine) stopRun(reason string) error {
 
 // runStopped reports how the run ended.
 func (m *Machine) runStopped() {
-	m.s.Phase = Stopped
+	m.phase = Stopped
 	stop := m.Stop()
 	m.out.Stopped = &stop
 }
@@ -488,24 +558,12 @@ func (m *Machine) runStopped() {
 // Stop says how the run ended or, while it goes on, how far it has come: the
 // rounds that were reported, without a reason.
 func (m *Machine) Stop() Stop {
-	stop := m.s.Stop
-	if m.s.Phase != Stopped {
+	stop := m.stop
+	if m.phase != Stopped {
 		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
 	}
 	if !stop.Evaluated {
 		stop.ValidationLoss, stop.Metrics = noLoss, nil
 	}
 	return stop
-}
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// emitOutcome adds the outcome of a task or candidate to the effects, in place: it
-// is done once for each task of a run.
-func (m *Machine) emitOutcome(t *TaskState, o Outcome, end Time, candidate bool) {
-	e := grow(&m.out.Ended)
-	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
-	e.Model, e.Staleness = t.Model, int(m.s.Model-t.Model)
-	e.Start, e.End = t.Start, end
-	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Plan.Drops, e.Plan.Dropout = t.Download, t.Compute, t.Upload, t.Drops, t.Dropout
 }

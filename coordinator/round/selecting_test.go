@@ -44,14 +44,13 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 			total := 0.0
 			for client := range clients {
 				if x.free(client) {
-					want[group(client)] += float64(m.single.Weight(client))
-					total += float64(m.single.Weight(client))
+					want[group(client)] += float64(m.sampling.single.Weight(client))
+					total += float64(m.sampling.single.Weight(client))
 				}
 			}
 			for i := range places {
-				m.s.Simulated.Next = uint64(i + 1)
-				client, ok := m.draw()
-				if !ok || !x.free(client) || m.single.Weight(client) == 0 {
+				client, ok := m.sampling.draw(uint64(i + 1))
+				if !ok || !x.free(client) || m.sampling.single.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
 				}
 				got[group(client)]++
@@ -84,7 +83,7 @@ func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
 			p.turn(t)
 		}
 		passed := map[int]float64{}
-		for _, f := range p.machine.s.Candidates {
+		for _, f := range p.machine.candidates.list {
 			passed[int(f.Client)] = lossOf(Task{Client: int(f.Client)})
 		}
 		p.turn(t)
@@ -284,11 +283,11 @@ func TestSelectionsRemember(t *testing.T) {
 				case way == "cut":
 					p.cut(t, i%2 == 0)
 				case way == "forgets" && p.machine.Round() == 9:
-					fresh, err := s.Order(p.machine.setup)
+					fresh, err := s.Order(p.machine.sampling.setup)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := p.machine.following.Restore(fresh.(selection.Following).Memory()); err != nil {
+					if err := p.machine.sampling.following.Restore(fresh.(selection.Following).Memory()); err != nil {
 						t.Fatal(err)
 					}
 				}

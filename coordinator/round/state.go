@@ -1,13 +1,9 @@
 package round
 
 import (
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
 
 	"fedpace/coordinator/fairshare"
-	"fedpace/coordinator/known"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 )
@@ -43,7 +39,7 @@ type State struct {
 	Order     selection.Memory // what an order remembers that follows its clients; set in a copy only
 	StepsDone []int64          // local steps accepted so far, by client
 	Present   []bool           // by device: whether it takes part
-	Known     []known.Device   // by device: what it told and took
+	Known     []KnownDevice    // by device
 	Charges   []Charge         // by simulated client, if any runs on a battery
 	Stop      Stop             // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
@@ -76,136 +72,11 @@ func (r *RoundState) reset() {
 	}
 }
 
-// State returns a copy of what the machine remembers. What the last step asked
-// for is in it: see [Machine.Pending].
-func (m *Machine) State() State {
-	s := m.s
-	s.Window.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Plateau.Best)
-	s.Followed.Recent, s.Round.Times = slices.Clone(s.Followed.Recent), slices.Clone(s.Round.Times)
-	s.StepsDone, s.Present, s.Known, s.Charges = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(s.Known), slices.Clone(s.Charges)
-	if m.following != nil {
-		s.Order = m.following.Memory()
-	}
-	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
-		*list = slices.DeleteFunc(slices.Clone(*list), func(t TaskState) bool { return t.Status == TaskDone })
-		for i := range *list {
-			t := &(*list)[i]
-			if way := m.link.way(t.Stage); way != nil {
-				s.Left = append(s.Left, way.Left(int64(m.s.Now), int32(t.Link)))
-				t.Link = 0
-			}
-		}
-	}
+// clone is a state that shares no memory with another that a machine writes to.
+func (s State) clone() State {
+	s.Window.Recent, s.Followed.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Followed.Recent), slices.Clone(s.Plateau.Best)
+	s.Round.Times, s.StepsDone, s.Present = slices.Clone(s.Round.Times), slices.Clone(s.StepsDone), slices.Clone(s.Present)
+	s.Known, s.Charges = slices.Clone(s.Known), slices.Clone(s.Charges)
+	s.Simulated.List, s.Devices.List, s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	return s
-}
-
-// Restore makes a machine that goes on from a state, to the same effects of the
-// same events. It returns an error for a state that a machine of this
-// configuration cannot have come to, as far as that is seen.
-func Restore(c Config, s State) (*Machine, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if err := s.check(&c); err != nil {
-		return nil, fmt.Errorf("round: state: %w", err)
-	}
-	s.Charges = slices.Clone(s.Charges) // the machine changes them in place
-	m, err := newMachine(c, s)
-	if err != nil {
-		return nil, err
-	}
-	if m.following == nil && len(s.Order.Counts)+len(s.Order.Values) > 0 {
-		return nil, errors.New("round: state: a memory of a selection that has none")
-	}
-	if m.following != nil {
-		if err := m.following.Restore(s.Order); err != nil {
-			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
-		}
-	}
-	left := s.Left
-	m.s.Left, m.s.Order = nil, selection.Memory{}
-	m.s.StepsDone, m.s.Present, m.s.Known, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(m.s.Known), slices.Clone(s.Round.Times)
-	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
-	for _, tasks := range m.bothTasks() {
-		tasks.outstanding, tasks.late, tasks.unplaced = 0, 0, 0
-		for i := range tasks.List {
-			t := &tasks.List[i]
-			if m.config.Train && !m.stale(t.Model) {
-				m.versions[t.Model]++
-			}
-			if t.underWay() {
-				tasks.outstanding++
-				if m.late(t) {
-					tasks.late++
-				}
-				m.busy.Add(int(t.Client))
-				if !t.placed() {
-					tasks.unplaced++
-				}
-				left = m.resume(t, left)
-			}
-		}
-	}
-	for i := range m.s.Candidates {
-		t := &m.s.Candidates[i]
-		left = m.resume(t, left)
-		if t.atWork() {
-			m.link.candidates++
-		}
-	}
-	return m, nil
-}
-
-// resume puts back what follows from a task or candidate under way, of whose
-// transfer the first of left is left. It returns the rest.
-func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
-	if t.Status == TaskIssued {
-		m.unplanned++
-	}
-	way, own := m.link.way(t.Stage), t.Download
-	if way == nil {
-		return left
-	}
-	if t.Stage == Uploading {
-		own = t.Upload
-	}
-	t.Link = uint64(way.Resume(int64(m.s.Now), t.Task, int64(own), left[0]))
-	return left[1:]
-}
-
-// Pending is what the driver of a restored machine must do that the machine
-// asked for before: tasks without a plan, training, losses, an evaluation, or,
-// when the run is over, its end. Timers are on the clock, which has a state
-// of its own. It is valid until the next Step.
-func (m *Machine) Pending() *Effects {
-	m.out.reset()
-	switch m.s.Phase {
-	case Planning:
-		for _, list := range [][]TaskState{m.s.Candidates, m.s.Simulated.List, m.s.Devices.List} {
-			for i := range list {
-				if t := &list[i]; t.Status == TaskIssued {
-					m.send(t)
-				}
-			}
-		}
-	case Querying:
-		m.requestLosses()
-	case Training:
-		m.requestTraining()
-	case Evaluating:
-		m.requestEvaluation()
-	case Stopped:
-		m.runStopped()
-	}
-	return &m.out
-}
-
-// Models are the versions of the model that are kept, ascending: those that
-// tasks may yet be trained from, and the newest. A run that does not train has
-// none.
-func (m *Machine) Models() []uint64 {
-	if !m.config.Train {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m.versions))
 }

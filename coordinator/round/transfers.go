@@ -2,200 +2,168 @@ package round
 
 import (
 	"fmt"
-	"slices"
 
 	"fedpace/coordinator/fairshare"
-	"fedpace/coordinator/selection"
 )
 
-// Bandwidth is that at the server that the transfers of all simulated
-// clients share: what one transfer of the model needs of it each way. Zero
-// means that transfers that way do not touch each other (the paper's
-// assumption, and the default).
-//
-// A plan's download and upload are then what they take where the server slows
-// nobody down: a transfer goes at most as fast as its client's plan has it, and
-// with others it shares the server max-min fairly (package fairshare). Where it
-// goes with capacity that changes by the second, its mean is what counts. A
-// client that drops out does so at the time in its plan, however far it has
-// come by then.
-type Bandwidth struct {
-	Download, Upload fairshare.Work
+// transfers are those that share the server's bandwidth, of tasks and candidates; nil:
+// none do.
+type transfers struct {
+	step     *step
+	leaves   func(client int, t Time) (Time, bool)
+	down, up *fairshare.FairLink // nil: transfers that way are not shared
+	ends     uint64              // timer of the next that is complete; 0: none
+	endsAt   Time                // when that is; 0: none
 }
 
-// shared tells whether transfers touch each other at all.
-func (b *Bandwidth) shared() bool { return !b.Download.IsZero() || !b.Upload.IsZero() }
-
-// Stage is how far a task is where transfers are shared.
-type Stage uint8
-
-// The stages. A task's transfers that are not shared belong to its work.
-const (
-	NoStage     Stage = iota // not under way, or transfers are not shared
-	Downloading              // shares the server's download
-	Computing                // until its TaskComputed timer
-	Uploading                // shares the server's upload
-	Finished                 // waits for the client to drop out, or for other candidates
-)
-
-// link is where the transfers of tasks and candidates are shared.
-type link struct {
-	*fairshare.Link
-	candidates int // candidates that have not answered
-}
-
-func newLink(c *Config, now Time) *link {
+func newTransfers(c *Config, step *step) *transfers {
 	if !c.Server.shared() {
 		return nil
 	}
-	return &link{Link: fairshare.NewLink(c.Server.Download, c.Server.Upload, int64(now))}
+	x := &transfers{step: step, leaves: c.Leaves}
+	if need := c.Server.Download; !need.IsZero() {
+		x.down = fairshare.New(need, int64(step.now))
+	}
+	if need := c.Server.Upload; !need.IsZero() {
+		x.up = fairshare.New(need, int64(step.now))
+	}
+	return x
 }
 
-// way is the server that a task shares at a stage; nil: none.
-func (l *link) way(stage Stage) *fairshare.FairLink {
+// way is the link that a task shares at a stage; nil: none.
+func (x *transfers) way(stage Stage) *fairshare.FairLink {
 	switch stage {
 	case Downloading:
-		return l.Down
+		return x.down
 	case Uploading:
-		return l.Up
+		return x.up
 	}
 	return nil
 }
 
-// beginTransfers begins a task or candidate with a plan: with its download, or
-// with its computing where it has the model or its download is not shared.
-func (m *Machine) beginTransfers(t *TaskState) {
-	candidate := len(m.s.Candidates) > 0
-	if candidate {
-		m.link.candidates++
-	}
-	leaves, drops := m.s.Now+t.Dropout, t.Drops
-	if !drops && m.config.Leaves != nil && !candidate { // the plan knows only how long the task takes by itself
-		leaves, drops = m.config.Leaves(int(t.Client), m.s.Now)
-		leaves, drops = max(leaves, m.s.Now), drops && leaves <= MaxTime
+// begin begins a task or candidate with a plan: with its download, or with its computing
+// where it has the model or its download is not shared.
+func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
+	leaves, drops := x.step.now+t.Dropout, t.Drops
+	if !drops && x.leaves != nil && !candidate { // the plan knows only how long the task takes by itself
+		leaves, drops = x.leaves(int(t.Client), x.step.now)
+		leaves, drops = max(leaves, x.step.now), drops && leaves <= MaxTime
 	}
 	if drops {
-		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
+		t.Timer = x.step.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
-	holds := selection.QueryOf(m.config.Select) > 0 && !candidate
-	if m.link.Down == nil || holds {
-		m.compute(t, t.Download)
+	if x.down == nil || hasModel {
+		x.compute(t, t.Download, candidate)
 		return
 	}
-	t.Stage, t.Link = Downloading, uint64(m.link.Down.Start(int64(m.s.Now), t.Task, int64(t.Download)))
+	t.Stage, t.Link = Downloading, uint64(x.down.Start(int64(x.step.now), t.Task, int64(t.Download)))
 }
 
 // compute sets the timer for the end of a task's computing, with the transfers
 // before and after that are not shared.
-func (m *Machine) compute(t *TaskState, before Time) {
+func (x *transfers) compute(t *TaskState, before Time, candidate bool) {
 	takes := before + t.Compute
-	if m.link.Up == nil && len(m.s.Candidates) == 0 {
+	if x.up == nil && !candidate {
 		takes += t.Upload
 	}
 	t.Stage = Computing
-	t.Link = m.set(Timer{At: m.s.Now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
+	t.Link = x.step.set(Timer{At: x.step.now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
 }
 
-// atStage finds a task or candidate that is at one of some stages.
-func (m *Machine) atStage(task uint64, stages ...Stage) (*TaskState, error) {
-	list := m.s.Simulated.List
-	if len(m.s.Candidates) > 0 {
-		list = m.s.Candidates
+// take takes the transfer that is complete off the server, of several one down before one
+// up. Others that end at the same time have a timer of their own, so that each is an event.
+func (x *transfers) take(timer Timer) (task uint64, err error) {
+	if err := unset(&x.ends, timer); err != nil {
+		return 0, err
 	}
-	if t := find(list, task); t != nil && t.underWay() && slices.Contains(stages, t.Stage) {
-		return t, nil
+	for _, way := range [...]*fairshare.FairLink{x.down, x.up} {
+		if way != nil {
+			if task, ok := way.Take(int64(x.step.now)); ok {
+				return task, nil
+			}
+		}
 	}
-	return nil, fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
+	return 0, fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
 }
 
-// transferEnds handles the end of one shared transfer. Others that end at the
-// same time have a timer of their own, so that each is an event.
-func (m *Machine) transferEnds(timer Timer) error {
-	if err := unset(&m.s.Transfer, timer); err != nil {
-		return err
-	}
-	task, way := m.link.Take(int64(m.s.Now))
-	if way == nil {
-		return fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
-	}
-	t, err := m.atStage(task, Downloading, Uploading)
-	if err != nil {
-		return err
-	}
-	if way == m.link.Down {
-		t.Download = m.s.Now - t.Start
-		m.compute(t, 0)
-		return nil
-	}
-	t.Upload = m.s.Now - t.Start - t.Download - t.Compute
-	return m.arrived(t, timer.Seq)
-}
-
-// taskComputed handles the end of a task's computing.
-func (m *Machine) taskComputed(timer Timer) error {
-	t, err := m.atStage(timer.Task, Computing)
-	if err != nil {
-		return err
-	}
-	if err := unset(&t.Link, timer); err != nil {
-		return err
-	}
-	if m.link.Up == nil || len(m.s.Candidates) > 0 {
-		return m.arrived(t, timer.Seq)
-	}
-	t.Stage, t.Link = Uploading, uint64(m.link.Up.Start(int64(m.s.Now), t.Task, int64(t.Upload)))
-	return nil
-}
-
-// arrived handles a task or candidate that is done. last is its last timer.
-func (m *Machine) arrived(t *TaskState, last uint64) error {
-	t.Stage, t.Link = Finished, 0
+// advance takes a task on whose shared transfer or computing is over. It reports whether
+// that was all of it.
+func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
+	after := x.step.now - t.Start
 	switch {
-	case t.Drops: // a plan that has its client leave later than it is done
-		return nil
-	case len(m.s.Candidates) > 0:
-		return m.candidateDone()
+	case t.Stage == Downloading:
+		t.Download = after
+		x.compute(t, 0, candidate)
+		return false
+	case t.Stage == Computing && x.up != nil && !candidate:
+		t.Stage, t.Link = Uploading, uint64(x.up.Start(int64(x.step.now), t.Task, int64(t.Upload)))
+		return false
+	case t.Stage == Uploading:
+		t.Upload = after - t.Download - t.Compute
 	}
-	m.cancel(&t.Timer) // the client may leave now
-	t.Timer = last
-	return m.complete(t, false)
+	t.Stage, t.Link = Finished, 0
+	return true
 }
 
-// endTransfers takes a task off the link that is done, broken off or given up. A
-// transfer under way becomes as long as it would be at its pace so far, so that
-// the part that is done follows from it.
-func (m *Machine) endTransfers(t *TaskState) {
+// end takes a task off the server that is done, broken off or given up. A transfer under
+// way becomes as long as it would be at its pace so far, so that the part that is done
+// follows from it.
+func (x *transfers) end(t *TaskState) {
 	if t.Stage == NoStage {
 		return
 	}
-	after := m.s.Now - t.Start
+	after := x.step.now - t.Start
 	if t.Stage == Computing {
-		m.cancel(&t.Link)
-	} else if way := m.link.way(t.Stage); way != nil {
+		x.step.cancel(&t.Link)
+	} else if way := x.way(t.Stage); way != nil {
 		own := &t.Download
 		if t.Stage == Uploading {
 			own, after = &t.Upload, max(0, after-t.Download-t.Compute)
 		}
-		left := way.Stop(int64(m.s.Now), int32(t.Link)).Of(way.Need())
+		left := way.Stop(int64(x.step.now), int32(t.Link)).Of(way.Need())
 		*own = Time(fairshare.Stretched(int64(after), int64(*own), left, int64(MaxDuration)))
 	}
 	t.Stage, t.Link = NoStage, 0
 }
 
-// setTransferTimer sets the timer for the next transfer that is complete.
-func (m *Machine) setTransferTimer() {
-	if m.link == nil {
+// setTimer sets the timer for the next transfer that is complete.
+func (x *transfers) setTimer() {
+	if x == nil {
 		return
 	}
-	at, ok := m.link.Due()
-	due := Time(at)
-	if m.s.Transfer != 0 && ok && m.s.TransferAt == due {
+	due, ok := Time(0), false
+	for _, way := range [...]*fairshare.FairLink{x.down, x.up} {
+		if way == nil {
+			continue
+		}
+		if at, under := way.Due(); under && (!ok || Time(at) < due) {
+			due, ok = Time(at), true
+		}
+	}
+	if x.ends != 0 && ok && x.endsAt == due {
 		return
 	}
-	m.cancel(&m.s.Transfer)
-	m.s.TransferAt = 0
+	x.step.cancel(&x.ends)
+	x.endsAt = 0
 	if ok {
-		m.s.TransferAt = due
-		m.s.Transfer = m.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
+		x.endsAt = due
+		x.ends = x.step.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}
+}
+
+// left is what is left of a task's transfer; false: it has none under way.
+func (x *transfers) left(t *TaskState) (left fairshare.Work, ok bool) {
+	if x == nil || x.way(t.Stage) == nil {
+		return left, false
+	}
+	return x.way(t.Stage).Left(int64(x.step.now), int32(t.Link)), true
+}
+
+// resume puts a task back of whose transfer so much is left.
+func (x *transfers) resume(t *TaskState, left fairshare.Work) {
+	own := t.Download
+	if t.Stage == Uploading {
+		own = t.Upload
+	}
+	t.Link = uint64(x.way(t.Stage).Resume(int64(x.step.now), t.Task, int64(own), left))
 }

@@ -16,7 +16,7 @@ import (
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // Limits of what is kept of a long run: evenly spaced tasks of each device, and rounds.
@@ -135,7 +135,7 @@ func (r *record) size(dir string) error {
 	params := 0
 	if r.config.Network.ModelMegabits == 0 {
 		var err error
-		for _, name := range []string{models.File, models.BestFile} {
+		for _, name := range []string{outputs.ModelFile, outputs.BestModelFile} {
 			if params, err = folder.ModelParams(filepath.Join(dir, name)); err == nil {
 				break
 			}

@@ -132,11 +132,6 @@ func (o *rounds) Round(r *metrics.Round) error {
 	return nil
 }
 
-// RowBytes is how long a round's row is in the rounds.csv of a run with so many metrics.
-func RowBytes(r *round.Report, metrics int) int {
-	return len(appendRow(nil, columnsOf(make([]string, metrics)), r))
-}
-
 // appendRow appends a round's row with its newline. A value that does not exist
 // is an empty cell. Times are exact; other numbers read back to the same bits.
 func appendRow(b []byte, columns []metrics.Column, r *round.Report) []byte {

@@ -6,15 +6,12 @@ import (
 	"sort"
 	"strings"
 
-	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
-	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 )
 
@@ -27,18 +24,22 @@ type File struct {
 	Bytes float64 `json:"bytes"`
 }
 
-// GrowthOf is that of a run with real devices in so many rounds; run is as its outputs know it.
-// A replay has no log of devices.
-func GrowthOf(p *problem.Problem, run *metrics.Run, rounds float64, replay bool) (list Growth) {
-	c, devices := &p.Config, devicesOf(&p.Config)
-	usual := usualRound(p, run, devices, rounds/2)
+// rowBytes is about how long a round's row is in rounds.csv.
+const rowBytes = 90
+
+// GrowthOf is that of a run with real devices in so many rounds. A replay has no log of devices.
+func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
+	c, devices, others := &p.Config, devicesOf(&p.Config), 0
+	if !c.DrawsDevices() {
+		others = min(c.Cohort, c.Events.Sample+10) // and the slowest
+	}
 	if !replay {
 		list = append(list, File{devicelog.File, rounds * devicelog.Bytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates)})
 	}
 	if c.Events.Sample != config.NoEvents {
-		list = append(list, File{eventlog.File, eventlog.Sink(c.Events).Bytes(run, usual, rounds)})
+		list = append(list, File{eventlog.File, eventlog.Sink(c.Events).Bytes(devices, others, rounds)})
 	}
-	return append(list, File{folder.RoundsFile, rounds * float64(folder.RowBytes(&usual.Report, len(p.Metrics)))})
+	return append(list, File{folder.RoundsFile, rounds * rowBytes})
 }
 
 // String lists the files with their sizes.
@@ -52,10 +53,10 @@ func (g Growth) String() string {
 
 // AboutGrowth says how large the files of a run with real devices become, and what the log
 // of these is good for.
-func AboutGrowth(p *problem.Problem, run *metrics.Run) string {
-	text := fmt.Sprintf("A round takes about %s", GrowthOf(p, run, 1, false))
+func AboutGrowth(p *problem.Problem) string {
+	text := fmt.Sprintf("A round takes about %s", GrowthOf(p, 1, false))
 	if n := p.Config.Stop.Rounds; n > 0 {
-		text += fmt.Sprintf("; %d rounds take %s", n, GrowthOf(p, run, float64(n), false))
+		text += fmt.Sprintf("; %d rounds take %s", n, GrowthOf(p, float64(n), false))
 	}
 	if !p.Config.Devices.KeepUpdates {
 		text += fmt.Sprintf(". %s keeps no updates, so the run cannot be played again (devices.keep_updates)", devicelog.File)
@@ -73,38 +74,6 @@ func devicesOf(c *config.Config) int {
 		return min(n, c.Cohort)
 	}
 	return n
-}
-
-// usualRound is a round as outputs see it, behind so many others, with times that have all
-// their digits and as many tasks of devices.
-func usualRound(p *problem.Problem, run *metrics.Run, devices int, before float64) *metrics.Round {
-	c, k := &p.Config, p.InitialSteps()
-	plan, err := run.MeanPlan(clientmodel.NoClass, k)
-	if err != nil {
-		plan = round.Plan{Download: 1e9, Compute: 1e9, Upload: 1e9}
-	}
-	plan.Download, plan.Compute, plan.Upload = plan.Download|1, plan.Compute|1, plan.Upload|1
-	r := &metrics.Round{Report: round.Report{
-		Round: int(before) + 1, Start: round.Time(before * float64(plan.Total())), LocalSteps: k, LearningRate: c.Schedule.Eta0,
-		TrainingLoss: 1. / 3, WindowLoss: 1. / 3, ValidationLoss: math.NaN(), SGDSteps: int64(before) * int64(k), Cohort: devices,
-	}}
-	r.End = r.Start + plan.Total()
-	simulated := 0
-	if !c.DrawsDevices() {
-		simulated = min(c.Cohort, run.Slowest+max(run.Sample, c.Events.Sample))
-		r.Cohort += c.Cohort
-	}
-	r.Outcomes[round.Accepted], r.Ended = r.Cohort, r.Cohort
-	for i := range devices + simulated {
-		t := metrics.Task{Real: i < devices, Slow: i >= devices, TaskReport: round.TaskReport{
-			Task: uint64(before)*uint64(r.Cohort) + uint64(i), Client: c.Clients + i - devices, LocalSteps: k, Start: r.Start, End: r.End, Plan: plan,
-		}}
-		if t.Real {
-			t.TaskReport.Task, t.Client = t.TaskReport.Task+round.FirstDeviceTask, c.Clients+i
-		}
-		r.Tasks = append(r.Tasks, t)
-	}
-	return r
 }
 
 // mostUpdates is more updates than any round waits for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/problem"
 	"fedpace/simclock"
 )
 
@@ -21,6 +22,17 @@ type Timing struct {
 	Before func(number int) []round.Event
 	Task   func(e *round.TaskReport)   // a task has its outcome; may be nil
 	Report func(r *round.Report) error // a round is complete; may be nil
+}
+
+// Play plays a problem of simulated clients, which does not learn, to its end.
+func Play(ctx context.Context, p *problem.Problem) (round.Stop, error) {
+	rounds, err := Rounds(p, 0)
+	if err != nil {
+		return round.Stop{}, err
+	}
+	t := Timing{Rounds: rounds, Answer: Answer(p)}
+	stop, _, err := t.Play(ctx)
+	return stop, err
 }
 
 // askEvery is how many steps of the machine are taken between two looks at the context.

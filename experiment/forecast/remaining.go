@@ -18,8 +18,11 @@ type Remaining struct {
 	measured measurements
 	last     round.Report
 
-	training costs // wall time: by clients and their local steps
-	rest     costs // of wall time: by clients and evaluated samples
+	// Wall seconds, later rounds weighing more: of training by local steps, and of the rest by
+	// clients, in rounds without measurements and in those with them, which have so many samples.
+	rounds                 int
+	training, plain, other rate
+	samples                float64
 
 	// Sums over rounds, each beside what was expected: virtual time, updates that count, and
 	// their local steps, which K says.
@@ -63,11 +66,6 @@ func (m *measurements) samples(from, to int, begin, end round.Time) float64 {
 // atEnd is how many samples measure the final model.
 func (m *measurements) atEnd() float64 { return m.heldOut + m.own }
 
-// inSteps is how many local steps measured samples cost as a guess.
-func (m *measurements) inSteps(samples float64) float64 {
-	return samples * evaluatedShare / max(1, m.batch)
-}
-
 // due is how often models are measured after those rounds.
 func due(t *measure.Timetable, from, to int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
@@ -90,13 +88,25 @@ func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
 	return &Remaining{walk: w, measured: measurementsOf(p, &c)}, err
 }
 
-// Guesses of what costs what, which count as far as the rounds so far do not tell: a client
-// costs as much as so many local steps beside its own, and a sample that is evaluated a part
-// of one that is learned from.
+// A guess: a client costs as much as so many local steps beside its own, and a sample that is
+// measured a part of one that is learned from, until some have been measured.
 const (
-	stepsAClient   = 2
-	evaluatedShare = 1.0 / 3
+	stepsAClient  = 2
+	measuredShare = 1.0 / 3
 )
+
+// rate is seconds by what they are spent on.
+type rate struct{ seconds, by float64 }
+
+func (r *rate) add(seconds, by float64) { r.seconds, r.by = r.seconds+seconds, r.by+by }
+
+// one is the seconds of one; 0 of nothing.
+func (r *rate) one() float64 {
+	if r.by == 0 {
+		return 0
+	}
+	return r.seconds / r.by
+}
 
 // Round takes a round that has ended, the seconds of wall time since the one before, and
 // those of them in which clients were trained.
@@ -107,16 +117,26 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	if r.Steps.Tasks > 0 {
 		steps = float64(r.Steps.Sum) / float64(r.Steps.Tasks) * clients
 	}
-	evaluated := 0.0
+	samples := 0.0
 	if r.Evaluated {
-		evaluated = o.measured.heldOut
+		samples = o.measured.heldOut
 	}
 	if o.measured.clients.Due(r.Round, int64(o.last.End), int64(r.End)) {
-		evaluated += o.measured.own
+		samples += o.measured.own
+	}
+	o.rounds++
+	keep := 1 - 1/float64(o.rounds) // so that the n-th round has the weight n
+	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.other.seconds, &o.other.by, &o.samples} {
+		*v *= keep
+	}
+	o.training.add(training, steps+stepsAClient*clients)
+	if samples > 0 {
+		o.other.add(seconds-training, clients)
+		o.samples += samples
+	} else {
+		o.plain.add(seconds-training, clients)
 	}
 	e := o.walk.expect(r.LocalSteps)
-	o.training.add(pair{clients, steps}, training)
-	o.rest.add(pair{clients, o.measured.inSteps(evaluated)}, seconds-training)
 	o.length, o.lengthExpected = o.length+r.End-o.last.End, o.lengthExpected+e.length
 	o.updates, o.updatesExpected = o.updates+clients, o.updatesExpected+e.updates
 	o.steps, o.stepsExpected = o.steps+steps, o.stepsExpected+k*clients
@@ -130,11 +150,10 @@ func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 // Seconds is the wall time to expect from the last round's end; false where it cannot be said
 // yet.
 func (o *Remaining) Seconds() (seconds float64, known bool) {
-	if o.rest.n == 0 || o.walk.open() {
+	if o.rounds == 0 || o.walk.open() {
 		return 0, false
 	}
-	training := o.training.find(o.training.proportional(pair{stepsAClient, 1}))
-	rest := o.rest.find(pair{o.rest.proportional(pair{1})[0], training[1]})
+	step, client, sample := o.rates()
 	counted, trained := ratio(o.updates, o.updatesExpected), ratio(o.steps, o.stepsExpected)
 
 	w := o.walk
@@ -151,14 +170,27 @@ func (o *Remaining) Seconds() (seconds float64, known bool) {
 			break
 		}
 		updates := float64(n) * counted * w.updates
-		seconds += updates*training[0] + updates*trained*float64(w.local)*training[1]
-		seconds += updates*rest[0] + o.measured.inSteps(o.measured.samples(r, w.round, now, w.now))*rest[1]
+		seconds += updates*((stepsAClient+trained*float64(w.local))*step+client) + o.measured.samples(r, w.round, now, w.now)*sample
 	}
-	seconds += rest[1] * o.measured.inSteps(o.measured.atEnd())
+	seconds += o.measured.atEnd() * sample
 	if o.measured.pace > 0 {
 		seconds = max(seconds, (w.now-o.last.End).Seconds()/o.measured.pace)
 	}
 	return seconds, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
+}
+
+// rates are the wall seconds of a local step, of a client beside its steps, and of a sample that
+// is measured: how much longer rounds are in which some are.
+func (o *Remaining) rates() (step, client, sample float64) {
+	step, client = o.training.one(), o.plain.one()
+	sample = step * measuredShare / max(1, o.measured.batch)
+	switch {
+	case o.samples > 0 && o.plain.by > 0:
+		sample = max(0, o.other.seconds-client*o.other.by) / o.samples
+	case o.other.by > 0:
+		client = max(0, o.other.seconds-sample*o.samples) / o.other.by
+	}
+	return step, client, sample
 }
 
 // ratio is 1 where there is nothing to divide by.

@@ -78,24 +78,3 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)
 	}
 }
-
-// Costs are found where causes vary, and are the guess where they do not.
-func TestCosts(t *testing.T) {
-	var varied, constant costs
-	for n := range 20 {
-		steps := float64(100 - 4*n)
-		varied.add(pair{10, steps}, 10*0.3+steps*0.02)
-		constant.add(pair{10, 100}, 3)
-	}
-	if c := varied.find(varied.proportional(pair{2, 1})); math.Abs(c[0]-0.3) > 0.01 || math.Abs(c[1]-0.02) > 0.001 {
-		t.Errorf("costs %v, want 0.3 and 0.02", c)
-	}
-	if c := constant.find(constant.proportional(pair{2, 1})); math.Abs(c[0]-0.05) > 1e-6 || math.Abs(c[1]-0.025) > 1e-6 {
-		t.Errorf("costs %v, want 0.05 and 0.025", c)
-	}
-	var none costs
-	none.add(pair{}, 1)
-	if c := none.find(none.proportional(pair{2, 1})); c != (pair{}) {
-		t.Errorf("nothing costs %v", c)
-	}
-}

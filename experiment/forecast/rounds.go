@@ -5,6 +5,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
 )
 
@@ -55,19 +56,16 @@ const (
 	triedTasks  = 4096
 )
 
-// playedRound is the mean of some rounds of k steps. Steps count if nothing comes of them.
+// playedRound is the mean of some rounds of k steps of a problem without learning. Steps count if
+// nothing comes of them.
 func playedRound(p *problem.Problem, k int) expected {
-	unknown := expected{round.Time(1+k) * 1e9, float64(max(1, p.Config.Cohort))}
-	c, err := Rounds(p, 0)
-	if err != nil {
-		return unknown
-	}
-	c.K, c.Epochs = schedule.FixedK{K0: k}, schedule.Epochs{}
-	c.Stop = round.Limits{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
-	timing := Timing{Rounds: c, Answer: Answer(p)}
-	stop, _, err := timing.Play(context.Background())
+	own := *p
+	c := &own.Config
+	c.Schedule.K, c.Schedule.Unit, c.Schedule.K0 = schedule.FixedK{}, "", k
+	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
+	stop, err := Play(context.Background(), &own)
 	if err != nil || stop.Rounds == 0 || stop.At == 0 {
-		return unknown
+		return expected{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}
 	return expected{stop.At / round.Time(stop.Rounds), float64(stop.Outcomes[round.Accepted]) / float64(stop.Rounds)}
 }

@@ -16,25 +16,25 @@ import (
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
-	"fedpace/metrics/tensorboard"
+	"fedpace/metrics/outputs"
 )
 
 // A run that is stopped and resumed leaves TensorBoard the bytes of one that never stopped.
 func TestTensorBoardAfterAStop(t *testing.T) {
 	t.Parallel()
-	const outputs = "outputs=[tensorboard]"
-	whole, c := runtest.Small(t, outputs), runtest.Small(t, outputs, "pace=10") // a second: long enough to be stopped
+	const tensorboard = "outputs=[tensorboard]"
+	whole, c := runtest.Small(t, tensorboard), runtest.Small(t, tensorboard, "pace=10") // a second: long enough to be stopped
 	mustRun(t, whole, Options{Version: "v"})
 	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 	if _, err := Resume(t.Context(), c.Out, Options{Version: "v"}); err != nil {
 		t.Fatal(err)
 	}
-	events, err := os.ReadFile(filepath.Join(whole.Out, tensorboard.File))
+	events, err := os.ReadFile(filepath.Join(whole.Out, outputs.TensorBoardFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(c.Out, tensorboard.File)); err != nil || !bytes.Equal(got, events) {
-		t.Errorf("%s has %d other bytes than the %d of the run that never stopped, %v", tensorboard.File, len(got), len(events), err)
+	if got, err := os.ReadFile(filepath.Join(c.Out, outputs.TensorBoardFile)); err != nil || !bytes.Equal(got, events) {
+		t.Errorf("%s has %d other bytes than the %d of the run that never stopped, %v", outputs.TensorBoardFile, len(got), len(events), err)
 	}
 	if v, err := checkpoint.Verify(c.Out); err != nil || v.Damaged > 0 {
 		t.Errorf("%+v, %v", v, err)

@@ -16,7 +16,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
-	"fedpace/metrics/fairness"
+	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
 
@@ -51,7 +51,7 @@ func TestEvaluationsByClient(t *testing.T) {
 	}
 	defer p.Close()
 	work := p.Model.(learn.Model).NewWorkspace(30, p.Arithmetic)
-	rows := cellsOf(t, c.Out, fairness.ClientsFile)
+	rows := cellsOf(t, c.Out, outputs.ClientsFile)
 	rounds := []int{3, 5, 6, 7} // 7: the final model
 	if len(rows) != len(rounds)*40 {
 		t.Fatalf("%d rows", len(rows))
@@ -80,7 +80,7 @@ func TestEvaluationsByClient(t *testing.T) {
 		}
 		lowest[number] = append(lowest[number], accuracy)
 	}
-	all := cellsOf(t, c.Out, fairness.File)
+	all := cellsOf(t, c.Out, outputs.FairnessFile)
 	if len(all) != 3*len(rounds) || all[1][1] != "phone" || all[2][1] != "watch" {
 		t.Fatalf("%v", all)
 	}
@@ -94,7 +94,7 @@ func TestEvaluationsByClient(t *testing.T) {
 	e, last := s.ClientEvaluation, all[len(all)-3]
 	if e == nil || e.Round != 7 || e.Clients != 40 || len(e.Classes) != 2 || e.Classes[0].Clients+e.Classes[1].Clients != 40 ||
 		last[3] != strconv.FormatFloat(*e.Accuracy, 'g', -1, 64) || last[5] != strconv.FormatFloat(*e.Jain, 'g', -1, 64) {
-		t.Errorf("the summary says %+v, %s %v", e, fairness.File, last)
+		t.Errorf("the summary says %+v, %s %v", e, outputs.FairnessFile, last)
 	}
 	back, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
 	if err != nil || back.ClientEvaluation == nil || *back.ClientEvaluation.WorstAccuracy != *e.WorstAccuracy {
@@ -123,7 +123,7 @@ func TestEvaluationsByClientChangeNothing(t *testing.T) {
 	if s := mustRun(t, timed, Options{}); s.ClientEvaluation != nil {
 		t.Errorf("a run without training has %+v", s.ClientEvaluation)
 	}
-	if _, err := os.Stat(filepath.Join(timed.Out, fairness.File)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(timed.Out, outputs.FairnessFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a run without training has the file: %v", err)
 	}
 	convex := runtest.Small(t, "task=quadratic", evaluate)
@@ -153,7 +153,7 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 	sets := []string{"clients=60", classes, "outputs=[tasks]", "evaluate.every=2", "evaluate.clients={every: 2}", "stop.rounds=12", "checkpoint.seconds=1000"}
 	whole := runtest.Small(t, sets...)
 	want := mustRun(t, whole, Options{Hosts: 1, Workers: 1})
-	names := []string{fairness.ClientsFile, fairness.File, tables.TasksFile, folder.RoundsFile}
+	names := []string{outputs.ClientsFile, outputs.FairnessFile, tables.TasksFile, folder.RoundsFile}
 
 	many := runtest.Small(t, sets...)
 	mustRun(t, many, Options{Hosts: 3, Workers: 4})

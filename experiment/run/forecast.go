@@ -53,7 +53,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 	}
 	f.Files = append(f.Files, folder.SummaryFile)
 	if len(p.Config.Devices.Names) > 0 {
-		f.Growth = forecast.GrowthOf(&p.Problem, p.about(&o, 0, time.Time{}), float64(f.Rounds), o.Replay != "")
+		f.Growth = forecast.GrowthOf(&p.Problem, float64(f.Rounds), o.Replay != "")
 	}
 	if c.Train {
 		about := describe(p.Set.Info())

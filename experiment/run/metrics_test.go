@@ -17,9 +17,8 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
-	"fedpace/metrics/fairness"
 	"fedpace/metrics/live"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
 
@@ -121,8 +120,8 @@ func TestMetricsOfAModelsOwn(t *testing.T) {
 			*e.Metrics[1].Worst != *accurate.ClientEvaluation.WorstAccuracy || *e.Metrics[0].Worst < *e.Metrics[0].Mean {
 			t.Errorf("%s: clients' own samples gave %+v, with an accuracy %+v", bus, e, accurate.ClientEvaluation)
 		}
-		if best := fileText(t, c.Out, models.BestFile); !strings.Contains(best, "best validation mistakes") {
-			t.Errorf("%s: %s does not say what it is best in", bus, models.BestFile)
+		if best := fileText(t, c.Out, outputs.BestModelFile); !strings.Contains(best, "best validation mistakes") {
+			t.Errorf("%s: %s does not say what it is best in", bus, outputs.BestModelFile)
 		}
 		type row struct {
 			Mistakes *float64 `parquet:"validation_mistakes,optional"`
@@ -135,8 +134,8 @@ func TestMetricsOfAModelsOwn(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			folder.RoundsFile: folder.RoundsHeader("mistakes", "hits") + "\n", folder.ConfigFile: "metric: {name: mistakes, better: lower}",
-			fairness.ClientsFile: "round,client,class,samples,loss,mistakes,hits\n",
-			fairness.File:        "round,class,clients,mean_mistakes,worst_decile_mistakes,jain_mistakes,mean_hits,worst_decile_hits,jain_hits,mean_loss,worst_decile_loss\n",
+			outputs.ClientsFile:  "round,client,class,samples,loss,mistakes,hits\n",
+			outputs.FairnessFile: "round,class,clients,mean_mistakes,worst_decile_mistakes,jain_mistakes,mean_hits,worst_decile_hits,jain_hits,mean_loss,worst_decile_loss\n",
 			live.File:            `"metrics":[{"name":"mistakes","first":true,"target":null},{"name":"hits","first":false,"target":null}]`,
 		} {
 			text := fileText(t, c.Out, name)
@@ -172,7 +171,7 @@ func TestMetricsGoOn(t *testing.T) {
 	if err := errors.Join(errA, errB); err != nil || string(a) != string(b) || *s.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("%s, of a run that was never stopped %s, %v", b, a, err)
 	}
-	equalFiles(t, whole.Out, stopped.Out, folder.RoundsFile, fairness.ClientsFile, fairness.File, models.BestFile, tables.RoundsFile)
+	equalFiles(t, whole.Out, stopped.Out, folder.RoundsFile, outputs.ClientsFile, outputs.FairnessFile, outputs.BestModelFile, tables.RoundsFile)
 }
 
 // A metric that is better lower ends a run when it is low enough, and its time is told. The

@@ -20,13 +20,10 @@ import (
 	"fedpace/internal/names"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
-	"fedpace/metrics/fairness"
 	"fedpace/metrics/live"
-	"fedpace/metrics/models"
-	"fedpace/metrics/progress"
+	"fedpace/metrics/outputs"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/tables"
-	_ "fedpace/metrics/tensorboard" // an output by name
 	"fedpace/metrics/web"
 )
 
@@ -41,12 +38,12 @@ const (
 // configuration adds. One that is usual is taken with the configuration's options.
 func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	c := &p.Config
-	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, progress.Sink{}, live.Sink{}}
+	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}, live.Sink{}}
 	if c.Train {
-		list = append(list, models.Sink{})
+		list = append(list, outputs.Models{})
 	}
 	if c.Train && c.Evaluate.Clients.Any() {
-		list = append(list, fairness.Sink{})
+		list = append(list, outputs.Fairness{})
 	}
 	if c.Events.Sample != config.NoEvents {
 		list = append(list, eventlog.Sink(c.Events))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"sync"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -18,7 +17,6 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
-	"fedpace/internal/human"
 )
 
 // Options say how a run is carried out; they change no result.
@@ -37,7 +35,6 @@ type Options struct {
 	Replay      string             // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides   *config.Config     // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
 	Trainer     string             // command of the trainer of a resumed run; empty: as in its folder
-	Equal       *EqualTimes        // shared by the runs of a study; nil: the run times the fixed schedule itself
 
 	// Model is called with every round's model, which may be kept and must not be
 	// changed; may be nil.
@@ -110,7 +107,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	defer e.Close()
 	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(forecast.AboutGrowth(&p.Problem, p.about(&o, 0, time.Time{})))
+		o.notice(forecast.AboutGrowth(&p.Problem))
 	}
 
 	r, err := newRecorder(p, o, e.waiting(), limit, started)
@@ -218,12 +215,22 @@ func (p *experiment) fixedRuntime(ctx context.Context, o Options, n int) (round.
 		}
 		return round.Time(n) * one, nil
 	}
-	fixed := *p
+	fixed := p.Problem
 	fixed.Config.Schedule.K, fixed.Config.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
-	return o.Equal.of(fixed.Config, func() (round.Time, error) { return fixed.playFixed(ctx, o, n) })
+	if n > longTiming/fixed.Config.Cohort {
+		o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
+	}
+	stop, err := forecast.Play(ctx, &fixed)
+	if err == nil && stop.Rounds < n {
+		err = fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", stop.Rounds, n, stop.Reason)
+	}
+	return stop.At, err
 }
+
+// longTiming is how many tasks take so long to be played that the user is told.
+const longTiming = 5_000_000
 
 // relativeSteps is the summary's relative_sgd_steps: the steps of one client of
 // each round against those of K-eta-fixed (Table 4). NaN where there is nothing
@@ -238,54 +245,6 @@ func (p *experiment) relativeSteps(steps int64, at round.Time) float64 {
 		return math.NaN()
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
-}
-
-// EqualTimes keeps how long rounds of K-eta-fixed take, for the runs of one study,
-// which ask for the same. It may be used from several goroutines.
-type EqualTimes struct {
-	known sync.Map // func() (round.Time, error) by configuration
-}
-
-// of is the time of a configuration, found out once.
-func (e *EqualTimes) of(c config.Config, find func() (round.Time, error)) (round.Time, error) {
-	if e == nil {
-		return find()
-	}
-	c.Out, c.Name, c.Tags = "", "", nil // change no time
-	once, _ := e.known.LoadOrStore(string(c.YAML()), sync.OnceValues(find))
-	return once.(func() (round.Time, error))()
-}
-
-// timedEvery is how often it is told how far timing the fixed schedule is, in
-// wall time.
-const timedEvery = 10 * time.Second
-
-// playFixed plays n rounds of the problem, which is one of K-eta-fixed without
-// learning, and returns their time.
-func (p *experiment) playFixed(ctx context.Context, o Options, n int) (round.Time, error) {
-	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
-	e, err := startLocal(ctx, p, o)
-	if err != nil {
-		return 0, err
-	}
-	defer e.Close()
-	started := time.Now()
-	told := started
-	result, err := e.play(ctx, 0, coordinator.Observer{Report: func(r *round.Report) error {
-		if now := time.Now(); now.Sub(told) >= timedEvery {
-			told = now
-			left := now.Sub(started).Seconds() * float64(n-r.Round) / float64(r.Round)
-			o.notice(fmt.Sprintf("Timed %d of %d rounds of the fixed schedule, about %s left.", r.Round, n, human.Duration(time.Duration(left*1e9))))
-		}
-		return nil
-	}})
-	if err != nil {
-		return 0, err
-	}
-	if result.Stop.Rounds < n {
-		return 0, fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", result.Stop.Rounds, n, result.Stop.Reason)
-	}
-	return result.Stop.At, nil
 }
 
 // seconds converts a limit of the configuration to virtual time.

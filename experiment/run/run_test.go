@@ -16,7 +16,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 func mustRun(t testing.TB, c config.Config, o Options) folder.Summary {
@@ -225,14 +225,14 @@ func TestResultsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	params, err := folder.ReadModel(filepath.Join(c.Out, models.File), p.Model.Tensors())
+	params, err := folder.ReadModel(filepath.Join(c.Out, outputs.ModelFile), p.Model.Tensors())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if folder.ModelSHA256(params) != *s.ModelSHA256 {
 		t.Error("model.safetensors holds another model")
 	}
-	if _, err := folder.ReadModel(filepath.Join(c.Out, models.BestFile), p.Model.Tensors()); err != nil {
+	if _, err := folder.ReadModel(filepath.Join(c.Out, outputs.BestModelFile), p.Model.Tensors()); err != nil {
 		t.Error(err)
 	}
 	again, err := config.Load(filepath.Join(c.Out, folder.ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
@@ -249,7 +249,7 @@ func TestInitContinues(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{})
-	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, models.File)), Options{})
+	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, outputs.ModelFile)), Options{})
 	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 	if file.Completed || file.Rounds < 3 || len(rows) != file.Rounds || s.Rounds != file.Rounds {
 		t.Errorf("completed %v, %d rounds in the summary, %d rows", file.Completed, file.Rounds, len(rows))
 	}
-	if _, err := os.Stat(filepath.Join(c.Out, models.File)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Out, outputs.ModelFile)); err != nil {
 		t.Errorf("the model so far is not kept: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // damages are what becomes of a file between two processes. other is the same file of
@@ -51,7 +51,7 @@ var damages = []struct {
 }
 
 // sameFiles are those that a run leaves to the bit, whenever it was stopped.
-var sameFiles = []string{folder.RoundsFile, eventlog.File, models.File, models.BestFile}
+var sameFiles = []string{folder.RoundsFile, eventlog.File, outputs.ModelFile, outputs.BestModelFile}
 
 // rewrite writes a checkpoint's payload with the outputs that it names.
 func rewrite(c *checkpoint.Checkpoint) func(io.Writer, []folder.FileDigest) error {
@@ -136,7 +136,7 @@ func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
 	var repaired, refused atomic.Int64
 	t.Run("files", func(t *testing.T) {
 		for _, name := range []string{
-			folder.ConfigFile, folder.RoundsFile, eventlog.File, "rounds.parquet", "clients.parquet", models.File, models.BestFile,
+			folder.ConfigFile, folder.RoundsFile, eventlog.File, "rounds.parquet", "clients.parquet", outputs.ModelFile, outputs.BestModelFile,
 			"page.html", folder.SummaryFile, folder.CheckpointFile, folder.PreviousCheckpointFile,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -87,7 +87,6 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 		Options: o, state: Progress{Cells: len(cells), Done: done},
 		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]bus.Notice{}},
 	}
-	p.Run.Equal = &run.EqualTimes{}
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
 	}

@@ -16,7 +16,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
-	"fedpace/metrics/progress"
+	"fedpace/metrics/outputs"
 )
 
 // curves are the columns of a run's rounds that pages draw, and what progress.csv adds.
@@ -75,7 +75,7 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
-	c.readCosts(r.Path(progress.File))
+	c.readCosts(r.Path(outputs.ProgressFile))
 	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
 		c.marks.Complete(s.Rounds)
 	}
@@ -94,10 +94,10 @@ func (c *curves) add(r *round.Report) {
 // readCosts reads progress.csv as far as it can be read.
 func (c *curves) readCosts(path string) {
 	text, err := folder.ReadFile(path)
-	if err != nil || !bytes.HasPrefix(text, []byte(progress.Header+"\n")) {
+	if err != nil || !bytes.HasPrefix(text, []byte(outputs.ProgressHeader+"\n")) {
 		return
 	}
-	for line := range bytes.Lines(text[len(progress.Header)+1:]) {
+	for line := range bytes.Lines(text[len(outputs.ProgressHeader)+1:]) {
 		var v [5]float64
 		for i, cell := range strings.SplitN(strings.TrimSuffix(string(line), "\n"), ",", len(v)) {
 			if v[i], err = strconv.ParseFloat(cell, 64); err != nil {

@@ -23,9 +23,9 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
+	"fedpace/metrics/outputs"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/tables"
-	"fedpace/metrics/tensorboard"
 )
 
 // A value of a round costs one entry of the list of columns: it is then in rounds.csv, in
@@ -89,7 +89,7 @@ func TestAValueIsOneEntry(t *testing.T) {
 	if got := answer.Body.String(); !strings.Contains(got, "\nfedpace_toy{") {
 		t.Errorf("Prometheus: %.500s", got)
 	}
-	if !bytes.Contains(read(t, filepath.Join(dir, tensorboard.File)), []byte("round/toy")) {
+	if !bytes.Contains(read(t, filepath.Join(dir, outputs.TensorBoardFile)), []byte("round/toy")) {
 		t.Error("TensorBoard has no round/toy")
 	}
 	if page := read(t, filepath.Join(dir, live.File)); !bytes.Contains(page, []byte(`"name":"toy"`)) {

@@ -34,10 +34,8 @@ coordinator/theory:
 actors/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
-coordinator/battery: simclock
-coordinator/known: simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/schedule simclock
-coordinator/round: coordinator/battery coordinator/selection coordinator/known internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
+coordinator/round: coordinator/selection internal/bitset internal/registry coordinator/closing coordinator/fairshare actors/measure coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
@@ -97,13 +95,10 @@ metrics/eventlog/record: google.golang.org/protobuf/...
 metrics/eventlog: actors/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
-metrics/models: metrics
-metrics/tensorboard: metrics google.golang.org/protobuf/...
-metrics/fairness: actors/measure metrics
+metrics/outputs: actors/measure coordinator/round metrics google.golang.org/protobuf/... time
 metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
-metrics/progress: coordinator/round metrics time
 metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
 metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
@@ -127,17 +122,17 @@ experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn
 experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
-	metrics metrics/eventlog metrics/models os gonum.org/v1/gonum/...
+	metrics metrics/eventlog metrics/outputs os gonum.org/v1/gonum/...
 experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/ui: coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
-	metrics metrics/eventlog metrics/live metrics/page metrics/progress metrics/web net/http os time golang.org/x/sync/errgroup
+	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree experiment/forecast bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
 	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/models os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 
 # Programs.

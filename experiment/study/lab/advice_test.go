@@ -16,7 +16,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // The advice for a network is the formulas with what is given: FEMNIST with
@@ -256,7 +256,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if err := os.Remove(filepath.Join(c.Out, models.File)); err != nil {
+	if err := os.Remove(filepath.Join(c.Out, outputs.ModelFile)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := AdviseRun(t.Context(), c.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "no final model") {

@@ -13,7 +13,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // How much of a set an estimate looks at.
@@ -33,7 +33,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 		return k, nil, err
 	}
 	defer set.Close()
-	last, err := folder.ReadModel(filepath.Join(dir, models.File), model.Tensors())
+	last, err := folder.ReadModel(filepath.Join(dir, outputs.ModelFile), model.Tensors())
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}

@@ -24,7 +24,7 @@ import (
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
 	"fedpace/internal/testkit/slow"
-	"fedpace/metrics/models"
+	"fedpace/metrics/outputs"
 )
 
 // small is a convex task of a fraction of a second.
@@ -312,7 +312,7 @@ func TestLaboratoryFromAModel(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	next := small(t, "quadratic", "init="+filepath.Join(c.Out, models.File))
+	next := small(t, "quadratic", "init="+filepath.Join(c.Out, outputs.ModelFile))
 	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package fairness
+package outputs
 
 import (
 	"bytes"
@@ -13,23 +13,23 @@ import (
 // memory is a folder of growing files.
 type memory struct {
 	metrics.Folder
-	files map[string]*file
+	files map[string]*inMemory
 }
 
-type file struct{ bytes.Buffer }
+type inMemory struct{ bytes.Buffer }
 
-func (f *file) Size() int64 { return int64(f.Len()) }
+func (f *inMemory) Size() int64 { return int64(f.Len()) }
 
 func (m memory) Append(name string) (metrics.File, error) {
 	if m.files[name] == nil {
-		m.files[name] = &file{}
+		m.files[name] = &inMemory{}
 	}
 	return m.files[name], nil
 }
 
-func TestTheTables(t *testing.T) {
+func TestTheTablesOfFairness(t *testing.T) {
 	run := &metrics.Run{Clients: 3, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
-	m := memory{files: map[string]*file{}}
+	m := memory{files: map[string]*inMemory{}}
 	evaluation := func(number int, accuracy float64) *metrics.ClientEvaluation {
 		scores := []measure.ClientScore{{Client: 0, Samples: 4, Loss: 0.5, Metrics: []float64{0.75}}, {Client: 1, Samples: 8, Loss: 1, Metrics: []float64{accuracy}}, {Client: 2, Samples: 2, Loss: 3, Metrics: []float64{0.5}}}
 		e := &metrics.ClientEvaluation{Round: number, Scores: scores, All: metrics.FairnessOf(run.Metrics, scores)}
@@ -37,7 +37,7 @@ func TestTheTables(t *testing.T) {
 		return e
 	}
 	for number, accuracy := range []float64{0.25, math.NaN()} { // opened twice, as by a run that goes on
-		o, err := Sink{}.Open(run)
+		o, err := Fairness{}.Open(run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestTheTables(t *testing.T) {
 20,2,board,2,3,0.5
 `,
 		// 1.5² / (3 · 0.875) and 1² / (2 · 0.625)
-		File: `round,class,clients,mean_accuracy,worst_decile_accuracy,jain_accuracy,mean_loss,worst_decile_loss
+		FairnessFile: `round,class,clients,mean_accuracy,worst_decile_accuracy,jain_accuracy,mean_loss,worst_decile_loss
 10,,3,0.5,0.25,0.8571428571428571,1.5,3
 10,phone,2,0.5,0.25,0.8,0.75,1
 10,board,1,0.5,0.5,1,3,3

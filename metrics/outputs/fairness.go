@@ -1,4 +1,4 @@
-package fairness
+package outputs
 
 import (
 	"bufio"
@@ -12,19 +12,19 @@ import (
 	"fedpace/metrics"
 )
 
-// The files in a run's folder.
+// The evaluations by client in a run's folder.
 const (
-	ClientsFile = "client_evaluations.csv"
-	File        = "fairness.csv"
+	ClientsFile  = "client_evaluations.csv"
+	FairnessFile = "fairness.csv"
 )
 
-// ClientsHeader is the first line of client_evaluations.csv: a column for each metric.
-func ClientsHeader(list []measure.Metric) string {
+// clientsHeader is the first line of client_evaluations.csv: a column for each metric.
+func clientsHeader(list []measure.Metric) string {
 	return strings.Join(append([]string{"round,client,class,samples,loss"}, measure.Names(list)...), ",")
 }
 
-// Header is the first line of fairness.csv.
-func Header(list []measure.Metric) string {
+// fairnessHeader is the first line of fairness.csv.
+func fairnessHeader(list []measure.Metric) string {
 	header := "round,class,clients"
 	for _, m := range list {
 		header += fmt.Sprintf(",mean_%[1]s,worst_decile_%[1]s,jain_%[1]s", m.Name)
@@ -33,44 +33,37 @@ func Header(list []measure.Metric) string {
 }
 
 func init() {
-	metrics.Sinks.Register("fairness", "evaluations on the clients' own samples in "+ClientsFile+" and "+File+", where evaluate.clients asks for them", Sink{})
+	metrics.Sinks.Register("fairness", "evaluations on the clients' own samples in "+ClientsFile+" and "+FairnessFile+", where evaluate.clients asks for them", Fairness{})
 }
 
-// Sink is the output's entry; it has no options.
-type Sink struct{}
+// Fairness is the output of evaluations by client, in tables that only grow:
+// client_evaluations.csv has a row for each client and evaluation, fairness.csv one for each
+// evaluation and, where clients have classes, for each class.
+type Fairness struct{}
 
-func (Sink) Files() []string { return []string{ClientsFile, File} }
+func (Fairness) Files() []string { return []string{ClientsFile, FairnessFile} }
 
-func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
+func (Fairness) Open(run *metrics.Run) (metrics.Output, error) { return &fairness{run: run}, nil }
 
-type output struct {
+type fairness struct {
 	run          *metrics.Run
 	clients, all *bufio.Writer
 	row          []byte // reused from row to row
 }
 
 // Start implements [metrics.Starter].
-func (o *output) Start(s *metrics.Start) (err error) {
-	for _, table := range []struct {
-		to           **bufio.Writer
-		name, header string
-	}{{&o.clients, ClientsFile, ClientsHeader(o.run.Metrics)}, {&o.all, File, Header(o.run.Metrics)}} {
-		file, err := s.Append(table.name)
-		if err != nil {
-			return err
-		}
-		*table.to = bufio.NewWriter(file)
-		if file.Size() == 0 {
-			_, _ = (*table.to).WriteString(table.header + "\n") // Flush returns the error
-		}
+func (o *fairness) Start(s *metrics.Start) (err error) {
+	if o.clients, err = appendTo(s, ClientsFile, clientsHeader(o.run.Metrics)); err != nil {
+		return err
 	}
-	return o.Flush()
+	o.all, err = appendTo(s, FairnessFile, fairnessHeader(o.run.Metrics))
+	return err
 }
 
-func (o *output) Round(*metrics.Round) error { return nil }
+func (o *fairness) Round(*metrics.Round) error { return nil }
 
 // Clients implements [metrics.ClientsObserver].
-func (o *output) Clients(e *metrics.ClientEvaluation) error {
+func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	for _, s := range e.Scores {
 		b := strconv.AppendInt(o.row[:0], int64(e.Round), 10)
 		b = strconv.AppendInt(append(b, ','), int64(s.Client), 10)
@@ -87,7 +80,7 @@ func (o *output) Clients(e *metrics.ClientEvaluation) error {
 }
 
 // sum writes a row of fairness.csv; class is empty for all clients.
-func (o *output) sum(round int, class string, f *metrics.Fairness) {
+func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
 	b := strconv.AppendInt(o.row[:0], int64(round), 10)
 	b = append(append(b, ','), class...)
 	b = strconv.AppendInt(append(b, ','), int64(f.Clients), 10)
@@ -109,4 +102,4 @@ func appendValues(b []byte, values ...float64) []byte {
 }
 
 // Flush implements [metrics.Flusher].
-func (o *output) Flush() error { return errors.Join(o.clients.Flush(), o.all.Flush()) }
+func (o *fairness) Flush() error { return errors.Join(o.clients.Flush(), o.all.Flush()) }

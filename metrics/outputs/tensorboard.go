@@ -1,4 +1,4 @@
-package tensorboard
+package outputs
 
 import (
 	"math"
@@ -7,32 +7,35 @@ import (
 	"fedpace/metrics"
 )
 
-// File is the event file in the run's folder. TensorBoard knows such a file by "tfevents" in its
+// TensorBoardFile is the event file in the run's folder. TensorBoard knows such a file by "tfevents" in its
 // name.
-const File = "events.out.tfevents.fedpace"
+const TensorBoardFile = "events.out.tfevents.fedpace"
 
 func init() {
-	metrics.Sinks.Register("tensorboard", "scalars by round for TensorBoard, in "+File, Sink{})
+	metrics.Sinks.Register("tensorboard", "scalars by round for TensorBoard, in "+TensorBoardFile, TensorBoard{})
 }
 
-// Sink is the output's entry; it has no options.
-type Sink struct{}
+// TensorBoard is the output that TensorBoard reads: an event file with the columns of a round under
+// their tags. The step of a value is its round. Its time is virtual, in seconds since 1970, so that
+// TensorBoard's axis "relative" is virtual time and one seed gives one file. The first event after
+// the file's version describes the run for the page of hyperparameters.
+type TensorBoard struct{}
 
-func (Sink) Files() []string { return []string{File} }
+func (TensorBoard) Files() []string { return []string{TensorBoardFile} }
 
-func (Sink) Open(run *metrics.Run) (metrics.Output, error) {
-	return &output{run: run, columns: run.Columns()}, nil
+func (TensorBoard) Open(run *metrics.Run) (metrics.Output, error) {
+	return &tensorboard{run: run, columns: run.Columns()}, nil
 }
 
-type output struct {
+type tensorboard struct {
 	run     *metrics.Run
 	columns []metrics.Column
 	file    metrics.File
 }
 
 // Start implements [metrics.Starter].
-func (o *output) Start(s *metrics.Start) (err error) {
-	if o.file, err = s.Append(File); err != nil || o.file.Size() > 0 {
+func (o *tensorboard) Start(s *metrics.Start) (err error) {
+	if o.file, err = s.Append(TensorBoardFile); err != nil || o.file.Size() > 0 {
 		return err
 	}
 	b := appendRecord(nil, appendString(event(0, 0), eventFileVersion, fileVersion))
@@ -52,7 +55,7 @@ func hparams(run *metrics.Run) []hparam {
 
 // Round writes the round's event: one write, so that a reader never waits for a buffer. What was
 // not measured is left out.
-func (o *output) Round(r *metrics.Round) error {
+func (o *tensorboard) Round(r *metrics.Round) error {
 	var summary []byte
 	for i := range o.columns {
 		c := &o.columns[i]

@@ -1,4 +1,4 @@
-package tensorboard
+package outputs
 
 import (
 	"encoding/binary"
@@ -101,15 +101,15 @@ func write(t *testing.T) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range rounds {
-		o, err := Sink{}.Open(run)
+		o, err := TensorBoard{}.Open(run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(o.(metrics.Starter).Start(&metrics.Start{Folder: folder{dir: dir}}), o.Round(&metrics.Round{Report: rounds[i]}), o.(*output).file.(file).Close()); err != nil {
+		if err := errors.Join(o.(metrics.Starter).Start(&metrics.Start{Folder: folder{dir: dir}}), o.Round(&metrics.Round{Report: rounds[i]}), o.(*tensorboard).file.(file).Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(dir, File))
+	b, err := os.ReadFile(filepath.Join(dir, TensorBoardFile))
 	if err != nil {
 		t.Fatal(err)
 	}

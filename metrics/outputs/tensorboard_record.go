@@ -1,4 +1,4 @@
-package tensorboard
+package outputs
 
 import (
 	"encoding/binary"
@@ -7,6 +7,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// The file is a sequence of TFRecords: the length of a record as a uint64, its masked CRC-32C, the
+// record, and its masked CRC-32C, all in little endian. A record is a protobuf message Event
+// (tensorflow/core/util/event.proto).
 
 // Field numbers, by message, as in TensorFlow's event.proto and summary.proto, TensorBoard's
 // plugins/hparams/plugin_data.proto, and protobuf's struct.proto.

@@ -1,0 +1,116 @@
+package round
+
+import "math"
+
+// Batteries are what simulated clients run on. A battery is charged while its client has
+// no task, and gives what a task takes for as long as it is under way, whatever becomes
+// of it. A client whose battery holds too little gets no task until it has been charged.
+//
+// The machine remembers what each battery holds, in joules, because that follows from the
+// tasks that the client has had; what tasks take and how charging goes is asked here. All
+// methods are pure. The plan of a task knows what its client's battery held when it was
+// issued ([Task].Joules), and drops out where that is used up.
+type Batteries interface {
+	// Start is what a client's battery holds at time 0; negative: it has none.
+	Start(client int) float64
+	// Charged is what it holds now if it held so much at a time before and there was
+	// no task since.
+	Charged(client int, joules float64, since, now Time) float64
+	// Ready is the first time from since on at which the client can have a task, if its
+	// battery held so much then; [Never].
+	Ready(client int, joules float64, since Time) Time
+	// Spent is what a task takes in its first nanoseconds, by its phases.
+	Spent(client int, p Plan, after Time) float64
+}
+
+// Never is the time of what does not happen.
+const Never Time = math.MaxInt64
+
+// Charge is what a client's battery held at a time, which is that of its last task's
+// start or end, or 0.
+type Charge struct {
+	Joules float64 // negative: it has no battery
+	At     Time
+}
+
+// batteries are those of a run's simulated clients; nil: nobody has one.
+type batteries struct {
+	laws    Batteries
+	charges []Charge
+	ready   []Time // when each allows a task; 0: its client has none
+}
+
+// newBatteries follows batteries from some charges on, which it changes; nil: from the
+// start of the run.
+func newBatteries(laws Batteries, clients int, charges []Charge) *batteries {
+	if laws == nil {
+		return nil
+	}
+	if charges == nil {
+		charges = make([]Charge, clients)
+		for client := range charges {
+			charges[client].Joules = max(-1, laws.Start(client))
+		}
+	}
+	b := &batteries{laws, charges, make([]Time, len(charges))}
+	for client, x := range charges {
+		if x.Joules >= 0 {
+			b.ready[client] = b.laws.Ready(client, x.Joules, x.At)
+		}
+	}
+	return b
+}
+
+// of is the battery of a client; nil: it has none.
+func (b *batteries) of(client int) *Charge {
+	if b == nil || client >= len(b.charges) || b.charges[client].Joules < 0 {
+		return nil
+	}
+	return &b.charges[client]
+}
+
+// joules is what a client's battery held at the start or end of its last task; 0: it has
+// none.
+func (b *batteries) joules(client int) float64 {
+	if x := b.of(client); x != nil {
+		return x.Joules
+	}
+	return 0
+}
+
+// allows reports whether a client's battery allows a task now.
+func (b *batteries) allows(client int, now Time) bool { return b == nil || b.ready[client] <= now }
+
+// unplug ends the charging of a client that gets a task.
+func (b *batteries) unplug(client int, now Time) {
+	if x := b.of(client); x != nil {
+		x.Joules, x.At = b.laws.Charged(client, x.Joules, x.At, now), now
+	}
+}
+
+// discharge takes what a task has used from its client's battery, which is charged from
+// now on.
+func (b *batteries) discharge(t *TaskState, now Time) {
+	client := int(t.Client)
+	if x := b.of(client); x != nil {
+		used := b.laws.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, now-t.Start)
+		x.Joules, x.At = max(0, x.Joules-used), now
+		b.ready[client] = b.laws.Ready(client, x.Joules, x.At)
+	}
+}
+
+// next is the first time after now at which another battery allows a task, of clients
+// that are not busy, and whether that of any does now; [Never]: none will.
+func (b *batteries) next(now Time, busy func(client int) bool) (charged bool, next Time) {
+	next = Never
+	for client, ready := range b.ready {
+		switch {
+		case busy(client):
+		case ready <= now:
+			charged = true
+		default:
+			next = min(next, ready)
+		}
+	}
+	return charged, next
+}

@@ -1,0 +1,135 @@
+package round
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// candidates are those of a round whose selection is [selection.ByLosses]: they are
+// issued and planned as tasks are, compute one local step, and are asked for their losses
+// together. There are some as long as that takes.
+type candidates struct {
+	step      *step
+	transfers *transfers
+	list      []TaskState // numbered with the tasks of simulated clients
+	answers   uint64      // timer of the last answer, where transfers are not shared
+	open      int         // candidates that have not answered, where they are
+}
+
+// any reports whether there are candidates.
+func (c *candidates) any() bool { return len(c.list) > 0 }
+
+// untilAnswer shortens a plan to a candidate's answer, a number whose upload takes
+// no time.
+func (p *Plan) untilAnswer() {
+	p.Upload = 0
+	if p.Dropout >= p.Total() {
+		p.Drops = false
+	}
+}
+
+// withoutDownload makes a plan that of a client that holds the model.
+func (p *Plan) withoutDownload() {
+	p.Dropout = max(0, p.Dropout-p.Download)
+	p.Download = 0
+}
+
+// place starts the candidates, which all have plans.
+func (c *candidates) place() {
+	last := Time(0)
+	for i := range c.list {
+		t := &c.list[i]
+		last = max(last, t.takes())
+		if c.transfers != nil {
+			c.open++
+			c.transfers.begin(t, true, false)
+		}
+	}
+	if c.transfers == nil {
+		c.answers = c.step.set(Timer{At: c.step.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
+	}
+}
+
+// drop takes a candidate off a shared link whose client drops out.
+func (c *candidates) drop(timer Timer) error {
+	t := find(c.list, timer.Task)
+	if t == nil || t.Timer != timer.Seq {
+		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
+	}
+	t.Timer = 0
+	c.transfers.end(t)
+	return nil
+}
+
+// done counts a candidate that is under way on a shared link no more, and reports whether
+// it is the last.
+func (c *candidates) done() bool {
+	c.open--
+	return c.open == 0
+}
+
+// keep ends the part of those that dropped out or are not available any more.
+func (c *candidates) keep(available func(client int) bool) {
+	c.list = slices.DeleteFunc(c.list, func(t TaskState) bool {
+		switch {
+		case t.Drops:
+			c.end(&t, Dropped)
+		case !available(int(t.Client)):
+			c.end(&t, Cancelled)
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// ask asks the driver for the losses.
+func (c *candidates) ask(train bool) {
+	for i := range c.list {
+		c.list[i].describe(grow(&c.step.out.Query), train).Probe = true
+	}
+}
+
+// choose ends all candidates' parts, and returns the clients with the highest losses, in
+// the order in which they were drawn. Of equal losses the first drawn goes before.
+func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err error) {
+	if len(losses) != len(c.list) {
+		return nil, fmt.Errorf("round: %d losses of %d candidates", len(losses), len(c.list))
+	}
+	order := make([]int, len(losses))
+	for i, loss := range losses {
+		if t := &c.list[i]; !finite(loss) {
+			return nil, fmt.Errorf("round: the loss of candidate %d in round %d is %v", t.Client, t.Round, loss)
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(losses[j], losses[i]) })
+	chosen := order[:min(cohort, len(order))]
+	for _, i := range order[len(chosen):] {
+		c.end(&c.list[i], Cancelled)
+	}
+	slices.Sort(chosen)
+	for _, i := range chosen {
+		c.end(&c.list[i], Accepted)
+		clients = append(clients, c.list[i].Client)
+	}
+	c.list = c.list[:0]
+	return clients, nil
+}
+
+// cancel gives up the candidates there are.
+func (c *candidates) cancel() {
+	c.step.cancel(&c.answers)
+	for i := range c.list {
+		c.end(&c.list[i], Cancelled)
+	}
+	c.list = c.list[:0]
+}
+
+// end ends a candidate's part, which may have been over before now.
+func (c *candidates) end(t *TaskState, o Outcome) {
+	c.transfers.end(t)
+	c.step.cancel(&t.Timer)
+	c.step.emitOutcome(t, o, min(c.step.now, t.Start+t.takes()), t.Model, true)
+}

@@ -1,0 +1,148 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/internal/bitset"
+)
+
+// clients are all clients of a run, simulated ones and then devices: who can be given a
+// task now, and what is known of each.
+type clients struct {
+	config    *Config
+	step      *step
+	busy      bitset.Set    // clients that have a task
+	present   []bool        // by device: whether it takes part
+	known     []KnownDevice // by device
+	batteries *batteries    // nil: nobody's energy ends
+}
+
+func newClients(c *Config, step *step, s *State) clients {
+	return clients{c, step, bitset.New(c.population()), s.Present, s.Known, newBatteries(c.Batteries, c.Clients, s.Charges)}
+}
+
+// device is the place of a client among the devices; false: it is simulated.
+func (c *clients) device(client int) (int, bool) {
+	return client - c.config.Clients, client >= c.config.Clients
+}
+
+// available reports whether a client can be given a task now.
+func (c *clients) available(client int) bool {
+	if c.busy.Has(client) {
+		return false
+	}
+	if i, ok := c.device(client); ok {
+		return c.present[i]
+	}
+	if !c.batteries.allows(client, c.step.now) {
+		return false
+	}
+	return c.config.Available == nil || c.config.Available(client, c.step.now)
+}
+
+// nextAvailable is the next time at which clients may become available, by the times at
+// which they are there or by their batteries; false: there is none. idle says that no
+// client has a task.
+func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
+	if c.config.NextChange != nil {
+		at, ok = c.config.NextChange(c.step.now)
+	}
+	if c.batteries == nil {
+		return at, ok
+	}
+	charged, next := c.batteries.next(c.step.now, c.busy.Has)
+	if !charged && idle { // nobody can have a task, so it does not matter who is there
+		ok = false
+	}
+	if next < Never && (!ok || next < at) {
+		at, ok = next, true
+	}
+	return at, ok
+}
+
+// begin has a client begin a task.
+func (c *clients) begin(client int) {
+	c.busy.Add(client)
+	c.batteries.unplug(client, c.step.now)
+}
+
+// end frees the client of a task that has its outcome.
+func (c *clients) end(t *TaskState) {
+	c.busy.Remove(int(t.Client))
+	c.batteries.discharge(t, c.step.now)
+}
+
+// presence takes Joined and Left.
+func (c *clients) presence(e *Event) error {
+	i, ok := c.device(e.Client)
+	if !ok || i >= len(c.present) {
+		return fmt.Errorf("round: client %d has %v and is none of the %d devices from %d on", e.Client, e.Kind, len(c.present), c.config.Clients)
+	}
+	c.present[i] = e.Kind == Joined
+	c.known[i].told(e.Samples)
+	return nil
+}
+
+// force takes Silent, Invalid and Overtaken: the outcome of a device's task is known
+// before its time. A silent device has the plan to drop out. One that is overtaken would be
+// late, were its round still open.
+func (c *clients) force(t *TaskState, e *Event) error {
+	i, ok := c.device(e.Client)
+	if !ok {
+		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
+	}
+	switch e.Kind {
+	case Invalid:
+		t.Forced = Refused
+		return nil
+	case Overtaken:
+		t.Forced = Late
+		return nil
+	}
+	c.present[i] = false
+	t.Forced = Lost
+	e.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
+	if d := c.config.Closing.Deadline(); d > 0 {
+		e.Plan.Dropout = min(e.Plan.Dropout, d)
+	}
+	return nil
+}
+
+// learn notes what a device's answer tells of it.
+func (c *clients) learn(t *TaskState, e *Event) {
+	if i, ok := c.device(int(t.Client)); ok {
+		c.known[i].learn(t, e)
+	}
+}
+
+// timed reports whether a selection may limit a client's steps: not those of devices
+// that it does not choose, or of whose times nothing is known yet.
+func (c *clients) timed(client int) bool {
+	i, ok := c.device(client)
+	switch d := &c.config.Devices; {
+	case !ok:
+		return true
+	case d.Include != Sampled:
+		return false
+	default:
+		return c.known[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)
+	}
+}
+
+// expect is the time that a client is expected to take: of a device, what its tasks took
+// so far say.
+func (c *clients) expect(client, steps int) Time {
+	if i, ok := c.device(client); ok && c.known[i].Tasks > 0 {
+		return c.known[i].expect(steps)
+	}
+	return c.config.Expect(client, steps)
+}
+
+// samples is a client's number of training samples. A device that has not told any
+// counts with one.
+func (c *clients) samples(client int) int {
+	if i, ok := c.device(client); ok {
+		return max(1, c.known[i].Samples)
+	}
+	return c.config.Samples(client)
+}

@@ -1,0 +1,114 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/coordinator/closing"
+)
+
+// Step takes one event and says what follows from it. An error means that the
+// driver or an actor broke the protocol; the run cannot go on.
+func (m *Machine) Step(e Event) (*Effects, error) {
+	m.out.reset()
+	if err := m.handle(&e); err != nil {
+		return nil, err
+	}
+	m.transfers.setTimer()
+	return &m.out, nil
+}
+
+func (m *Machine) handle(e *Event) error {
+	switch e.Kind {
+	case Started:
+		return m.startRun()
+	case Planned, Silent, Invalid, Overtaken:
+		return m.planned(e)
+	case Due:
+		return m.due(e.Timer)
+	case Trained:
+		return m.trained(e.Loss, e.Losses)
+	case Evaluated:
+		return m.evaluated(e.Loss, e.Metrics)
+	case Queried:
+		return m.queried(e.Losses)
+	case Joined, Left:
+		return m.clients.presence(e)
+	case Gathered:
+		return m.gathered()
+	}
+	return fmt.Errorf("round: unknown event %d", e.Kind)
+}
+
+// due handles a timer.
+func (m *Machine) due(t Timer) error {
+	if m.phase != Clocked && !m.RunsAhead(t) {
+		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
+	}
+	if t.At < m.now {
+		return fmt.Errorf("round: the clock went back from %d to %d ns", m.now, t.At)
+	}
+	m.now = t.At
+	switch t.Kind {
+	case TaskArrives, TaskDrops:
+		return m.taskDue(t)
+	case TransferEnds:
+		return m.transferEnds(t)
+	case TaskComputed:
+		return m.taskComputed(t)
+	case DeadlinePasses:
+		return m.deadlinePasses(t)
+	case AvailabilityChanges:
+		if err := unset(&m.change, t); err != nil {
+			return err
+		}
+		return m.fillSlots()
+	case CandidatesAnswered:
+		if err := unset(&m.candidates.answers, t); err != nil {
+			return err
+		}
+		return m.queryLosses()
+	case RunEnds:
+		return m.stopRun(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
+	}
+	return fmt.Errorf("round: unknown timer %d", t.Kind)
+}
+
+// RunsAhead tells whether a timer, the next one of all, may fall due while tasks
+// have no plan yet: where rounds overlap every task that completes is followed
+// by a new one, and to wait for each plan would be a message there and back for
+// each. An event before the new task can complete does not depend on its plan
+// (the lookahead of conservative simulation: Chandy and Misra, 1979), so it may
+// go first, unless it may close the round.
+//
+// A driver that asks before it waits for plans, and always, has one history,
+// whenever plans arrive: that of one that never asks, but for the numbers of
+// timers for changes of availability.
+func (m *Machine) RunsAhead(t Timer) bool {
+	tasks := &m.tasks.simulated
+	if m.phase != Planning || m.overlapping == nil || m.config.Soonest <= 0 || m.transfers != nil || m.config.Devices.Count > 0 || tasks.unplaced == 0 {
+		return false
+	}
+	next := m.standing()
+	next.Accepted++
+	if t.Kind != TaskArrives && t.Kind != TaskDrops || m.overlapping.Close(next) {
+		return false
+	}
+	first := &tasks.List[len(tasks.List)-tasks.unplaced]
+	return t.At < first.Start+m.config.Soonest
+}
+
+// Closes is when the round of devices alone closes, from its start, if none of the tasks
+// that have no plan ever ends; false: it waits for one of them, or the run has other
+// clients. So nobody need wait for devices without whom it closes.
+func (m *Machine) Closes() (after Time, ok bool) {
+	if m.config.Clients > 0 || m.phase != Planning || m.overlapping != nil || closing.UsesLate(m.config.Late) {
+		return 0, false
+	}
+	var ends []Time
+	for i := range m.tasks.devices.List {
+		if t := &m.tasks.devices.List[i]; t.Status == TaskPlanned && t.Forced == Accepted {
+			ends = append(ends, t.takes())
+		}
+	}
+	return closing.After(m.config.Closing, m.standing(), ends)
+}

@@ -1,0 +1,96 @@
+package round
+
+import "fedpace/coordinator/closing"
+
+// setOutcome gives a task its one outcome. Its client is free from here on.
+func (m *Machine) setOutcome(t *TaskState, o Outcome) {
+	m.transfers.end(t)
+	t.Status = TaskDone
+	tasks, r, late := m.tasks.of(t.Task), &m.round, m.late(t)
+	tasks.outstanding--
+	m.clients.end(t)
+	r.Cohort++
+	r.Outcomes[o]++
+	r.Steps.Add(int(t.LocalSteps))
+	if late {
+		tasks.late--
+		r.Earlier++
+	}
+	m.emitOutcome(t, o, m.now, m.tasks.model, false)
+	m.sampling.ended(t, o)
+	if o == Accepted {
+		if late {
+			r.Stale++
+		} else if m.times {
+			r.Times = append(r.Times, m.now-t.Start)
+		}
+		m.stepsDone[t.Client] += int64(t.LocalSteps)
+		if m.config.Train {
+			t.Status = TaskAccepted
+			return
+		}
+	}
+	m.tasks.drop(t.Model)
+}
+
+// cancelRest gives every task still under way its outcome.
+func (m *Machine) cancelRest(o Outcome) {
+	for _, tasks := range m.tasks.both() {
+		for i := range tasks.List {
+			if t := &tasks.List[i]; t.underWay() {
+				m.setOutcome(t, o)
+				m.cancel(&t.Timer)
+			}
+		}
+	}
+}
+
+// late reports whether a task is of an earlier round. Where rounds overlap none is
+// late for that.
+func (m *Machine) late(t *TaskState) bool {
+	return int(t.Round) < m.round.Round && m.overlapping == nil
+}
+
+// own is how many tasks of its own the round has had so far.
+func (m *Machine) own() int {
+	return m.round.Cohort - m.round.Earlier + m.tasks.own()
+}
+
+// endRest ends the tasks under way of a round that closes, but for those that may
+// count in a later one.
+func (m *Machine) endRest() {
+	o, next := Cancelled, m.tasks.model
+	if m.round.Overdue {
+		o = Late
+	}
+	if m.round.Outcomes[Accepted] > 0 {
+		next++
+	}
+	if !closing.UsesLate(m.config.Late) {
+		m.cancelRest(o)
+		return
+	}
+	for _, tasks := range m.tasks.both() {
+		for i := range tasks.List {
+			if t := &tasks.List[i]; t.underWay() && !m.config.Late.Keeps(int(next-t.Model)) {
+				m.setOutcome(t, Late)
+				m.cancel(&t.Timer)
+			}
+		}
+	}
+}
+
+// standing is how the round stands.
+func (m *Machine) standing() closing.Standing {
+	r := &m.round
+	return closing.Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.Stale, Overdue: r.Overdue}
+}
+
+// stale reports whether an update from a base model is too old by now.
+func (m *Machine) stale(model uint64) bool {
+	age := int(m.tasks.model - model)
+	if m.overlapping != nil {
+		return m.overlapping.Stale(age)
+	}
+	return age > 0 && closing.UsesLate(m.config.Late) && !m.config.Late.Keeps(age)
+}

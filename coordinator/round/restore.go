@@ -1,0 +1,141 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fedpace/coordinator/fairshare"
+)
+
+// State returns a copy of what the machine remembers. What the last step asked
+// for is in it: see [Machine.Pending].
+func (m *Machine) State() State {
+	s := State{
+		Phase: m.phase, Now: m.now, Round: m.round, Model: m.tasks.model,
+		Window: m.losses.window, Followed: m.losses.followed, Plateau: m.losses.plateau,
+		Simulated: m.tasks.simulated, Devices: m.tasks.devices, Candidates: m.candidates.list,
+		Deadline: m.deadline, Change: m.change, ChangeAt: m.changeAt, Answers: m.candidates.answers, NextTimer: m.nextTimer,
+		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop,
+	}
+	if m.clients.batteries != nil {
+		s.Charges = m.clients.batteries.charges
+	}
+	if m.transfers != nil {
+		s.Transfer, s.TransferAt = m.transfers.ends, m.transfers.endsAt
+	}
+	if m.sampling.following != nil {
+		s.Order = m.sampling.following.Memory()
+	}
+	s = s.clone()
+	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
+		*list = slices.DeleteFunc(*list, func(t TaskState) bool { return t.Status == TaskDone })
+		for i := range *list {
+			if left, ok := m.transfers.left(&(*list)[i]); ok {
+				s.Left = append(s.Left, left)
+				(*list)[i].Link = 0
+			}
+		}
+	}
+	return s
+}
+
+// Restore makes a machine that goes on from a state, to the same effects of the
+// same events. It returns an error for a state that a machine of this
+// configuration cannot have come to, as far as that is seen.
+func Restore(c Config, s State) (*Machine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.check(&c); err != nil {
+		return nil, fmt.Errorf("round: state: %w", err)
+	}
+	m, err := newMachine(c, s.clone())
+	if err != nil {
+		return nil, err
+	}
+	if following := m.sampling.following; following != nil {
+		if err := following.Restore(s.Order); err != nil {
+			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
+		}
+	} else if len(s.Order.Counts)+len(s.Order.Values) > 0 {
+		return nil, errors.New("round: state: a memory of a selection that has none")
+	}
+	left := s.Left
+	for _, tasks := range m.tasks.both() {
+		tasks.outstanding, tasks.late, tasks.unplaced = 0, 0, 0
+		for i := range tasks.List {
+			t := &tasks.List[i]
+			if m.config.Train && !m.stale(t.Model) {
+				m.tasks.versions[t.Model]++
+			}
+			if t.underWay() {
+				tasks.outstanding++
+				if m.late(t) {
+					tasks.late++
+				}
+				m.clients.busy.Add(int(t.Client))
+				if !t.placed() {
+					tasks.unplaced++
+				}
+				left = m.resume(t, left)
+			}
+		}
+	}
+	for i := range m.candidates.list {
+		t := &m.candidates.list[i]
+		left = m.resume(t, left)
+		if t.atWork() {
+			m.candidates.open++
+		}
+	}
+	return m, nil
+}
+
+// resume puts back what follows from a task or candidate under way, of whose
+// transfer the first of left is left. It returns the rest.
+func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
+	if t.Status == TaskIssued {
+		m.unplanned++
+	}
+	if m.transfers == nil || m.transfers.way(t.Stage) == nil {
+		return left
+	}
+	m.transfers.resume(t, left[0])
+	return left[1:]
+}
+
+// Pending is what the driver of a restored machine must do that the machine
+// asked for before: tasks without a plan, training, losses, an evaluation, or,
+// when the run is over, its end. Timers are on the clock, which has a state
+// of its own. It is valid until the next Step.
+func (m *Machine) Pending() *Effects {
+	m.out.reset()
+	switch m.phase {
+	case Planning:
+		for _, list := range [][]TaskState{m.candidates.list, m.tasks.simulated.List, m.tasks.devices.List} {
+			for i := range list {
+				if t := &list[i]; t.Status == TaskIssued {
+					m.send(t)
+				}
+			}
+		}
+	case Querying:
+		m.candidates.ask(m.config.Train)
+	case Training:
+		m.requestTraining()
+	case Evaluating:
+		m.requestEvaluation()
+	case Stopped:
+		m.runStopped()
+	}
+	return &m.out
+}
+
+// Models are the versions of the model that are kept, ascending: those that
+// tasks may yet be trained from, and the newest. A run that does not train has
+// none.
+func (m *Machine) Models() []uint64 {
+	return slices.Sorted(maps.Keys(m.tasks.versions))
+}

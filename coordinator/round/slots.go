@@ -1,0 +1,118 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/coordinator/selection"
+)
+
+// slots is how many clients are wanted, or how many candidates.
+func (m *Machine) slots() int {
+	if m.config.asksCandidates() {
+		return selection.QueryOf(m.config.Select)
+	}
+	slots := m.config.Cohort - m.tasks.simulated.own()
+	if m.config.Devices.Include == Sampled {
+		slots -= m.tasks.devices.own()
+	}
+	return slots
+}
+
+// issueInOrder issues to the first available clients of the round's order.
+func (m *Machine) issueInOrder(slots int) (issued int) {
+	cohort := m.sampling.cohort(slots)
+	if m.config.asksCandidates() {
+		for _, client := range cohort { // numbered as tasks are
+			m.round.Candidates++
+			m.issue(&m.candidates.list, &m.tasks.simulated.Next, int(client), 1)
+		}
+		return len(cohort)
+	}
+	m.sampling.setRoundDeadline(cohort)
+	for _, client := range cohort {
+		m.issueTask(int(client))
+	}
+	return len(cohort)
+}
+
+// issueDrawn issues to clients drawn one after the other.
+func (m *Machine) issueDrawn(slots int) (issued int) {
+	for ; issued < slots; issued++ {
+		task := m.tasks.simulated.Next
+		if m.config.Devices.Include == Sampled {
+			task += m.tasks.devices.Next - FirstDeviceTask // one draw for each task
+		}
+		client, ok := m.sampling.draw(task)
+		if !ok {
+			break
+		}
+		m.issueTask(client)
+	}
+	return issued
+}
+
+// issueTask gives a client a task.
+func (m *Machine) issueTask(client int) {
+	list, steps := &m.tasks.simulated, m.sampling.steps(client)
+	if _, ok := m.clients.device(client); ok {
+		list = &m.tasks.devices
+	}
+	m.tasks.begin(list)
+	m.clients.begin(client)
+	m.issue(&list.List, &list.Next, client, steps)
+}
+
+// begins reports whether no client has had a task.
+func (m *Machine) begins() bool {
+	return m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask)
+}
+
+// issueDevices gives a task to every device that is there and free.
+func (m *Machine) issueDevices() {
+	if m.config.Devices.Include != EveryRound {
+		return
+	}
+	for i := range m.config.Devices.Count {
+		if client := m.config.Clients + i; m.clients.available(client) {
+			m.issueTask(client)
+		}
+	}
+}
+
+// issue adds a task or candidate of the next number and asks for its plan.
+func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
+	t := grow(list)
+	*t = TaskState{
+		Task: *next, Model: m.tasks.model, Start: m.now, StepsDone: m.stepsDone[client], LearningRate: m.round.LearningRate,
+		Client: int32(client), Round: int32(m.round.Round), LocalSteps: int32(steps),
+	}
+	*next++
+	m.unplanned++
+	m.send(t)
+}
+
+// send asks for the plan of a task or candidate.
+func (m *Machine) send(t *TaskState) {
+	x := t.describe(grow(&m.out.Tasks), m.config.Train)
+	x.Start, x.Probe, x.Joules = t.Start, m.candidates.any(), m.clients.batteries.joules(x.Client)
+}
+
+// awaitAvailability sets a timer for the next change of availability, unless
+// there is one or none is to come. A task that has ended may make a change come
+// earlier, since its client's battery is charged from then on.
+func (m *Machine) awaitAvailability() error {
+	if m.change != 0 && m.clients.batteries == nil {
+		return nil
+	}
+	at, ok := m.clients.nextAvailable(m.tasks.outstanding() == 0)
+	if !ok || m.change != 0 && m.changeAt <= at {
+		return nil
+	}
+	if at <= m.now {
+		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", at, m.now)
+	}
+	m.cancel(&m.change)
+	m.changeAt = at
+	m.change = m.set(Timer{At: at, Priority: priorityChange, Kind: AvailabilityChanges})
+	return nil
+}

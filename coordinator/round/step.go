@@ -1,0 +1,68 @@
+package round
+
+import "fmt"
+
+// step is the time of the machine's newest step, and what follows from it. The parts of
+// the machine share it.
+type step struct {
+	now       Time
+	nextTimer uint64 // number of the next timer
+	out       Effects
+}
+
+// set sets a timer and returns its number.
+func (s *step) set(t Timer) uint64 {
+	t.Seq = s.nextTimer
+	s.nextTimer++
+	s.out.Timers = append(s.out.Timers, t)
+	return t.Seq
+}
+
+// cancel takes a timer off the clock, if it is set.
+func (s *step) cancel(timer *uint64) {
+	if *timer != 0 {
+		s.out.Cancel = append(s.out.Cancel, *timer)
+		*timer = 0
+	}
+}
+
+// unset forgets a timer that fell due.
+func unset(timer *uint64, t Timer) error {
+	if *timer != t.Seq {
+		return fmt.Errorf("round: timer %d is not set", t.Seq)
+	}
+	*timer = 0
+	return nil
+}
+
+// emitOutcome adds the outcome of a task or candidate to the effects, in place: it is
+// done once for each task of a run. newest is the version of the model.
+func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
+	e := grow(&s.out.Ended)
+	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
+	e.Model, e.Staleness = t.Model, int(newest-t.Model)
+	e.Start, e.End = t.Start, end
+	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Plan.Drops, e.Plan.Dropout = t.Download, t.Compute, t.Upload, t.Drops, t.Dropout
+}
+
+// describe is a task as the driver sees it. Without training there is one model.
+func (t *TaskState) describe(x *Task, train bool) *Task {
+	x.Task, x.Client, x.Round, x.Model = t.Task, int(t.Client), int(t.Round), 0
+	x.LocalSteps, x.LearningRate, x.StepsDone = int(t.LocalSteps), t.LearningRate, t.StepsDone
+	x.Start, x.Staleness, x.Probe, x.Joules = 0, 0, false, 0
+	if train {
+		x.Model = t.Model
+	}
+	return x
+}
+
+// grow appends an element to a list and returns it, to be filled in place: it
+// may hold what its memory held before.
+func grow[T any](list *[]T) *T {
+	n := len(*list)
+	if n == cap(*list) {
+		*list = append(*list, *new(T))
+	}
+	*list = (*list)[:n+1]
+	return &(*list)[n]
+}

@@ -1,0 +1,146 @@
+package round
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/selection"
+	"fedpace/internal/registry"
+)
+
+// Validate says what is wrong with a configuration, without making a machine.
+// What an order reads of the clients is left to [New].
+func (c *Config) Validate() error {
+	switch {
+	case c.Clients < 0 || c.Clients > MaxClients || c.population() == 0:
+		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
+	case c.Cohort < 1 || c.Cohort > c.drawn():
+		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
+	case c.Closing == nil || c.K == nil || c.Eta == nil:
+		return errors.New("round: closing rule, K and eta schedules are required")
+	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && len(c.Stop.Targets) == 0:
+		return errors.New("round: the run has no end: no limit of rounds or time, and no target")
+	case c.Stop.Rounds < 0 || c.Stop.Time < 0:
+		return errors.New("round: limits must not be negative")
+	case !c.Train && len(c.Stop.Targets) > 0:
+		return errors.New("round: a target needs training")
+	case (c.Available == nil) != (c.NextChange == nil):
+		return errors.New("round: availability needs both Available and NextChange")
+	}
+	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Devices.validate(c), c.Loss.Check(), c.checkBatteries()); err != nil {
+		return err
+	}
+	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
+		return errors.New("round: epochs need the clients' numbers of samples, which devices do not tell")
+	}
+	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
+		return errors.New("round: one transfer takes the server longer than 9 years")
+	}
+	return c.validateRules()
+}
+
+// validateRules refuses a closing rule and a selection that do not fit the run.
+func (c *Config) validateRules() error {
+	err := registry.Check(c.Closing)
+	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
+		err = v.Validate(c.Cohort)
+	}
+	s := selection.OrUniform(c.Select)
+	return cmp.Or(c.checkNeeds("closing rule", c.Closing, err), c.checkNeeds("selection", s, selection.Validate(s, c.Cohort, c.drawn())), c.validateLate())
+}
+
+// checkNeeds refuses a component with an error in its options, or that needs what the
+// run does not give.
+func (c *Config) checkNeeds(name string, component any, err error) error {
+	var missing error
+	n := registry.NeedsOf(component)
+	switch {
+	case err != nil:
+		return fmt.Errorf("round: %s: %w", name, err)
+	case (n.Losses || n.Validation) && !c.Train:
+		missing = errors.New("training")
+	case n.Candidates && c.Devices.Count > 0:
+		missing = errors.New("losses of clients without a task, which devices do not tell")
+	case n.Rounds && closing.Overlaps(c.Closing):
+		missing = errors.New("rounds that do not overlap")
+	case n.Deadline && c.Closing.Deadline() == 0:
+		missing = errors.New("rounds with a deadline")
+	case n.Times && c.Expect == nil:
+		missing = errors.New("the clients' expected times")
+	case n.Speeds && !c.tellsApart():
+		missing = errors.New("the clients' expected times, and devices that are drawn with the others have none without a class")
+	case n.Samples && c.Samples == nil && c.Clients > 0:
+		missing = errors.New("the clients' numbers of samples")
+	default:
+		return nil
+	}
+	return fmt.Errorf("round: the %s needs %w", name, missing)
+}
+
+// tellsApart reports whether Expect speaks of each client that cohorts are drawn from.
+func (c *Config) tellsApart() bool {
+	for i := range c.drawn() - c.Clients {
+		if c.Devices.Modelled == nil || !c.Devices.Modelled(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// validateLate refuses late updates where there are none, or where they cannot count.
+func (c *Config) validateLate() error {
+	if c.Late == nil {
+		return nil
+	}
+	if err := registry.Check(c.Late); err != nil {
+		return fmt.Errorf("round: late updates: %w", err)
+	}
+	if _, all := c.Closing.(closing.All); !closing.UsesLate(c.Late) {
+		return nil
+	} else if all {
+		return errors.New("round: no update is late where a round waits for all")
+	}
+	switch {
+	case closing.Overlaps(c.Closing):
+		return errors.New("round: no update is late where rounds overlap")
+	case c.asksCandidates():
+		return errors.New("round: late updates do not go with candidates that are asked for their losses")
+	}
+	return nil
+}
+
+// checkBatteries refuses batteries in runs where plans do not say how long tasks take.
+func (c *Config) checkBatteries() error {
+	switch {
+	case c.Batteries == nil:
+		return nil
+	case c.Server.shared():
+		return errors.New("round: batteries need transfers that do not share the server's bandwidth: plans say when they are empty")
+	case c.asksCandidates():
+		return errors.New("round: batteries need a selection that asks no candidates")
+	case c.Soonest > 0:
+		return errors.New("round: a battery may end a task at any time, and Soonest is set")
+	}
+	return nil
+}
+
+func (d *Devices) validate(c *Config) error {
+	switch {
+	case d.Count < 0 || d.Count > MaxDevices:
+		return fmt.Errorf("round: %d devices, want 0 to %d", d.Count, MaxDevices)
+	case d.Count == 0:
+		return nil
+	case d.Include > Sampled:
+		return fmt.Errorf("round: unknown way %d to include devices", d.Include)
+	case c.Clients == 0 && d.Include != Sampled:
+		return errors.New("round: devices alone are the clients that a cohort is drawn from")
+	case d.Liveness <= 0 || d.Liveness > MaxDuration:
+		return fmt.Errorf("round: a silent device is lost after %d ns, want 1 to %d", d.Liveness, MaxDuration)
+	case !c.Train:
+		return errors.New("round: devices train: a run that is only timed has none")
+	}
+	return nil
+}

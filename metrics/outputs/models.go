@@ -1,0 +1,60 @@
+package outputs
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"fedpace/metrics"
+)
+
+// The models in a run\'s folder.
+const (
+	ModelFile     = "model.safetensors"
+	BestModelFile = "best.safetensors"
+)
+
+func init() {
+	metrics.Sinks.Register("models", "the final model and the best one", Models{})
+}
+
+// Models is the output of a run's models: the final one, and the one with the best validation. That
+// is written at the run's end, because to write one every round would write more than the run
+// computes. Until then a checkpoint keeps it.
+type Models struct{}
+
+func (Models) Files() []string { return []string{ModelFile, BestModelFile} }
+
+func (Models) Open(run *metrics.Run) (metrics.Output, error) { return &models{run: run}, nil }
+
+type models struct {
+	run  *metrics.Run
+	best []float32 // nil: none yet
+}
+
+func (o *models) Round(*metrics.Round) error { return nil }
+
+func (o *models) Best(_ float64, params []float32) { o.best = params }
+
+func (o *models) Finish(e *metrics.End) error {
+	write := func(file string, params []float32, which string) error {
+		if params == nil {
+			return nil
+		}
+		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
+	}
+	return errors.Join(write(ModelFile, e.Params, "final"), write(BestModelFile, o.best, "best validation "+o.run.Quality.Name))
+}
+
+func (o *models) Save() ([]byte, error) {
+	return binary.Append(make([]byte, 0, 4*len(o.best)), binary.LittleEndian, o.best)
+}
+
+func (o *models) Restore(state []byte) error {
+	if len(state) == 0 {
+		return nil
+	}
+	o.best = make([]float32, len(state)/4)
+	_, err := binary.Decode(state, binary.LittleEndian, o.best)
+	return err
+}

@@ -1,0 +1,88 @@
+package outputs
+
+import (
+	"bufio"
+	"fmt"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+// ProgressFile is its name in a run's folder, and ProgressHeader its first line. Energy is that of
+// classes which give their watts, joules since the run's start.
+const (
+	ProgressFile   = "progress.csv"
+	ProgressHeader = "round,virtual_seconds,wall_seconds,energy_joules,checkpoint"
+)
+
+func init() {
+	metrics.Sinks.Register("progress", "wall time and energy so far in "+ProgressFile, Progress{})
+}
+
+// Progress is the output of what a run has cost so far, by which pages draw other quantities against
+// wall time and energy. Rows are at least 0.2 s of wall time apart, or a thousandth of the whole, so
+// that there are some ten thousand at most. A row before a checkpoint says so.
+type Progress struct{}
+
+func (Progress) Files() []string { return []string{ProgressFile} }
+
+func (Progress) Open(run *metrics.Run) (metrics.Output, error) {
+	return &progress{began: run.Started}, nil
+}
+
+type progress struct {
+	file    *bufio.Writer
+	began   time.Time     // this attempt
+	elapsed time.Duration // before it
+	written time.Duration // wall time of the last row
+	last    spent         // of the last round
+}
+
+// spent is the state after a round.
+type spent struct {
+	round  int // 0: none yet
+	end    round.Time
+	wall   time.Duration
+	joules float64
+}
+
+// Rows are at least so far apart.
+const (
+	leastGap = 200 * time.Millisecond
+	gapShare = 1000 // of the wall time so far
+)
+
+// Start implements [metrics.Starter].
+func (o *progress) Start(s *metrics.Start) (err error) {
+	o.elapsed, o.written = s.Elapsed, s.Elapsed
+	o.file, err = appendTo(s, ProgressFile, ProgressHeader)
+	return err
+}
+
+// Round implements [metrics.Output].
+func (o *progress) Round(r *metrics.Round) error {
+	wall := o.elapsed + time.Since(o.began)
+	o.last = spent{r.Round, r.End, wall, r.Usage.Joules.Useful + r.Usage.Joules.Wasted}
+	if wall-o.written < max(leastGap, wall/gapShare) {
+		return nil
+	}
+	return o.write(0)
+}
+
+// write writes the row of the last round.
+func (o *progress) write(checkpoint int) error {
+	o.written = o.last.wall
+	_, err := fmt.Fprintf(o.file, "%d,%g,%.6f,%g,%d\n", o.last.round, o.last.end.Seconds(), o.last.wall.Seconds(), o.last.joules, checkpoint)
+	return err
+}
+
+// Flush implements [metrics.Flusher]: a checkpoint follows it, or the run's end.
+func (o *progress) Flush() error {
+	if o.last.round > 0 {
+		if err := o.write(1); err != nil {
+			return err
+		}
+	}
+	return o.file.Flush()
+}

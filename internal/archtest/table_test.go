@@ -100,7 +100,7 @@ metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... o
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
-metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
+metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
@@ -131,7 +131,7 @@ experiment/study: experiment/config/tree experiment/forecast bus coordinator act
 experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
 	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/outputs os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 
 # Programs.

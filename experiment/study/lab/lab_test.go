@@ -370,7 +370,7 @@ func TestLaboratoryGoesOn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		seen := 0
 		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
-			if seen++; seen > 2 && p.Round > 3 {
+			if seen++; stops < 3 && seen > 2 && p.Round > 3 {
 				stop()
 			}
 		}}}})

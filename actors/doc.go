@@ -1,14 +1,11 @@
-// Package actors is the clients' side of a run: simulated actors and the
-// trainers that stand in for them.
+// Package actors trains for clients, simulated and real.
 //
-// A simulated actor is not a goroutine but a function: a [Host] subscribes once
-// for all of them, and answers each task at once with its plan, which the
-// device model draws from (seed, client, task). Idle clients cost nothing.
-// Training comes later and only for updates that count: the coordinator puts
-// jobs on a work queue, and each of the host's workers, a [Trainer], takes one
-// at a time and returns one exact partial sum for it. Since a simulated client
-// is a pure function of its task, any host can do any job, again if need be.
+// A simulated client is not a goroutine but a function of its task, so any host can do any
+// job (package host), again if need be. Training comes after the task's plan, and only for
+// updates that count: a [Trainer] takes the local steps of a job's tasks, in Go or in a
+// process of the user's, and returns one exact partial sum. A real device takes its own
+// steps with the same type.
 //
-// The package knows the bus, the data and the models, and nothing of rounds,
+// The package knows the bus's messages, the data and the models, and nothing of rounds,
 // schedules or the clock.
 package actors

@@ -71,7 +71,7 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
 		if d.Index < 0 {
-			return fmt.Errorf("%w: %s", errModelDiverged, d.Cause)
+			return fmt.Errorf("%w: %s", ErrModelDiverged, d.Cause)
 		}
 		a := &w.Tasks[d.Index]
 		return &Diverged{Task: a.Task, Client: a.Client, Step: d.Step, Cause: d.Cause}
@@ -117,7 +117,7 @@ func (s *processSteps) Evaluate(ctx context.Context, model []float32, of Measure
 		}
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {
-		return 0, fmt.Errorf("%w on %s: %s", errModelDiverged, of.name(s.set, 0, of.Count), d.Cause)
+		return 0, fmt.Errorf("%w on %s: %s", ErrModelDiverged, of.name(s.set, 0, of.Count), d.Cause)
 	}
 	if err != nil {
 		return 0, err

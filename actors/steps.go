@@ -205,7 +205,7 @@ func (s *goSteps) Evaluate(ctx context.Context, model []float32, of Measured, sc
 			loss, err = s.work.Evaluate(model, &s.batch, scores)
 		}
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, fmt.Errorf("%w on %s is not finite", errModelDiverged, of.name(s.problem.Set, done, n))
+			return 0, fmt.Errorf("%w on %s is not finite", ErrModelDiverged, of.name(s.problem.Set, done, n))
 		}
 		if err != nil {
 			return 0, fmt.Errorf("actors: %s: %w", of.name(s.problem.Set, done, n), err)

@@ -45,8 +45,8 @@ type Outcome struct {
 	Variate       []float32 // next c_i or residual, where clients keep one; the caller's to keep
 }
 
-// errModelDiverged is the error of a model whose loss is not finite.
-var errModelDiverged = errors.New("diverged: the model's loss")
+// ErrModelDiverged is the error of a model whose loss is not finite.
+var ErrModelDiverged = errors.New("diverged: the model's loss")
 
 // Diverged says that a client's loss or update stopped being finite.
 type Diverged struct {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/calibrate"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/calibrate"
 	"fedpace/experiment/config"
+	"fedpace/experiment/fleet/calibration"
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
@@ -24,7 +25,13 @@ import (
 
 // calibrateCommand is a device's command with the coordinator's end below it.
 func calibrateCommand() *cobra.Command {
-	c := cli.CalibrateCommand("fedpace")
+	c := cli.CalibrateCommand("fedpace", func(files []string, own calibrate.Own) (*calibrate.Subject, error) {
+		loaded, err := config.LoadFiles(files, nil)
+		if err != nil {
+			return nil, err
+		}
+		return calibration.OfConfig(&loaded, own)
+	})
 	c.AddCommand(calibrateServeCommand())
 	return c
 }
@@ -37,7 +44,7 @@ type calibrationServer struct {
 	keys     string
 	insecure bool
 	server   cli.Connection
-	serve    calibrate.ServeConfig
+	serve    calibration.Config
 	pause    float64
 	json     bool
 	quiet    bool
@@ -146,7 +153,7 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 			f.server.URL, f.listen = loaded.NATS.URL, ""
 		}
 	}
-	f.serve.LocalSteps = calibrate.FirstSteps(&loaded)
+	f.serve.LocalSteps = calibration.FirstSteps(&loaded)
 	f.insecure = f.insecure || loaded.NATS.Insecure
 	if !loaded.Train {
 		return nil
@@ -160,12 +167,12 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f.serve.Welcome = calibrate.Announce(w, p.Learning().Spec(), p.Model.Params())
+	f.serve.Welcome = calibration.Announce(w, p.Learning().Spec(), p.Model.Params())
 	return nil
 }
 
 // measure opens the run of the calibration on the server, and serves.
-func (f *calibrationServer) measure(ctx context.Context) (_ []calibrate.Measured, err error) {
+func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
 	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys, Insecure: f.insecure}
 	notice := func(n bus.Notice) { f.serve.Notice(n.Text) }
 	to := natsconn.Config{URL: reach.URL, Creds: reach.Creds, TLS: reach.TLS, Await: true, Name: "calibration", Notice: notice}
@@ -194,11 +201,11 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibrate.Measured
 	}
 	defer line.Close()
 	f.serve.Notice(fmt.Sprintf("Waiting for %s to calibrate.", strings.Join(f.devices, ", ")))
-	return calibrate.Serve(ctx, line, models, f.serve)
+	return calibration.Serve(ctx, line, models, f.serve)
 }
 
 // writeMeasured writes a table of the devices' links.
-func writeMeasured(w io.Writer, all []calibrate.Measured) error {
+func writeMeasured(w io.Writer, all []calibration.Measured) error {
 	const row = "%-16s %14s  %-26s  %s\n"
 	var b strings.Builder
 	fmt.Fprintf(&b, row, "device", "round trip", "download", "upload")

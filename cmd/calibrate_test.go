@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/calibrate"
+	"fedpace/actors/calibrate"
+	"fedpace/experiment/fleet/calibration"
 	"fedpace/internal/testkit/externaltest"
 	"fedpace/internal/testkit/throttle"
 )
@@ -81,7 +82,7 @@ func TestDevicesAreCalibrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var measured struct{ Measured []calibrate.Measured }
+	var measured struct{ Measured []calibration.Measured }
 	if err := json.Unmarshal(text, &measured); err != nil || len(measured.Measured) != 2 {
 		t.Errorf("%v: %s", err, text)
 	}

@@ -135,8 +135,9 @@ func (f *flags) options(show *cli.Display) run.Options {
 	last := new(lastProgress)
 	show.Watch(last.status)
 	return run.Options{
-		Version: cli.Version(), Force: f.force, Reading: reading, Notice: show.Notice,
-		Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) },
+		Version: cli.Version(),
+		Force:   f.force,
+		Shown:   run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) }},
 	}
 }
 

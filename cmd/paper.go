@@ -112,7 +112,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if f.dry {
 		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 		defer show.Close()
-		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Notice: show.Notice}, func(c *study.Cell) {
+		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
 	}
@@ -125,7 +125,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 	started, worked := time.Now(), cputime.Since(time.Now())
 	err = f.plan.Run(c.Context(), cells, study.Options{
-		Run:    run.Options{Version: cli.Version(), NATS: remote(&f.connection), Notice: show.Notice},
+		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: remote(&f.connection)}, Shown: run.Shown{Notice: show.Notice}},
 		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
 	})
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {

@@ -44,7 +44,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 				}
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), false)
-			o := run.Options{Version: cli.Version(), Notice: show.Notice}
+			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}
 			dir := strings.Join(args, "") // at most one
 			found, err := p.predict(c.Context(), dir, f.files, f.sets, o)
 			show.Close()

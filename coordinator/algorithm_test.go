@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/data/synthetic"
+	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus"
@@ -101,7 +102,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
-		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Problem: problem})
+		host, err := host.Start(ctx, connect(), host.Config{Run: "r", Fleet: fleet, Workers: 1, Problem: problem})
 		if err != nil {
 			t.Fatal(err)
 		}

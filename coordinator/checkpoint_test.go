@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
-	"fedpace/actors"
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
+	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus/embedded"
@@ -91,7 +91,7 @@ func (s *scene) play(name string, rounds round.Config, called string, jobs int, 
 	conn, own := s.connect(), s.connect()
 	defer conn.Close()
 	defer own.Close()
-	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Problem: problem})
+	host, err := host.Start(ctx, conn, host.Config{Run: name, Fleet: s.fleet, Workers: 2, Problem: problem})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors"
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
+	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus/embedded"
@@ -112,7 +113,7 @@ func ruleRunWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Co
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
-		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Problem: l.problem})
+		host, err := host.Start(ctx, connect(), host.Config{Run: "r", Fleet: fleet, Workers: 1, Problem: l.problem})
 		if err != nil {
 			t.Fatal(err)
 		}

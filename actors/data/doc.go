@@ -1,7 +1,7 @@
 // Package data reads federated datasets: who has which samples.
 //
 // [Open] reads the layouts in which people hold such sets. It asks the readers of
-// package federated, one file each, which of them recognises the path;
+// package federated, one file here for each, which of them recognises the path;
 // [OpenPrepared] reads through a memory-mapped file. Package parquetfile reads
 // Parquet's columns, package table what a mapping gives a meaning, package synthetic
 // makes sets.

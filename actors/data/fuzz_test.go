@@ -7,7 +7,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/text"
 	"fedpace/internal/testkit/datatest"
 
 	"github.com/parquet-go/parquet-go"
@@ -71,7 +70,7 @@ func FuzzTweets(f *testing.F) {
 	f.Add([]byte("0\ta b\n1\tc\n1\tc\n1\tc a\n0\tx\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		datatest.Guard(t, len(content), func() {
-			if s, err := text.ReadTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
+			if s, err := tweetsOf(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
 				datatest.Usable(t, s)
 			}
 		})

@@ -16,8 +16,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
-	"fedpace/actors/data/text"
 )
 
 func init() {
@@ -49,7 +47,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	files := slices.Concat(train, test)
 	shards := make([]*leafShard, len(files))
 	sums := make([][sha256.Size]byte, len(files))
-	err = source.Each(len(files), func(i int) (err error) {
+	err = federated.Each(len(files), func(i int) (err error) {
 		shards[i], sums[i], err = openShard(files[i], o.Reading)
 		return err
 	})
@@ -78,8 +76,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 			return train, test, err
 		}
 	}
-	if train = source.Files(s.Path, ".json"); train == nil {
-		err = fmt.Errorf("found neither train/ nor a .json file; want %s", source.Layouts())
+	if train = federated.Files(s.Path, ".json"); train == nil {
+		err = fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
 	}
 	return train, nil, err
 }
@@ -90,7 +88,7 @@ func leafPart(dir, name, kind string) ([]string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	files := source.Files(dir, ".json")
+	files := federated.Files(dir, ".json")
 	if files == nil {
 		return nil, fmt.Errorf("%s: no .json file; want LEAF's %s shards", name, kind)
 	}
@@ -245,7 +243,7 @@ func (u *leafUser) sample(d *jsonReader) (leafKind, error) {
 			texts++
 			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
 			// only one where a tool has kept the tweet alone.
-			t, err := d.text(text.MaxTweetBytes)
+			t, err := d.text(maxTweetBytes)
 			if texts == 1 || texts == 5 {
 				tweet = t
 			}
@@ -335,7 +333,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 		}
 	}
 	set := federated.Grouped{Task: string(kind)}
-	tweets := new(text.Tweets)
+	tweets := new(tweetTexts)
 	var store []byte
 	if kind != sent140LEAF {
 		store = make([]byte, 0, size)

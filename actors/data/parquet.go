@@ -11,9 +11,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/source"
 	"fedpace/actors/data/table"
-	"fedpace/actors/data/text"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
@@ -32,7 +30,7 @@ type Parquet struct{}
 
 func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.Folder && source.ParquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
+	case s.Folder && federated.ParquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
 		return federated.ByContent
 	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
 		return federated.ByName
@@ -46,12 +44,12 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	defer parquetfile.Damaged(&err)
 	files := []string{s.Path}
 	if s.Folder {
-		files = source.ParquetFiles(s.Path)
+		files = federated.ParquetFiles(s.Path)
 	}
 	var parts [2][]*parquetfile.File // training, held-out
 	var names [2][]string
 	for _, name := range files {
-		f, err := source.Open(name)
+		f, err := federated.OpenSource(name)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +74,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 	if err != nil {
 		return nil, err
 	}
-	sums, err := source.Hash(slices.Concat(names[0], names[1]))
+	sums, err := federated.Hash(slices.Concat(names[0], names[1]))
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +212,7 @@ func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			if len(b) != federated.FEMNISTPixels {
-				return source.DecodePNG(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
+				return federated.DecodePNG(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
 			}
 			copy(dst, b)
 			return nil
@@ -240,7 +238,7 @@ func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federa
 			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
-				return source.DecodePNG(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
+				return federated.DecodePNG(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
 			}),
 		})
 		if err != nil {
@@ -276,7 +274,7 @@ func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped,
 			return err
 		}),
 	}, "character_id", func(_ int, windows []int32) (train, held []int32) {
-		if n, held := text.InSequence(len(windows)); held > 0 {
+		if n, held := inSequence(len(windows)); held > 0 {
 			return windows[:n], windows[len(windows)-held:]
 		}
 		return nil, nil
@@ -303,7 +301,7 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 	if err != nil {
 		return nil, err
 	}
-	tweets := new(text.Tweets)
+	tweets := new(tweetTexts)
 	err = t.InOrder("text", content(func(row int, b []byte) error { // for users in order of first appearance
 		return tweets.Add(owner[row], string(b), labels[row])
 	}))

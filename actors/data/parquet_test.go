@@ -11,7 +11,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 	"fedpace/internal/testkit/datatest"
 )
 
@@ -66,7 +65,7 @@ func TestConstantLists(t *testing.T) {
 // The samples of other people open, to the same set in every version of the pages.
 func TestSharedSamples(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "samples")
-	files := source.Files(folder, ".parquet")
+	files := federated.Files(folder, ".parquet")
 	if files == nil {
 		t.Skipf("no samples in %s", folder)
 	}

@@ -18,8 +18,6 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
-	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
 )
@@ -109,7 +107,7 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	if err != nil {
 		return "", err
 	}
-	sums, err := source.Hash(files)
+	sums, err := federated.Hash(files)
 	if err != nil {
 		return "", err
 	}
@@ -189,7 +187,7 @@ func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
 func writePrepared(name, key string, set federated.Set) error {
 	p := &prepared{Source: key, Info: set.Info()}
 	switch s := set.(type) {
-	case *text.Windows:
+	case *federated.Windows:
 		p.Task, p.Rows, p.Names = s.TaskName(), "windows", convert[[]byte](s.Names)
 		add(p, "start", s.Starts)
 		add(p, "train", s.Train)
@@ -306,7 +304,7 @@ func (m *mapped) Adopt(s federated.Schema) error { return federated.Adopt(m.open
 // truncates while it is mapped ends the process, so a prepared file is only ever
 // replaced by renaming.
 func readPrepared(name, key string) (_ opened, err error) {
-	f, err := source.Open(name)
+	f, err := federated.OpenSource(name)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +359,7 @@ func parsePrepared(b []byte, key string) (opened, error) {
 		}
 		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
 	}
-	err := source.Each(len(p.Sections), func(i int) error {
+	err := federated.Each(len(p.Sections), func(i int) error {
 		if s := p.Sections[i]; crc32.Checksum(s.bytes, castagnoli) != s.CRC {
 			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
 		}
@@ -484,7 +482,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 			}
 			total += int(r.Count[j])
 		}
-		if total < 1 || total > text.MaxTweetWords {
+		if total < 1 || total > maxTweetWords {
 			return nil, 0, fmt.Errorf("bag %d of %d tokens", i, total)
 		}
 		r.Total = append(r.Total, uint16(total))
@@ -493,7 +491,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 }
 
 func (p *prepared) windows() (opened, error) {
-	s := &text.Windows{About: p.Info, Names: convert[string](p.Names), Text: p.section("text")}
+	s := &federated.Windows{About: p.Info, Names: convert[string](p.Names), Text: p.section("text")}
 	s.Starts, s.Train, s.Pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
 	n := len(s.Names)
 	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || !places(s.Pool, n, s.Pool[n]) {
@@ -557,7 +555,7 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 // IsPrepared tells whether a file is one that OpenPrepared has written, whole
 // or damaged. What cannot be read is none.
 func IsPrepared(path string) bool {
-	s, err := source.Open(path)
+	s, err := federated.OpenSource(path)
 	if err != nil {
 		return false
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 )
 
 // readerOf finds the reader that knows the source best.
@@ -23,9 +22,9 @@ func readerOf(s *federated.Source) (best federated.Reader, err error) {
 	case best != nil:
 		return best, nil
 	case s.Head == "":
-		return nil, fmt.Errorf("is empty; want %s", source.Layouts())
+		return nil, fmt.Errorf("is empty; want %s", federated.Layouts())
 	}
-	return nil, fmt.Errorf("begins with %q, which is no layout known here; want %s", s.Head, source.Layouts())
+	return nil, fmt.Errorf("begins with %q, which is no layout known here; want %s", s.Head, federated.Layouts())
 }
 
 // Open reads a federated set by the one of [federated.Readers] that recognises
@@ -52,7 +51,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	}
 	from := &federated.Source{}
 	if r == nil || path != "" {
-		if from, err = source.Open(path); err != nil {
+		if from, err = federated.OpenSource(path); err != nil {
 			return nil, err
 		}
 		defer from.File.Close()

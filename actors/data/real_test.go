@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 	"fedpace/internal/testkit/datatest"
 )
@@ -192,12 +191,12 @@ func TestRealShakespeare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plays, err := text.WorksText(f, stat.Size())
+	plays, err := worksText(f, stat.Size())
 	if err != nil {
 		t.Fatal(err)
 	}
 	roles, total := 0, 0
-	for _, r := range text.SpeakingRoles(plays) {
+	for _, r := range speakingRoles(plays) {
 		if n := len(r.Text) - federated.ShakespeareWindow; n > 0 {
 			roles++
 			total += n

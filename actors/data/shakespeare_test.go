@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/text"
 	"fedpace/internal/testkit/datatest"
 )
 
@@ -55,7 +54,7 @@ plead no more
 func TestSpeakingRoles(t *testing.T) {
 	plays := bytes.ReplaceAll([]byte(works), []byte("\r\n"), []byte("\n"))
 	var got []string
-	for _, r := range text.SpeakingRoles(plays) {
+	for _, r := range speakingRoles(plays) {
 		got = append(got, r.Name+": "+string(r.Text))
 	}
 	want := []string{
@@ -76,7 +75,7 @@ func TestWindowsSplit(t *testing.T) {
 		spoken[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
 	}
 	short := spoken[:federated.ShakespeareWindow+790] // 711 train, 79 skipped, none held out
-	s, err := text.NewWindows([]text.Role{{Name: "short", Text: short}, {Name: "a", Text: spoken}, {Name: "b", Text: spoken[1:]}})
+	s, err := newWindows([]Role{{Name: "short", Text: short}, {Name: "a", Text: spoken}, {Name: "b", Text: spoken[1:]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +142,11 @@ func FuzzShakespeare(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(works, "plead no more", strings.Repeat("plead no more ", 100))))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		datatest.Guard(t, len(content), func() {
-			plays, err := text.WorksText(bytes.NewReader(content), int64(len(content)))
+			plays, err := worksText(bytes.NewReader(content), int64(len(content)))
 			if err != nil {
 				return
 			}
-			if s, err := text.NewWindows(text.SpeakingRoles(plays)); err == nil {
+			if s, err := newWindows(speakingRoles(plays)); err == nil {
 				b := datatest.HeldOut(t, s, 0, s.HeldOut())
 				datatest.CheckBatch(t, s.Info(), b, s.HeldOut())
 			}

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 )
 
@@ -89,7 +88,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	switch of := numbered.(type) {
 	case *federated.Grouped:
 		err = s.grouped(of)
-	case *text.Windows:
+	case *federated.Windows:
 		err = s.windows(of)
 	default:
 		err = fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, numbered)
@@ -203,7 +202,7 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 
 // windows are numbered by the place in the text at which they begin, which is followed
 // by their label.
-func (s *Shared) windows(w *text.Windows) (err error) {
+func (s *Shared) windows(w *federated.Windows) (err error) {
 	long := w.About.Features
 	rows := len(w.Text) - long
 	starts := make([]int32, rows)

@@ -18,5 +18,5 @@ this machine can be one, and measures how fast it computes, and its link.`,
 		Example: `  fedpace-device actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   fedpace-device doctor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   fedpace-device calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml`,
-	}, cli.ActorCommand(name), cli.DoctorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
+	}, cli.ActorCommand(name), cli.DoctorCommand(name), cli.CalibrateCommand(name, nil), cli.VersionCommand(name))
 }

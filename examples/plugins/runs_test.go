@@ -130,7 +130,7 @@ func TestARunOfPlugInsIsResumed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stop := func(int, []float32) { cancel() } // in the first round
-	if _, err := run.Run(ctx, c, run.Options{Model: stop}); !errors.Is(err, context.Canceled) {
+	if _, err := run.Run(ctx, c, run.Options{Shown: run.Shown{Model: stop}}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	resumed, err := run.Resume(t.Context(), c.Out, run.Options{})
@@ -159,16 +159,15 @@ func TestThePageShowsPlugIns(t *testing.T) {
 	c := load(t, "http=127.0.0.1:0")
 	address, page := "", ""
 	o := run.Options{
-		Notice: func(line string) {
+		Shown: run.Shown{Notice: func(line string) {
 			if found := regexp.MustCompile(`http://[0-9.:]+`).FindString(line); found != "" {
 				address = found
 			}
-		},
-		Model: func(int, []float32) {
+		}, Model: func(int, []float32) {
 			if page == "" {
 				page = get(t, address+"/snapshot.json")
 			}
-		},
+		}},
 	}
 	if _, err := run.Run(t.Context(), c, o); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"fedpace/experiment/config/tree"
-	"fedpace/internal/nearest"
+	"fedpace/internal/names"
 )
 
 // KeyError says which key of a configuration is wrong, what it holds, and what
@@ -22,7 +22,7 @@ func notA(value, what string, known []string) string {
 	if what == "output" && value == "mlflow" {
 		return s + " (docs/results.md shows how a finished run enters MLflow)"
 	}
-	if near := nearest.Word(value, known); near != "" {
+	if near := names.Nearest(value, known); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return s + " (" + orList(known) + ")"

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"fedpace/experiment/config/tree"
-	"fedpace/internal/nearest"
+	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
 
@@ -479,7 +479,7 @@ func parseNumber(s string) (float64, bool) {
 // stand beside it, a full path, or the same name in another group.
 func unknownKey(path string, beside []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	near, known := nearest.Word(last, beside), orList(beside)
+	near, known := names.Nearest(last, beside), orList(beside)
 	if !strings.Contains(path, "[") {
 		var paths []string
 		elsewhere := ""
@@ -489,7 +489,7 @@ func unknownKey(path string, beside []string) string {
 			}
 			paths = append(paths, k.Key)
 		}
-		near, known = nearest.Word(path, paths), "fedpace help configuration lists all"
+		near, known = names.Nearest(path, paths), "fedpace help configuration lists all"
 		for _, k := range paths {
 			often := k == "stop."+last || k == "schedule."+last // most often meant
 			if often || elsewhere == "" && strings.HasSuffix(k, "."+last) {

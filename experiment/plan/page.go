@@ -38,7 +38,7 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	head, rows, hidden := p.table()
+	rows, hidden := p.table()
 	left, about := p.notes(hidden)
 	for i, cells := range rows { // the mark stands before the name
 		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
@@ -46,7 +46,7 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	chosen := &p.Settings[p.Chosen]
 	var main bytes.Buffer
 	err = pageTemplate.Execute(&main, map[string]any{
-		"Chosen": chosen.Name, "Panels": panels, "Head": head[1:], "Rows": rows, "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
+		"Chosen": chosen.Name, "Panels": panels, "Head": rows[0], "Rows": rows[1:], "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
 		"Notes": []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
 	})
 	if err != nil {

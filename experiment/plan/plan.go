@@ -133,11 +133,7 @@ func (s *Setting) take(cells []study.Cell) {
 	done := slices.DeleteFunc(slices.Clone(cells), func(c study.Cell) bool { return c.Diverged != "" })
 	t.Diverged, t.cells = len(cells)-len(done), done
 	mean := func(of func(*folder.Summary) float64) statistics.Estimated {
-		var values []float64
-		for i := range done {
-			values = append(values, of(&done[i].Summary))
-		}
-		return statistics.EstimateMean(values)
+		return study.MeanOf(done, func(c *study.Cell) float64 { return of(&c.Summary) })
 	}
 	first := func(s *folder.Summary) folder.Metric {
 		if shown := s.Shown(); len(shown) > 0 {

@@ -1,20 +1,25 @@
 package plan
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"strconv"
-	"strings"
-	"text/tabwriter"
+	"slices"
 
 	"fedpace/actors/measure"
 	"fedpace/experiment/forecast"
+	"fedpace/experiment/study"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
-	"fedpace/metrics"
+)
+
+// The files of a plan in its folder.
+const (
+	TableFile  = "plan.csv"
+	ConfigFile = "plan.yaml"
+	FigureFile = "plan.svg"
+	PageFile   = "plan.html"
 )
 
 // shown is how many settings a table for people has, besides those that were trained.
@@ -23,48 +28,73 @@ const shown = 20
 // maxLeft is how many points of the grid that make no configuration it names.
 const maxLeft = 5
 
+// columns are those of all forms of the table. What no setting has is in files alone.
+func (p *Plan) columns() study.Columns[*Setting] {
+	energy, best, target := "", "", ""
+	if !math.IsNaN(p.Settings[0].Joules.P50) {
+		energy = "energy kJ"
+	}
+	if p.trained() > 0 {
+		best = "best " + measure.Title(p.quality.Name)
+	}
+	if slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.came().Target.N > 0 }) {
+		target = "s to target"
+	}
+	mark := map[bool]string{true: "*"}
+	upTo := map[bool]string{true: " at K_0"}
+	chosen := &p.Settings[p.Chosen]
+	return study.Columns[*Setting]{
+		{Title: " ", Text: func(s *Setting) string { return mark[s == chosen] }},
+		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
+		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
+		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
+		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
+		{Name: "client_sgd_steps", Title: "client steps", Of: func(s *Setting) any { return s.Work }, Text: func(s *Setting) string { return text(s.Work, 1) }},
+		{Name: "wasted_time_share", Title: "wasted time", Of: func(s *Setting) any { return s.Wasted }, Text: func(s *Setting) string { return fmt.Sprintf("%.1f %%", 100*s.Wasted.P50) }},
+		{Name: "bytes", Title: "MB", Of: func(s *Setting) any { return s.Bytes }, Text: func(s *Setting) string { return text(s.Bytes, 1e-6) }},
+		{Name: "energy_joules", Title: energy, Of: func(s *Setting) any { return s.Joules }, Text: func(s *Setting) string { return text(s.Joules, 1e-3) }},
+		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
+		{Name: "as_configured", Of: func(s *Setting) any { return s.Own }},
+		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
+		{Name: "seeds", Of: func(s *Setting) any { return s.came().Seeds }},
+		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
+		{Name: "best", Title: best, Of: func(s *Setting) any { return s.came().Best }, Text: (*Setting).best},
+		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
+		{Name: "seconds_to_target", Title: target, Of: func(s *Setting) any { return s.came().Target }, Text: func(s *Setting) string { return s.came().Target.Digits(4) }},
+		{Name: "recommended", Of: func(s *Setting) any { return s == chosen }},
+	}
+}
+
+// came is what a setting came to by learning, without a seed if it was not trained.
+func (s *Setting) came() *Trained {
+	if s.Trained != nil {
+		return s.Trained
+	}
+	none := statistics.EstimateMean(nil)
+	return &Trained{Quality: none, Best: none, Target: none}
+}
+
+func (s *Setting) best() string {
+	switch t := s.came(); {
+	case t.Seeds == 0:
+		return ""
+	case t.Diverged > 0:
+		return fmt.Sprintf("%s, %d of %d diverged", t.Best.Digits(4), t.Diverged, t.Seeds)
+	default:
+		return t.Best.Digits(4)
+	}
+}
+
 // table is the most promising settings and those that were trained, for people, and how
 // many are left out. The first column marks the recommended one.
-func (p *Plan) table() (head []string, rows [][]string, hidden int) {
-	energy, target := !math.IsNaN(p.Settings[0].Joules.P50), false
+func (p *Plan) table() (rows [][]string, hidden int) {
+	var list []*Setting
 	for i := range p.Settings {
-		target = target || p.Settings[i].Trained != nil && p.Settings[i].Trained.Target.N > 0
+		if s := &p.Settings[i]; i < shown || s.Trained != nil || i == p.Chosen {
+			list = append(list, s)
+		}
 	}
-	optional := func(is bool, cell string, cells []string) []string {
-		if is {
-			return append(cells, cell)
-		}
-		return cells
-	}
-	head = optional(energy, "energy kJ", []string{"", "setting", "rounds", "client steps", "wasted time", "MB"})
-	if p.trained() > 0 {
-		head = append(head, "best "+measure.Title(p.quality.Name))
-	}
-	head = optional(target, "s to target", head)
-	for i := range p.Settings {
-		s := &p.Settings[i]
-		if i >= shown && s.Trained == nil && i != p.Chosen {
-			hidden++
-			continue
-		}
-		mark := ""
-		if i == p.Chosen {
-			mark = "*"
-		}
-		rounds := text(s.Rounds, 1)
-		if s.AtMost {
-			rounds += " at K_0"
-		}
-		cells := optional(energy, text(s.Joules, 1e-3), []string{mark, s.Name, rounds, text(s.Work, 1), fmt.Sprintf("%.1f %%", 100*s.Wasted.P50), text(s.Bytes, 1e-6)})
-		if p.trained() > 0 {
-			cells = append(cells, s.Trained.best())
-		}
-		if s.Trained != nil {
-			cells = optional(target, s.Trained.Target.Digits(4), cells)
-		}
-		rows = append(rows, cells)
-	}
-	return head, rows, hidden
+	return p.columns().Texts(list), len(p.Settings) - len(list)
 }
 
 // notes say what a table leaves out, and how it is to be read.
@@ -81,12 +111,8 @@ func (p *Plan) notes(hidden int) (left, about string) {
 
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head, rows, hidden := p.table()
-	for _, cells := range append([][]string{head}, rows...) {
-		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
-	}
-	if err := t.Flush(); err != nil {
+	rows, hidden := p.table()
+	if err := study.WriteTexts(w, rows, false); err != nil {
 		return err
 	}
 	left, about := p.notes(hidden)
@@ -111,11 +137,11 @@ func (p *Plan) Write(w io.Writer) error {
 }
 
 // text is the median with its interval, in another unit.
-func text(s forecast.Interval, unit float64) string {
-	if s.P05 == s.P95 {
-		return short(unit * s.P50)
+func text(v forecast.Interval, unit float64) string {
+	if v.P05 == v.P95 {
+		return short(unit * v.P50)
 	}
-	return fmt.Sprintf("%s (%s to %s)", short(unit*s.P50), short(unit*s.P05), short(unit*s.P95))
+	return fmt.Sprintf("%s (%s to %s)", short(unit*v.P50), short(unit*v.P05), short(unit*v.P95))
 }
 
 // short is a number with four digits, and all of a large one.
@@ -126,129 +152,43 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-func (t *Trained) best() string {
-	switch {
-	case t == nil:
-		return ""
-	case t.Diverged > 0:
-		return fmt.Sprintf("%s, %d of %d diverged", t.Best.Digits(4), t.Diverged, t.Seeds)
+// all are the settings, the most promising first.
+func (p *Plan) all() (list []*Setting) {
+	for i := range p.Settings {
+		list = append(list, &p.Settings[i])
 	}
-	return t.Best.Digits(4)
+	return list
 }
-
-// The files of a plan in its folder.
-const (
-	TableFile  = "plan.csv"
-	ConfigFile = "plan.yaml"
-	FigureFile = "plan.svg"
-	PageFile   = "plan.html"
-)
 
 // WriteCSV writes every setting, the most promising first.
 func (p *Plan) WriteCSV(w io.Writer) error {
-	header := []string{"setting", "schedule"}
-	for _, g := range p.request.Grids {
-		header = append(header, g.Key)
-	}
-	for _, name := range []string{"rounds", "local_steps", "client_sgd_steps", "wasted_time_share", "energy_joules", "bytes"} {
-		header = append(header, name+"_p05", name+"_p50", name+"_p95")
-	}
-	header = append(header, "at_most", "score", "seeds", "diverged", "metric", "best", "best_ci95", "validation", "validation_ci95", "recommended")
-	out := csv.NewWriter(w)
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for i := range p.Settings {
-		s := &p.Settings[i]
-		record := []string{s.Name, s.Schedule}
-		for g := range p.request.Grids {
-			value := ""
-			if g < len(s.Values) {
-				value = s.Values[g]
+	columns := p.columns()
+	for i, g := range p.request.Grids {
+		columns = append(columns, study.Column[*Setting]{Name: g.Key, Of: func(s *Setting) any {
+			if i < len(s.Values) {
+				return s.Values[i]
 			}
-			record = append(record, value)
-		}
-		for _, x := range s.intervals() {
-			record = append(record, decimal(x.P05), decimal(x.P50), decimal(x.P95))
-		}
-		record = append(record, strconv.FormatBool(s.AtMost), decimal(s.Score()))
-		if t := s.Trained; t != nil {
-			record = append(record, strconv.Itoa(t.Seeds), strconv.Itoa(t.Diverged), p.quality.Name, decimal(t.Best.Mean), decimal(t.Best.Half), decimal(t.Quality.Mean), decimal(t.Quality.Half))
-		} else {
-			record = append(record, "0", "0", "", "", "", "", "")
-		}
-		if err := out.Write(append(record, strconv.FormatBool(i == p.Chosen))); err != nil {
-			return err
-		}
+			return ""
+		}})
 	}
-	out.Flush()
-	return out.Error()
-}
-
-func (s *Setting) intervals() []forecast.Interval {
-	return []forecast.Interval{s.Rounds, s.Steps, s.Work, s.Wasted, s.Joules, s.Bytes}
-}
-
-// decimal is a cell; empty: not known.
-func decimal(v float64) string {
-	if math.IsNaN(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	columns = append(columns, study.Column[*Setting]{Name: "metric", Of: func(*Setting) any { return p.quality.Name }})
+	return study.WriteCSV(w, columns.Records(p.all()))
 }
 
 // MarshalJSON writes the plan as one object.
 func (p *Plan) MarshalJSON() ([]byte, error) {
-	type mean struct {
-		Mean *float64 `json:"mean"`
-		Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
-		N    int      `json:"n"`
-	}
-	type setting struct {
-		Name     string            `json:"setting"`
-		Schedule string            `json:"schedule"`
-		Values   map[string]string `json:"values"` // of the grids, by key
-		Own      bool              `json:"as_configured"`
-		Rounds   forecast.Interval `json:"rounds"`
-		Steps    forecast.Interval `json:"local_steps"`
-		Work     forecast.Interval `json:"client_sgd_steps"`
-		Wasted   forecast.Interval `json:"wasted_time_share"`
-		Joules   forecast.Interval `json:"energy_joules"`
-		Bytes    forecast.Interval `json:"bytes"`
-		AtMost   bool              `json:"at_most"`
-		Score    float64           `json:"score"`
-		Seeds    int               `json:"seeds"` // that were trained
-		Diverged int               `json:"diverged"`
-		Best     *mean             `json:"best"`
-		Final    *mean             `json:"validation"`
-		Target   *mean             `json:"seconds_to_target"`
-	}
-	meanOf := func(e statistics.Estimated) *mean {
-		return &mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
-	}
-	list := make([]setting, len(p.Settings))
-	for i := range p.Settings {
-		s := &p.Settings[i]
-		x := setting{
-			Name: s.Name, Schedule: s.Schedule, Values: map[string]string{}, Own: s.Own, AtMost: s.AtMost, Score: s.Score(),
-			Rounds: s.Rounds, Steps: s.Steps, Work: s.Work, Wasted: s.Wasted, Joules: s.Joules, Bytes: s.Bytes,
-		}
-		for g, v := range s.Values {
-			x.Values[p.request.Grids[g].Key] = v
-		}
-		if t := s.Trained; t != nil {
-			x.Seeds, x.Diverged, x.Best, x.Final, x.Target = t.Seeds, t.Diverged, meanOf(t.Best), meanOf(t.Quality), meanOf(t.Target)
-		}
-		list[i] = x
+	settings := p.columns().Objects(p.all())
+	for i, s := range p.all() {
+		settings[i]["values"] = study.ByKey(p.request.Grids, s.Values)
 	}
 	return json.Marshal(struct {
-		Seconds     float64   `json:"virtual_seconds"`
-		Draws       int       `json:"draws"`
-		Metric      string    `json:"metric"` // by which settings are compared; empty: nothing was trained
-		Recommended string    `json:"recommended"`
-		Why         string    `json:"why"`
-		Unknown     []string  `json:"what_is_unknown"`
-		Left        []string  `json:"left_out"`
-		Settings    []setting `json:"settings"`
-	}{p.Seconds, p.Draws, p.quality.Name, p.Settings[p.Chosen].Name, p.Why, p.Unknown, p.Left, list})
+		Seconds     float64          `json:"virtual_seconds"`
+		Draws       int              `json:"draws"`
+		Metric      string           `json:"metric"` // by which settings are compared; empty: nothing was trained
+		Recommended string           `json:"recommended"`
+		Why         string           `json:"why"`
+		Unknown     []string         `json:"what_is_unknown"`
+		Left        []string         `json:"left_out"`
+		Settings    []map[string]any `json:"settings"`
+	}{p.Seconds, p.Draws, p.quality.Name, p.Settings[p.Chosen].Name, p.Why, p.Unknown, p.Left, settings})
 }

@@ -25,7 +25,7 @@ func attacks(c *config.Config) (list []attack.Attack) {
 }
 
 // Attackers are the clients that attack, as the coordinator knows them; nil: none does.
-func (p *Problem) Attackers() *coordinator.Attackers {
+func (p *Timing) Attackers() *coordinator.Attackers {
 	list := attacks(&p.Config)
 	if list == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *Problem) Attackers() *coordinator.Attackers {
 }
 
 // Attacking counts the clients of each class that attacks, as a summary has them.
-func (p *Problem) Attacking() (list []folder.Attackers) {
+func (p *Timing) Attacking() (list []folder.Attackers) {
 	all := attacks(&p.Config)
 	if all == nil {
 		return nil
@@ -58,7 +58,7 @@ func (p *Problem) Attacking() (list []folder.Attackers) {
 }
 
 // AboutAttackers says in a line who attacks and how; "": nobody.
-func (p *Problem) AboutAttackers() string {
+func (p *Timing) AboutAttackers() string {
 	var how []string
 	all := 0
 	for _, a := range p.Attacking() {

@@ -15,7 +15,7 @@ import (
 
 // correlate hands the clients' devices out by their data, where the configuration
 // says so.
-func (p *Problem) correlate() error {
+func (p *Timing) correlate() error {
 	c := &p.Config
 	if !c.Correlation.Given() {
 		return nil

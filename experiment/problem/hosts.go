@@ -70,7 +70,7 @@ func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lack
 			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
-	p = &Problem{Config: c, notice: has.Notice}
+	p = newProblem(c, has.Notice)
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, nil, err
 	}

@@ -30,7 +30,7 @@ func (p *Problem) checkLocalNoise(params, trainable int) error {
 }
 
 // LocalNoise is what the run's local noise comes to in so many rounds; nil: there is none.
-func (p *Problem) LocalNoise(rounds int) *folder.LocalNoise {
+func (p *Data) LocalNoise(rounds int) *folder.LocalNoise {
 	c := &p.Config
 	l := c.Privacy.Local
 	if !l.On() || !c.Train {
@@ -44,7 +44,7 @@ func (p *Problem) LocalNoise(rounds int) *folder.LocalNoise {
 }
 
 // AboutLocalNoise says it in words; empty: there is none.
-func (p *Problem) AboutLocalNoise(rounds int) string {
+func (p *Data) AboutLocalNoise(rounds int) string {
 	v := p.LocalNoise(rounds)
 	if v == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 )
 
 // Power is what the run's clients use of, and how much of it their tasks take.
-func (p *Problem) Power() metrics.Power {
+func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{
 		ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
@@ -50,7 +50,7 @@ func (p *Problem) DeviceBits() clientmodel.Bits {
 
 // ModelledLink is what devices' transfers take in place of what they measure: what is
 // expected of their class, or of the network without one. nil: nothing is in its place.
-func (p *Problem) ModelledLink() (func(client int) (download, upload round.Time), error) {
+func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
 	n := &p.Config.Network
 	if p.Config.Devices.Link != config.ModelledLink {
 		return nil, nil

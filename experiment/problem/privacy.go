@@ -58,7 +58,7 @@ const mostRounds = 1_000_000_000
 
 // checkPrivacy refuses what would make a client's part of a round's sum larger than one
 // clipped update, or a cohort depend on what clients learned.
-func (p *Problem) checkPrivacy(params, trainable int) error {
+func (p *Data) checkPrivacy(params, trainable int) error {
 	c := &p.Config
 	refuse := func(key, format string, args ...any) error {
 		return &config.KeyError{Key: key, Others: []string{"privacy.clip"}, Problem: fmt.Sprintf(format, args...)}
@@ -91,12 +91,12 @@ func (p *Problem) checkPrivacy(params, trainable int) error {
 }
 
 // population is how many clients and devices there are.
-func (p *Problem) population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
+func (p *Data) population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
 // draw is how a round's clients come about: see package privacy. Which devices take part
 // is no secret, so that their rounds are not a sample. Clients that may be away are drawn
 // among those that are there, whose number changes.
-func (p *Problem) draw() privacy.Draw {
+func (p *Data) draw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
 	_, uniform := c.Select.(selection.Uniform)
@@ -113,7 +113,7 @@ func (p *Problem) draw() privacy.Draw {
 }
 
 // uncovered is what the run tells that epsilon does not cover, where that reaches models.
-func (p *Problem) uncovered() (list []string) {
+func (p *Data) uncovered() (list []string) {
 	c := &p.Config
 	list = []string{}
 	for _, follows := range []struct {

@@ -24,16 +24,28 @@ import (
 	"fedpace/internal/registry"
 )
 
+// Data is who takes part, by the configuration, and what they learn from.
+type Data struct {
+	Config config.Config // with clients filled in
+	Set    federated.Set // only when the run trains, or clients are chosen by it
+}
+
+// Timing is how long they take, which needs no model.
+type Timing struct {
+	Data
+	Fleet *clientmodel.Fleet
+	Bits  clientmodel.Bits // of a task's transfers
+	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
+	// for whoever plays the run to set.
+	Grid round.Time
+}
+
 // Problem is what a configuration asks to be learned, by whom and how fast:
 // everything that costs time to prepare and can be wrong before a run starts.
 type Problem struct {
-	Config config.Config // with clients filled in
+	Timing
 
-	Fleet *clientmodel.Fleet
-	Bits  clientmodel.Bits // of a task's transfers
-
-	// Only when the run trains; the set also when clients are chosen by it.
-	Set     federated.Set
+	// Only when the run trains.
 	Model   learn.ModelInfo
 	Initial []float32
 	Kernel  string // class
@@ -45,9 +57,6 @@ type Problem struct {
 	Metrics []measure.Metric // by which models are measured besides their loss
 	Quality measure.Quality  // by which they are compared
 	Targets []measure.Target // that end the run
-	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
-	// for whoever plays the run to set.
-	Grid round.Time
 
 	Algorithm algorithm.Algorithm
 	Privacy   *Privacy // nil: the run has none
@@ -55,11 +64,16 @@ type Problem struct {
 	notice func(string) // takes lines about the trainer; may be nil
 }
 
+// newProblem is a problem of which nothing is prepared.
+func newProblem(of config.Config, notice func(string)) *Problem {
+	return &Problem{Timing: Timing{Data: Data{Config: of}}, notice: notice}
+}
+
 // Prepare reads and makes what the run needs. Close it after use.
 // remote says that hosts on other machines do the work. notice takes lines for the
 // user, reading how far the data are read; both may be nil.
 func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string), reading *federated.Reading) (_ *Problem, err error) {
-	p := &Problem{Config: of, notice: notice}
+	p := newProblem(of, notice)
 	c := &p.Config
 	defer func() {
 		if err != nil {
@@ -130,7 +144,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 }
 
 // size settles how much a task transfers.
-func (p *Problem) size(params, trainable int) error {
+func (p *Timing) size(params, trainable int) error {
 	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {
 		key, what string
@@ -172,7 +186,7 @@ func (p *Problem) selectKernel(remote bool) error {
 
 // Kernel is the class of the kernel with which this machine would train a run.
 func Kernel(c config.Config) (string, error) {
-	p := &Problem{Config: c}
+	p := newProblem(c, nil)
 	err := p.selectKernel(true)
 	return p.Config.Kernel, err
 }
@@ -224,7 +238,7 @@ func (p *Problem) checkMemory(params int) error {
 }
 
 // accepted is the most updates that a round may have.
-func (p *Problem) accepted() int {
+func (p *Data) accepted() int {
 	c := &p.Config
 	switch n := p.updates(); {
 	case n > 0:
@@ -239,7 +253,7 @@ func (p *Problem) accepted() int {
 // or device has one task at a time, and one whose update is in the newest model has none
 // from an older one; so where a client counts twice in a round, late and again, one of the
 // two is fresh.
-func (p *Problem) updates() int {
+func (p *Data) updates() int {
 	c := &p.Config
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
@@ -299,7 +313,7 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 
 // made is how many clients made data are of: those of devices that are alone, too, who make
 // theirs of the same set.
-func (p *Problem) made() int {
+func (p *Data) made() int {
 	if c := &p.Config; c.DevicesAlone() {
 		return len(c.Devices.Names)
 	}
@@ -307,7 +321,7 @@ func (p *Problem) made() int {
 }
 
 // convexSet makes the data of a convex task.
-func (p *Problem) convexSet() (federated.Set, error) {
+func (p *Data) convexSet() (federated.Set, error) {
 	c := &p.Config
 	seed := c.DataSeed()
 	if c.Task == config.TaskQuadratic {
@@ -363,7 +377,7 @@ func (p *Problem) Learning() *actors.Problem {
 
 // Batch gives the samples of a client's minibatches where its class has its own; nil
 // where no class has.
-func (p *Problem) Batch() func(client int) int {
+func (p *Timing) Batch() func(client int) int {
 	if !p.Config.HasOwnBatches() {
 		return nil
 	}
@@ -392,7 +406,7 @@ const triedClients = 1000
 // checkPhases refuses devices so slow that a phase of a task would take longer
 // than any may. A heavy tail may still hold a longer one: it is found when its task
 // comes.
-func (p *Problem) checkPhases() error {
+func (p *Timing) checkPhases() error {
 	c, e := &p.Config, p.epochs()
 	if err := p.checkSteps(e); err != nil {
 		return err
@@ -423,7 +437,7 @@ func (p *Problem) checkPhases() error {
 }
 
 // checkSteps refuses epochs that are more local steps than a task may have.
-func (p *Problem) checkSteps(e schedule.Epochs) error {
+func (p *Timing) checkSteps(e schedule.Epochs) error {
 	if e.Batch == 0 {
 		return nil
 	}

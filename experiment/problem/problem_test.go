@@ -37,7 +37,7 @@ func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, 
 		t.Fatal(err)
 	}
 	c.Clients = clients
-	p, set := &Problem{Config: c}, &counted{samples: samples}
+	p, set := newProblem(c, nil), &counted{samples: samples}
 	p.Set, p.Bits = set, clientmodel.Both(1e6)
 	if p.Fleet, err = p.Config.NewFleet(); err != nil {
 		t.Fatal(err)

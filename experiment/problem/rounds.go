@@ -80,7 +80,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 }
 
 // OwnSamples is how many of a client's samples an evaluation by client takes.
-func (p *Problem) OwnSamples(client int) int {
+func (p *Data) OwnSamples(client int) int {
 	n := p.Set.Samples(client)
 	if most := p.Config.Evaluate.Clients.Samples; most > 0 {
 		n = min(n, most)
@@ -89,7 +89,7 @@ func (p *Problem) OwnSamples(client int) int {
 }
 
 // epochs says how epochs become local steps; nothing where K counts steps.
-func (p *Problem) epochs() (e schedule.Epochs) {
+func (p *Timing) epochs() (e schedule.Epochs) {
 	c := &p.Config
 	if c.Schedule.Unit != config.Epochs {
 		return e
@@ -102,13 +102,13 @@ func (p *Problem) epochs() (e schedule.Epochs) {
 }
 
 // InitialSteps is K_0 in local steps, with epochs those of a client of mean size.
-func (p *Problem) InitialSteps() int {
+func (p *Timing) InitialSteps() int {
 	return p.Steps(p.Config.Schedule.Setup().K0)
 }
 
 // Steps is what a schedule of K gives in local steps, with epochs those of a client of
 // mean size.
-func (p *Problem) Steps(k int) int {
+func (p *Timing) Steps(k int) int {
 	if e := p.epochs(); e.Batch > 0 {
 		return e.Steps(k, e.Samples)
 	}
@@ -116,7 +116,7 @@ func (p *Problem) Steps(k int) int {
 }
 
 // shareServer adds what transfers share at the server.
-func (p *Problem) shareServer(r *round.Config) error {
+func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
 	for _, way := range []struct {
 		key  string
@@ -147,7 +147,7 @@ func (p *Problem) shareServer(r *round.Config) error {
 
 // expectations say how long clients are expected to take: a real device as the mean of its
 // class, or of all where it has none.
-func (p *Problem) expectations() func(client, steps int) round.Time {
+func (p *Timing) expectations() func(client, steps int) round.Time {
 	type key struct{ class, steps int }
 	known := map[key]round.Time{}
 	return func(client, steps int) round.Time {
@@ -166,7 +166,7 @@ func (p *Problem) expectations() func(client, steps int) round.Time {
 }
 
 // expect is the time that a simulated client is expected to take.
-func (p *Problem) expect(client, steps int) round.Time {
+func (p *Timing) expect(client, steps int) round.Time {
 	d, err := p.Fleet.Expect(client, steps, p.Bits)
 	if err != nil {
 		return round.MaxDuration // too long for anything
@@ -176,7 +176,7 @@ func (p *Problem) expect(client, steps int) round.Time {
 
 // there is the share of a time in which a client is there: of all of it, or of its
 // part up to the 64th change.
-func (p *Problem) there(client int, from, to round.Time) float64 {
+func (p *Timing) there(client int, from, to round.Time) float64 {
 	var in round.Time
 	at := from
 	for look := 0; at < to && look < 64; look++ {
@@ -192,7 +192,7 @@ func (p *Problem) there(client int, from, to round.Time) float64 {
 // nextChange is the next time at which clients can be chosen who cannot be now.
 // The machine asks where it found nobody who is free: mostly nobody is there at
 // all.
-func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
+func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
 	if next <= int64(t) { // all who are there have work: anybody's next change
@@ -207,7 +207,7 @@ func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
 // FixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),
 // where it is the same for all clients and rounds and no rule changes it; false
 // elsewhere.
-func (p *Problem) FixedRound() (one round.Time, alike bool) {
+func (p *Timing) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
 	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
 	if c.DevicesAlone() || !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
@@ -218,7 +218,7 @@ func (p *Problem) FixedRound() (one round.Time, alike bool) {
 }
 
 // MeanRound is the time of a round of k steps on devices without spread.
-func (p *Problem) MeanRound(k int) (round.Time, error) {
+func (p *Timing) MeanRound(k int) (round.Time, error) {
 	d, err := p.Fleet.Mean(k, p.Bits)
 	return round.Time(d.Download + d.Compute + d.Upload), err
 }

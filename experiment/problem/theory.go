@@ -42,7 +42,7 @@ func open(c config.Config) (*Problem, error) {
 		return nil, &config.KeyError{Key: "trainer", Problem: "is for runs: here the objective itself is calculated (remove it)"}
 	}
 	ctx := context.Background() // no process is waited for
-	p := &Problem{Config: c}
+	p := newProblem(c, nil)
 	err := p.open(ctx, nil)
 	if err == nil {
 		err = p.parse(ctx)
@@ -99,7 +99,7 @@ func (p *Problem) settleTheory() error {
 }
 
 // theory holds the constants of Eq. 9 as the schedule takes them.
-func (p *Problem) theory(limit round.Time) (s schedule.Theory, err error) {
+func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.Config.Theory
 	k := theory.Constants{L: *t.L, Mu: *t.Mu, G: *t.G, FStar: *t.FStar, N: p.Config.Cohort}
 	if err := k.Validate(); err != nil {
@@ -118,7 +118,8 @@ func (p *Problem) theory(limit round.Time) (s schedule.Theory, err error) {
 
 // Initial is the model that the configuration's runs start from.
 func Initial(c config.Config, model learn.Model) ([]float32, error) {
-	p := &Problem{Config: c, Model: model}
+	p := newProblem(c, nil)
+	p.Model = model
 	err := p.initialise(context.Background())
 	return p.Initial, err
 }

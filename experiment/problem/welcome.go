@@ -11,7 +11,7 @@ import (
 
 // Welcome is what devices are told of the data: what a run makes them of, or what their
 // own must mean.
-func (p *Problem) Welcome() (*bus.Welcome, error) {
+func (p *Data) Welcome() (*bus.Welcome, error) {
 	c := &p.Config
 	w := &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()}
 	if p.Set == nil {

@@ -31,8 +31,8 @@ func TestAttackersAreTheSameAnywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole := mustRun(t, runtest.Stragglers(t, sets...), Options{Workers: 1})
-			for what, o := range map[string]Options{"hosts": {Hosts: 2, Workers: 3}, "memory": {Workers: 2}} {
+			whole := mustRun(t, runtest.Stragglers(t, sets...), Options{Place: Place{Workers: 1}})
+			for what, o := range map[string]Options{"hosts": {Place: Place{Hosts: 2, Workers: 3}}, "memory": {Place: Place{Workers: 2}}} {
 				c := runtest.Stragglers(t, sets...)
 				if what == "memory" {
 					c.NATS.URL = "none"
@@ -46,7 +46,7 @@ func TestAttackersAreTheSameAnywhere(t *testing.T) {
 			}
 			c := runtest.Stragglers(t, sets...)
 			c.Out = filepath.Join(t.TempDir(), "stopped")
-			if s := resumed(t, c, 4, Options{Workers: 2}); *s.ModelSHA256 != *whole.ModelSHA256 {
+			if s := resumed(t, c, 4, Options{Place: Place{Workers: 2}}); *s.ModelSHA256 != *whole.ModelSHA256 {
 				t.Errorf("resumed %s, whole %s", *s.ModelSHA256, *whole.ModelSHA256)
 			}
 		})

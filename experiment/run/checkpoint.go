@@ -38,12 +38,12 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpo
 	k := &checkpointer{
 		recorder: r, spoilt: previous != nil && previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
 	}
-	k.next.Head, k.next.Body.Limit = r.p.identity(r.o.Version), int64(limit)
+	k.next.Head, k.next.Body.Limit = r.p.identity(r.p.options.Version), int64(limit)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
 	k.listen.Go(func() {
 		for {
 			select {
-			case <-r.o.Checkpoint:
+			case <-r.p.options.Checkpoint:
 				k.due.Store(true)
 			case <-k.stop:
 				return
@@ -100,10 +100,10 @@ func (k *checkpointer) report(err error) {
 		r.unwritten.Add(1)
 		if !k.failing {
 			why, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
-			r.o.notice(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
+			r.p.options.notice(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
 		}
 	case k.failing:
-		r.o.notice("Checkpoints can be written again.")
+		r.p.options.notice("Checkpoints can be written again.")
 	}
 	k.failing = err != nil
 }

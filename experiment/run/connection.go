@@ -108,20 +108,21 @@ func Joining(s *embedded.Server) string {
 // startLocal starts an engine for a run of the same process that only finds out how
 // long something takes: on a server of its own, if the run has one, with a host of its
 // own.
-func startLocal(ctx context.Context, p *experiment, o Options) (*engine, error) {
-	if p.server(&o) != config.None {
-		p.Config.NATS = config.Demonstration().NATS
+func startLocal(ctx context.Context, p *experiment) (*engine, error) {
+	local := *p
+	if local.server() != config.None {
+		local.Config.NATS = config.Demonstration().NATS
 	}
-	o.NATS, o.RemoteHosts = Connection{}, false
-	return startEngine(ctx, p, o)
+	local.options.NATS, local.options.RemoteHosts = Connection{}, false
+	return startEngine(ctx, &local)
 }
 
 // server is nats.url, or what the options have in its place.
-func (p *experiment) server(o *Options) string { return cmp.Or(o.NATS.URL, p.Config.NATS.URL) }
+func (p *experiment) server() string { return cmp.Or(p.options.NATS.URL, p.Config.NATS.URL) }
 
 // carrier says what carries the run's messages, as its summary does.
-func (p *experiment) carrier(o *Options) string {
-	if p.server(o) == config.None {
+func (p *experiment) carrier() string {
+	if p.server() == config.None {
 		return folder.InMemory
 	}
 	return folder.OverNATS
@@ -145,8 +146,8 @@ func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notic
 // open starts the embedded server, if that is asked for, and settles how to connect
 // to whichever server there is.
 func (e *engine) open(ctx context.Context) (err error) {
-	o, settings := &e.options, &e.p.Config.NATS
-	switch url := e.p.server(o); {
+	o, settings := &e.p.options, &e.p.Config.NATS
+	switch url := e.p.server(); {
 	case url == config.None && o.RemoteHosts:
 		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a server's URL, or set nats.listen)")
 	case url == config.None:
@@ -177,7 +178,7 @@ func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil
 	}
-	o, settings := &e.options, &e.p.Config.NATS
+	o, settings := &e.p.options, &e.p.Config.NATS
 	info, err := e.p.Info(o.Version)
 	if err != nil {
 		return err

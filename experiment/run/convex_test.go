@@ -26,7 +26,7 @@ func TestConvexTasksLearn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last []float32
-		s := mustRun(t, c, Options{Model: func(_ int, params []float32) { last = params }})
+		s := mustRun(t, c, Options{Shown: Shown{Model: func(_ int, params []float32) { last = params }}})
 		x := make([]float64, len(last))
 		start := of.Value(x) - of.FStar
 		for j, v := range last {
@@ -61,7 +61,7 @@ func TestConvexTasksLearn(t *testing.T) {
 func TestTheorySchedule(t *testing.T) {
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
-	s := mustRun(t, c, Options{Workers: 1})
+	s := mustRun(t, c, Options{Place: Place{Workers: 1}})
 	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTheorySchedule(t *testing.T) {
 		t.Errorf("the constants that are kept: %+v", th)
 	}
 	resolved.Out = filepath.Join(t.TempDir(), "again")
-	if again := mustRun(t, resolved, Options{Workers: 2}); *again.ModelSHA256 != *s.ModelSHA256 || again.Fingerprint != s.Fingerprint {
+	if again := mustRun(t, resolved, Options{Place: Place{Workers: 2}}); *again.ModelSHA256 != *s.ModelSHA256 || again.Fingerprint != s.Fingerprint {
 		t.Error("the configuration that was kept gives another run")
 	}
 	// The time ahead shrinks, so K grows again towards the end.

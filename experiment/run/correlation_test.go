@@ -27,7 +27,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := startLocal(t.Context(), p, Options{})
+	e, err := startLocal(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestRunsSayTheirCorrelations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	mustRun(t, c, Options{Notice: func(line string) { said = append(said, line) }})
+	mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { said = append(said, line) }}})
 	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)

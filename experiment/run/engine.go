@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors"
 	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/privacy"
+	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -41,7 +41,6 @@ type engine struct {
 	external bool             // hosts may be in other processes
 	to       natsconn.Config  // how connections to the server are made
 	store    *natsbus.Store   // that the run's ends share
-	options  Options
 
 	record     *devicelog.Log // of real devices; nil: none is kept
 	checkpoint coordinator.Checkpoint
@@ -50,8 +49,8 @@ type engine struct {
 }
 
 // startEngine starts everything but the trainers. Close it after use.
-func startEngine(ctx context.Context, p *experiment, o Options) (_ *engine, err error) {
-	e := &engine{p: p, options: o, store: natsbus.NewStore()}
+func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
+	e := &engine{p: p, store: natsbus.NewStore()}
 	defer func() {
 		if err != nil {
 			e.Close()
@@ -60,19 +59,19 @@ func startEngine(ctx context.Context, p *experiment, o Options) (_ *engine, err 
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
-	if c := &p.Config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
+	if c := &p.Config; c.Train && len(c.Devices.Names) > 0 && !e.external && p.options.Replay == "" {
 		return nil, errUnreachable
 	}
 	// The coordinator's connection reports for all of them.
-	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, o.HostNotice); err != nil {
+	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice); err != nil {
 		return nil, err
 	}
-	if o.RemoteHosts {
+	if p.options.RemoteHosts {
 		e.jobs = 2
 		return e, nil
 	}
-	hosts := max(1, o.Hosts)
-	workers := o.Workers
+	hosts := max(1, p.options.Hosts)
+	workers := p.options.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
@@ -137,7 +136,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
 	for i, conn := range e.hosts {
-		host, err := actors.StartHost(inner, conn, actors.HostConfig{
+		host, err := host.Start(inner, conn, host.Config{
 			Run: c.Run, Fleet: p.Fleet, Workers: e.workers[i], Problem: *p.Learning(),
 		})
 		if err != nil {
@@ -205,14 +204,14 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	welcome.Version = e.options.Version
+	welcome.Version = e.p.options.Version
 	v := &realdevices.Config{
 		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome,
-		Notice:  e.options.notice,
+		Notice:  e.p.options.notice,
 		Refuse: func(device, reason string) {
-			e.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
+			e.p.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
 		},
 		Record: e.record, Replay: e.record.Replay,
 	}

@@ -42,7 +42,7 @@ func TestEvaluationsByClient(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "clients=40", classes, "stop.rounds=7", "evaluate.clients={every: 3, rounds: [5], samples: 30}")
 	models := map[int][]float32{}
-	s := mustRun(t, c, Options{Model: func(round int, params []float32) { models[round] = params }})
+	s := mustRun(t, c, Options{Shown: Shown{Model: func(round int, params []float32) { models[round] = params }}})
 	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)
@@ -148,20 +148,20 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 	t.Parallel()
 	sets := []string{"clients=60", classes, "outputs=[tasks]", "evaluate.every=2", "evaluate.clients={every: 2}", "stop.rounds=12", "checkpoint.seconds=1000"}
 	whole := runtest.Small(t, sets...)
-	want := mustRun(t, whole, Options{Hosts: 1, Workers: 1})
+	want := mustRun(t, whole, Options{Place: Place{Hosts: 1, Workers: 1}})
 	names := []string{outputs.ClientsFile, outputs.FairnessFile, tables.TasksFile, folder.RoundsFile}
 
 	many := runtest.Small(t, sets...)
-	mustRun(t, many, Options{Hosts: 3, Workers: 4})
+	mustRun(t, many, Options{Place: Place{Hosts: 3, Workers: 4}})
 	equalFiles(t, whole.Out, many.Out, names...)
 
 	stopped := runtest.Small(t, append(sets, "pace=60")...)
 	playInLives(t, stopped, func(life int, stop func()) Options {
-		return Options{Model: func(round int, _ []float32) { // just before the evaluation
+		return Options{Shown: Shown{Model: func(round int, _ []float32) { // just before the evaluation
 			if round == 2*life+2 && life < 4 {
 				stop()
 			}
-		}}
+		}}}
 	})
 	equalFiles(t, whole.Out, stopped.Out, names...)
 	s, err := folder.ReadSummary(filepath.Join(stopped.Out, folder.SummaryFile))
@@ -176,16 +176,15 @@ func TestEvaluationsByClientAreShown(t *testing.T) {
 	var base string
 	var got scraped
 	s := mustRun(t, runtest.Small(t, classes, "evaluate.clients={every: 4}", "http=127.0.0.1:0"), Options{
-		Notice: func(line string) {
+		Shown: Shown{Notice: func(line string) {
 			if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 				base = m
 			}
-		},
-		Progress: func(p Progress) {
+		}, Progress: func(p Progress) {
 			if p.Done {
 				got = scrapeOf(t, base+"metrics")
 			}
-		},
+		}},
 	})
 	e := s.ClientEvaluation
 	for series, want := range map[string]float64{

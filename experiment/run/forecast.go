@@ -29,24 +29,24 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 		return f, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	limit, err := p.limit(ctx, o)
+	limit, err := p.limit(ctx)
 	if err == nil {
-		err = p.setGrid(ctx, o)
+		err = p.setGrid(ctx)
 	}
 	if err != nil {
 		return f, err
 	}
-	sinks, err := p.sinks(&o)
+	sinks, err := p.sinks()
 	if err != nil {
 		return f, err
 	}
 	f, err = forecast.Of(ctx, &p.Problem, limit, trialTasks, func(ctx context.Context, p *problem.Problem) (forecast.Trial, error) {
-		return (&experiment{*p}).try(ctx, o, limit)
+		return (&experiment{*p, o}).try(ctx, limit)
 	})
 	if err != nil {
 		return f, err
 	}
-	f.Bus, f.Files = p.carrier(&o), []string{folder.ConfigFile}
+	f.Bus, f.Files = p.carrier(), []string{folder.ConfigFile}
 	for _, s := range sinks {
 		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
 		f.Files = append(f.Files, left...)
@@ -63,8 +63,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (f forecast.Forecas
 }
 
 // try plays the experiment, which does not learn, with the messages of a run.
-func (p *experiment) try(ctx context.Context, o Options, limit round.Time) (t forecast.Trial, err error) {
-	e, err := startLocal(ctx, p, o)
+func (p *experiment) try(ctx context.Context, limit round.Time) (t forecast.Trial, err error) {
+	e, err := startLocal(ctx, p)
 	if err != nil {
 		return t, err
 	}
@@ -93,7 +93,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	c, err := forecast.Compare(ctx, &r.p.Problem, r.results.Path(""))
 	switch {
 	case err != nil:
-		r.o.notice(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
+		r.p.options.notice(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
 		return nil
 	case c == nil:
 		return nil

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors"
+	"fedpace/actors/host"
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
@@ -253,7 +253,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	if info.Version != s.options.Version {
 		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.", r.run, info.Version, s.options.Version, info.Protocol))
 	}
-	host, err := actors.StartHost(ctx, s.conn, actors.HostConfig{
+	host, err := host.Start(ctx, s.conn, host.Config{
 		Run: r.run, Fleet: p.Fleet, Workers: workers, Problem: *p.Learning(), Name: s.options.Name, Stamp: info.Stamp,
 		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
 	})

@@ -28,7 +28,7 @@ func TestARunWithLateUpdates(t *testing.T) {
 	if use.StragglerShare != nil {
 		t.Errorf("a straggler share of %g", *use.StragglerShare)
 	}
-	if again := mustRun(t, runtest.Stragglers(t, sets...), Options{Hosts: 2, Workers: 3}); *again.ModelSHA256 != *use.ModelSHA256 {
+	if again := mustRun(t, runtest.Stragglers(t, sets...), Options{Place: Place{Hosts: 2, Workers: 3}}); *again.ModelSHA256 != *use.ModelSHA256 {
 		t.Error("other hosts lead to another model")
 	}
 	if timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{}); timed.Fingerprint != use.Fingerprint {

@@ -139,7 +139,7 @@ func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
 	c.Stop.Rounds = 0
 	var told []string
-	mustRun(t, c, Options{Notice: func(line string) { told = append(told, line) }})
+	mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { told = append(told, line) }}})
 	p := readPage(t, c.Out)
 	if len(told) != 2 || !strings.HasPrefix(told[1], "The run is shown on http://127.0.0.1:") {
 		t.Fatalf("the user is told %q", told)

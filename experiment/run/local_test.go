@@ -39,7 +39,7 @@ func TestLocalWorkChangesNoHistory(t *testing.T) {
 			t.Errorf("%s ends with the model of %s", name, other)
 		}
 		models[*s.ModelSHA256] = name
-		if again := mustRun(t, runtest.Stragglers(t, x.sets...), Options{Hosts: 2, Workers: 3}); *again.ModelSHA256 != *s.ModelSHA256 {
+		if again := mustRun(t, runtest.Stragglers(t, x.sets...), Options{Place: Place{Hosts: 2, Workers: 3}}); *again.ModelSHA256 != *s.ModelSHA256 {
 			t.Errorf("%s: another run with other hosts has another model", name)
 		}
 		if timed := mustRun(t, runtest.Stragglers(t, append(x.sets, "train=false")...), Options{}); timed.Fingerprint != s.Fingerprint {

@@ -31,7 +31,7 @@ func TestARunInMemory(t *testing.T) {
 				}
 				return mustRun(t, c, o)
 			}
-			want, got := play(config.Embedded, Options{}), play(config.None, Options{Hosts: 2, Workers: 3})
+			want, got := play(config.Embedded, Options{}), play(config.None, Options{Place: Place{Hosts: 2, Workers: 3}})
 			if got.Bus != folder.InMemory || want.Bus != folder.OverNATS {
 				t.Errorf("the summaries name %q and %q", got.Bus, want.Bus)
 			}
@@ -70,7 +70,7 @@ func TestNobodyElseWorksForARunInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), c, Options{RemoteHosts: true}); err == nil || !strings.Contains(err.Error(), "nats.url: hosts elsewhere need a server") {
+	if _, err := Run(t.Context(), c, Options{Place: Place{RemoteHosts: true}}); err == nil || !strings.Contains(err.Error(), "nats.url: hosts elsewhere need a server") {
 		t.Errorf("%v", err)
 	}
 }

@@ -94,7 +94,7 @@ func TestMetricsOfAModelsOwn(t *testing.T) {
 	}
 	for _, bus := range []string{"nats.url=none", "nats.url=embedded"} {
 		c := runtest.Small(t, judgedSets(t, judgedModel, bus)...)
-		s := mustRun(t, c, Options{Hosts: 2})
+		s := mustRun(t, c, Options{Place: Place{Hosts: 2}})
 		if *s.ModelSHA256 != *accurate.ModelSHA256 || s.Fingerprint != accurate.Fingerprint || s.ValidationAccuracy != nil || s.BestValidationAccuracy != nil {
 			t.Fatalf("%s: %+v, with an accuracy %+v", bus, s, accurate)
 		}
@@ -192,16 +192,15 @@ func TestAMetricStopsARun(t *testing.T) {
 		var base string
 		var shown scraped
 		s := mustRun(t, c, Options{
-			Notice: func(line string) {
+			Shown: Shown{Notice: func(line string) {
 				if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 					base = m
 				}
-			},
-			Progress: func(p Progress) {
+			}, Progress: func(p Progress) {
 				if p.Done {
 					shown = scrapeOf(t, base+"metrics")
 				}
-			},
+			}},
 		})
 		if s.Rounds != first+1 {
 			t.Errorf("%v: stopped after round %d, the first with %g is %d", sets, s.Rounds, goal, first+1)

@@ -36,7 +36,7 @@ const (
 
 // sinks are the outputs of the run: the usual ones, and those that the
 // configuration adds. One that is usual is taken with the configuration's options.
-func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
+func (p *experiment) sinks() ([]metrics.Sink, error) {
 	c := &p.Config
 	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, outputs.Progress{}, live.Sink{}}
 	if c.Train {
@@ -48,7 +48,7 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 	if c.Events.Sample != config.NoEvents {
 		list = append(list, eventlog.Sink(c.Events))
 	}
-	if len(c.Devices.Names) > 0 && o.Replay == "" {
+	if len(c.Devices.Names) > 0 && p.options.Replay == "" {
 		list = append(list, devicelog.Sink{})
 	}
 	if c.HTTP != "" {
@@ -73,11 +73,11 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 }
 
 // about is the run as outputs know it.
-func (p *experiment) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
+func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := &metrics.Run{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
-		Version: o.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
+		Version: p.options.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,

@@ -45,9 +45,9 @@ func sameAnywhere(t *testing.T, sets []string) (whole, goneOn folder.Summary) {
 	whole = mustRun(t, runtest.Small(t, sets...), Options{})
 	goneOn = resumed(t, runtest.Small(t, sets...), 3, Options{})
 	for name, got := range map[string]folder.Summary{
-		"with three hosts":           mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3}),
+		"with three hosts":           mustRun(t, runtest.Small(t, sets...), Options{Place: Place{Hosts: 3}}),
 		"in memory":                  mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{}),
-		"with three hosts in memory": mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{Hosts: 3, Workers: 2}),
+		"with three hosts in memory": mustRun(t, runtest.Small(t, append(sets, "nats.url=none")...), Options{Place: Place{Hosts: 3, Workers: 2}}),
 		"resumed":                    goneOn,
 	} {
 		if *got.ModelSHA256 != *whole.ModelSHA256 {
@@ -62,7 +62,7 @@ func sameAnywhere(t *testing.T, sets []string) (whole, goneOn folder.Summary) {
 func checkNoise(t *testing.T, want float64, sets []string) {
 	t.Helper()
 	model := func(sets ...string) (last []float32) {
-		o := Options{Model: func(_ int, params []float32) { last = params }}
+		o := Options{Shown: Shown{Model: func(_ int, params []float32) { last = params }}}
 		mustRun(t, runtest.Small(t, append(sets, "task=femnist", "stop.rounds=1", "evaluate.samples=64")...), o)
 		return last
 	}
@@ -216,7 +216,7 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), c, Options{Replay: dir}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
+	if _, err := Run(t.Context(), c, Options{Again: Again{Replay: dir}}); err == nil || !strings.Contains(err.Error(), "the key of the run's noise") {
 		t.Errorf("a replay without the key: %v", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestNoiseBlamesNoDevice(t *testing.T) {
 
 // A run that goes on without the key of its noise would have other noise than before: it says so.
 func TestARunGoesOnWithItsNoiseAlone(t *testing.T) {
-	p := &experiment{problem.Problem{Privacy: &problem.Privacy{}}}
+	p := &experiment{Problem: problem.Problem{Privacy: &problem.Privacy{}}}
 	p.Config.Devices.Names = []config.Device{{ID: "pi"}}
 	results, err := folder.CreateResults(filepath.Join(t.TempDir(), "run"), config.Demonstration(), false)
 	if err != nil {

@@ -28,7 +28,6 @@ const progressEvery = 100 * time.Millisecond
 // the summary needs and reports progress. It belongs to the run's goroutine.
 type recorder struct {
 	p       *experiment
-	o       Options
 	outputs *metrics.Recorder
 	results *folder.Results // set before the first report
 	started time.Time       // wall time of earlier attempts included
@@ -53,10 +52,10 @@ type recorder struct {
 }
 
 // newRecorder opens the run's outputs. Close it after use.
-func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
+func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
-		p: p, o: o, started: started, measures: measure.Shown(p.Metrics, p.Quality),
+		p: p, started: started, measures: measure.Shown(p.Metrics, p.Quality),
 		saved: checkpoint.Summary{
 			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 			Reached: nan, BestLoss: nan,
@@ -71,10 +70,10 @@ func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), l
 		return nil, err
 	}
 	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
-	about := p.about(&o, limit, started)
+	about := p.about(limit, started)
 	about.Left = r.left
 	about.Stats, about.Versions, about.Waiting = r.stats, r.versions, waiting
-	sinks, err := p.sinks(&o)
+	sinks, err := p.sinks()
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +161,7 @@ func (r *recorder) versions() []metrics.DeviceVersion {
 }
 
 func (r *recorder) observer() coordinator.Observer {
-	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.o.Model, Stats: r.reported.Store}
+	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.p.options.Model, Stats: r.reported.Store}
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and
@@ -184,7 +183,7 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 // deviceLog is the log that the run's real devices are recorded in or, if another
 // run is played again, read from.
 func (r *recorder) deviceLog() (*devicelog.Log, error) {
-	switch replay := r.o.Replay; {
+	switch replay := r.p.options.Replay; {
 	case len(r.p.Config.Devices.Names) > 0 && replay != "":
 		return devicelog.Open(replay)
 	case len(r.p.Config.Devices.Names) > 0:
@@ -199,14 +198,14 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 
 // show reports the progress.
 func (r *recorder) show() {
-	if r.o.Progress != nil {
+	if r.p.options.Progress != nil {
 		r.shown = time.Now()
 		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.shown.Sub(r.started)
 		if left, known := r.left(); known {
 			r.progress.Remaining = time.Duration(left * 1e9)
 		}
 		r.progress.InRound = r.shown.Sub(r.remaining.since)
-		r.o.Progress(r.progress)
+		r.p.options.Progress(r.progress)
 	}
 }
 
@@ -266,7 +265,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		SGDSteps:         last.SGDSteps,
 		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
-		Kernel:           r.p.Kernel, Bus: r.p.carrier(&r.o), Version: r.o.Version,
+		Kernel:           r.p.Kernel, Bus: r.p.carrier(), Version: r.p.options.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
 		LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: r.versions(),
 	}

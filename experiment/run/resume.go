@@ -127,7 +127,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	r.Summary, err = p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
+	r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
 	return r, err
 }
 
@@ -148,9 +148,9 @@ func (a *attempt) undo(r *folder.Results) error {
 }
 
 // results opens the folder that the run fills.
-func (p *experiment) results(o Options, previous *attempt) (*folder.Results, error) {
+func (p *experiment) results(previous *attempt) (*folder.Results, error) {
 	if previous == nil {
-		return folder.CreateResults(p.Config.Out, p.Config, o.Force)
+		return folder.CreateResults(p.Config.Out, p.Config, p.options.Force)
 	}
 	return previous.results, previous.results.Rewind(p.Config.Outputs)
 }

@@ -21,35 +21,53 @@ import (
 
 // Options say how a run is carried out; they change no result.
 type Options struct {
-	Version     string
-	Force       bool               // replace a run that the folder holds
-	Checkpoint  <-chan os.Signal   // a value asks for a checkpoint now; may be nil
-	Hosts       int                // hosts in this process; 0: one
-	Workers     int                // trainers in all; 0: one a core
-	RemoteHosts bool               // hosts in other processes do the work, and none in this one
-	NATS        Connection         // how the server is reached
-	Progress    func(Progress)     // called now and then from the run's goroutine; may be nil
-	Reading     *federated.Reading // is told how far the data are read; may be nil
-	Notice      func(string)       // takes lines for the user, from any goroutine; may be nil
-	HostNotice  func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
-	Replay      string             // folder of a run whose real devices' answers are used again; empty: devices take part
-	Overrides   *config.Config     // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
-	Trainer     string             // command of the trainer of a resumed run; empty: as in its folder
+	Version    string
+	Force      bool             // replace a run that the folder holds
+	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
 
-	// Model is called with every round's model, which may be kept and must not be
-	// changed; may be nil.
+	Shown
+	Place
+	Again
+}
+
+// Shown is what the caller sees of a run while it goes on. Each may be nil.
+type Shown struct {
+	Progress   func(Progress)     // called now and then from the run's goroutine
+	Reading    *federated.Reading // is told how far the data are read
+	Notice     func(string)       // takes lines for the user, from any goroutine
+	HostNotice func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
+
+	// Model is called with every round's model, which may be kept and must not be changed.
 	Model func(round int, params []float32)
 }
 
+// Place is where a run's work is done, and by which server.
+type Place struct {
+	Hosts       int        // hosts in this process; 0: one
+	Workers     int        // trainers in all; 0: one a core
+	RemoteHosts bool       // hosts in other processes do the work, and none in this one
+	NATS        Connection // how the server is reached
+}
+
+// Again is what a run that is played again, or goes on, takes from elsewhere than its folder.
+type Again struct {
+	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
+	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
+	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder
+}
+
 // notice tells the user a line.
-func (o *Options) notice(line string) {
+func (o *Shown) notice(line string) {
 	if o.Notice != nil {
 		o.Notice(line)
 	}
 }
 
 // experiment is a prepared problem, to be played, timed or estimated.
-type experiment struct{ problem.Problem }
+type experiment struct {
+	problem.Problem
+	options Options
+}
 
 // prepare prepares the problem of a configuration. Close it after use. Where devices alone
 // take part, this process does the rest, which is to evaluate: hosts may help.
@@ -59,7 +77,7 @@ func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, er
 	if err != nil {
 		return nil, err
 	}
-	return &experiment{*p}, nil
+	return &experiment{*p, *o}, nil
 }
 
 // Run does one experiment and leaves its results in c.Out. Mistakes in the
@@ -75,42 +93,42 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err != nil {
 		return folder.Summary{}, err
 	}
-	summary, err := p.execute(ctx, o, started, nil)
+	summary, err := p.execute(ctx, started, nil)
 	return summary, errors.Join(err, p.Close())
 }
 
 // execute runs the experiment; it resumes from previous unless that is nil.
-func (p *experiment) execute(ctx context.Context, o Options, started time.Time, previous *attempt) (s folder.Summary, err error) {
-	said, tell := &notices{}, o.Notice
-	o = said.copied(o)
+func (p *experiment) execute(ctx context.Context, started time.Time, previous *attempt) (s folder.Summary, err error) {
+	said, tell := &notices{}, p.options.Notice
+	p.options = said.copied(p.options)
 	if state := p.State(); state != "" {
-		o.notice(state)
+		p.options.notice(state)
 	}
 	for _, line := range p.CorrelationNotes() {
-		o.notice(line)
+		p.options.notice(line)
 	}
 	if line := p.AboutAttackers(); line != "" {
-		o.notice(line)
+		p.options.notice(line)
 	}
 	var limit round.Time
 	if previous != nil && previous.checkpoint != nil {
 		limit = round.Time(previous.checkpoint.Body.Limit)
-	} else if limit, err = p.limit(ctx, o); err != nil {
+	} else if limit, err = p.limit(ctx); err != nil {
 		return s, err
 	}
-	if err := p.setGrid(ctx, o); err != nil {
+	if err := p.setGrid(ctx); err != nil {
 		return s, err
 	}
-	e, err := startEngine(ctx, p, o)
+	e, err := startEngine(ctx, p)
 	if err != nil {
 		return s, err
 	}
 	defer e.Close()
-	if len(p.Config.Devices.Names) > 0 && o.Replay == "" {
-		o.notice(forecast.AboutGrowth(&p.Problem))
+	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
+		p.options.notice(forecast.AboutGrowth(&p.Problem))
 	}
 
-	r, err := newRecorder(p, o, e.waiting(), limit, started)
+	r, err := newRecorder(p, e.waiting(), limit, started)
 	if err != nil {
 		return s, err
 	}
@@ -130,7 +148,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 		return s, err
 	}
 	// Last of all: with force it removes the run that the folder holds.
-	results, err := p.results(o, previous)
+	results, err := p.results(previous)
 	if err != nil {
 		return s, err
 	}
@@ -141,7 +159,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	if err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
-	if e.noise, err = p.noiseKey(results, o.Replay, previous != nil && previous.checkpoint != nil); err != nil {
+	if e.noise, err = p.noiseKey(results, p.options.Replay, previous != nil && previous.checkpoint != nil); err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
@@ -154,7 +172,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	}
 	switch result.Stop.Reason {
 	case round.Deserted, round.Drained, round.LeftOut: // of which the configuration says nothing
-		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
+		p.options.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
 	err = errors.Join(runErr, r.predict(ctx, &s), r.finish(result, &s, runErr))
@@ -169,7 +187,7 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 
 // limit is the virtual time at which the run ends, 0 for none: the earlier of
 // virtual_seconds and the time that equal_runtime_rounds of K-eta-fixed take.
-func (p *experiment) limit(ctx context.Context, o Options) (limit round.Time, err error) {
+func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	stop := p.Config.Stop
 	if stop.VirtualSeconds > 0 {
 		if limit, err = seconds(stop.VirtualSeconds); err != nil {
@@ -179,7 +197,7 @@ func (p *experiment) limit(ctx context.Context, o Options) (limit round.Time, er
 	if stop.EqualRuntimeRounds == 0 {
 		return limit, nil
 	}
-	equal, err := p.fixedRuntime(ctx, o, stop.EqualRuntimeRounds)
+	equal, err := p.fixedRuntime(ctx, stop.EqualRuntimeRounds)
 	if err != nil {
 		return 0, fmt.Errorf("stop.equal_runtime_rounds: %w", err)
 	}
@@ -190,12 +208,12 @@ func (p *experiment) limit(ctx context.Context, o Options) (limit round.Time, er
 }
 
 // setGrid settles the virtual time from one evaluation to the next.
-func (p *experiment) setGrid(ctx context.Context, o Options) (err error) {
+func (p *experiment) setGrid(ctx context.Context) (err error) {
 	e := &p.Config.Evaluate
 	switch {
 	case e.EverySeconds == 0 || !p.Config.Train:
 	case e.EverySeconds == config.AsFixed:
-		p.Grid, err = p.fixedRuntime(ctx, o, e.Every)
+		p.Grid, err = p.fixedRuntime(ctx, e.Every)
 	default:
 		p.Grid, err = seconds(e.EverySeconds)
 	}
@@ -208,7 +226,7 @@ func (p *experiment) setGrid(ctx context.Context, o Options) (err error) {
 // fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 where
 // all rounds are alike, else by playing them, without learning, with this seed,
 // these devices and this closing rule.
-func (p *experiment) fixedRuntime(ctx context.Context, o Options, n int) (round.Time, error) {
+func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error) {
 	if one, alike := p.FixedRound(); alike {
 		if one > 0 && round.Time(n) > round.MaxTime/one {
 			return 0, fmt.Errorf("%d rounds of %g s are too long", n, one.Seconds())
@@ -220,7 +238,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, o Options, n int) (round.
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
 	if n > longTiming/fixed.Config.Cohort {
-		o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
+		p.options.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	}
 	stop, err := forecast.Play(ctx, &fixed)
 	if err == nil && stop.Rounds < n {

@@ -135,7 +135,7 @@ func TestSameSeedSameBits(t *testing.T) {
 	want := mustRun(t, runtest.Small(t), Options{})
 	for _, on := range []struct{ procs, hosts int }{{1, 1}, {1, 5}, {2, 2}, {8, 1}, {8, 5}} {
 		runtime.GOMAXPROCS(on.procs)
-		got := mustRun(t, runtest.Small(t), Options{Hosts: on.hosts})
+		got := mustRun(t, runtest.Small(t), Options{Place: Place{Hosts: on.hosts}})
 		if *got.ModelSHA256 != *want.ModelSHA256 || got.Fingerprint != want.Fingerprint || *got.TrainingLoss != *want.TrainingLoss || *got.ValidationLoss != *want.ValidationLoss {
 			t.Errorf("GOMAXPROCS %d, %d hosts: model %s, fingerprint %s; want %s, %s", on.procs, on.hosts, *got.ModelSHA256, got.Fingerprint, *want.ModelSHA256, want.Fingerprint)
 		}
@@ -151,7 +151,7 @@ func TestSameSeedSameBits(t *testing.T) {
 func TestRandomDevicesAreKeyed(t *testing.T) {
 	t.Parallel()
 	sets := []string{"train=false", "compute.std=5.1e-4"}
-	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3})
+	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Place: Place{Hosts: 3}})
 	c := mustRun(t, runtest.Small(t, append(sets, "seed=2")...), Options{})
 	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint {
 		t.Errorf("fingerprints %s (1 host), %s (3 hosts), %s (another seed)", a.Fingerprint, b.Fingerprint, c.Fingerprint)
@@ -274,11 +274,11 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := runtest.Small(t, "stop.rounds=100000")
-	s, err := Run(ctx, c, Options{Progress: func(p Progress) {
+	s, err := Run(ctx, c, Options{Shown: Shown{Progress: func(p Progress) {
 		if p.Round >= 3 {
 			cancel()
 		}
-	}})
+	}}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want the context's", err)
 	}

@@ -47,7 +47,7 @@ func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
 				sets = append(sets, "close.seconds=7")
 			}
 			alone := mustRun(t, runtest.Stragglers(t, append(sets, "train=false", "network={server_download_mbps: null, server_upload_mbps: null}")...), Options{})
-			timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{Hosts: 2})
+			timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{Place: Place{Hosts: 2}})
 			trained, batches := counting(t, runtest.Stragglers(t, sets...))
 			if trained.Fingerprint != timed.Fingerprint || trained.Outcomes != timed.Outcomes || trained.VirtualSeconds != timed.VirtualSeconds ||
 				trained.ClientSeconds != timed.ClientSeconds || trained.Bytes != timed.Bytes || *trained.EnergyJoules != *timed.EnergyJoules {

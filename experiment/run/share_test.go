@@ -44,8 +44,9 @@ func BenchmarkShareOfSGD(b *testing.B) {
 				if err := pprof.StartCPUProfile(&text); err != nil {
 					b.Fatal(err)
 				}
+				p.options.Workers = 2
 				before, started := processor(b), time.Now()
-				_, err = p.execute(b.Context(), Options{Workers: 2}, started, nil)
+				_, err = p.execute(b.Context(), started, nil)
 				wall, spent := time.Since(started).Seconds(), processor(b)-before
 				pprof.StopCPUProfile()
 				if err != nil {

@@ -83,7 +83,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 	}
 	set := &counted{Set: p.Set}
 	p.Set = set
-	s, err := p.execute(t.Context(), Options{}, time.Now(), nil)
+	s, err := p.execute(t.Context(), time.Now(), nil)
 	if err := errors.Join(err, p.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestTrainingChangesNoHistory(t *testing.T) {
 			t.Run(rule+"/"+model, func(t *testing.T) {
 				stays(t)
 				sets := append([]string{closing.set}, available...)
-				timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{Hosts: 2})
+				timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{Place: Place{Hosts: 2}})
 				trained, batches := counting(t, runtest.Stragglers(t, sets...))
 				if trained.Fingerprint != timed.Fingerprint || trained.Outcomes != timed.Outcomes || trained.VirtualSeconds != timed.VirtualSeconds ||
 					trained.ClientSeconds != timed.ClientSeconds || trained.Bytes != timed.Bytes || *trained.EnergyJoules != *timed.EnergyJoules {
@@ -173,7 +173,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 			sets = append(sets, "aggregate.mu=0.5")
 		}
 		var notices []string
-		s := mustRun(t, runtest.Stragglers(t, sets...), Options{Notice: func(line string) { notices = append(notices, line) }})
+		s := mustRun(t, runtest.Stragglers(t, sets...), Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}})
 		if other, same := models[*s.ModelSHA256]; same != (name == "fedbuff" || name == "refl") { // FedAvg where nothing is stale
 			t.Errorf("%s ends with the model of %q", name, other)
 		}
@@ -188,7 +188,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 		if keeps != slices.Contains([]string{"fedavgm", "fedadagrad", "fedadam", "fedyogi", "scaffold"}, name) {
 			t.Errorf("%s says %q", name, notices)
 		}
-		again := mustRun(t, runtest.Stragglers(t, sets...), Options{Hosts: 2, Workers: 3})
+		again := mustRun(t, runtest.Stragglers(t, sets...), Options{Place: Place{Hosts: 2, Workers: 3}})
 		if *again.ModelSHA256 != *s.ModelSHA256 {
 			t.Errorf("%s: another run with other hosts has another model", name)
 		}
@@ -220,7 +220,7 @@ func TestEveryCompressionRuns(t *testing.T) {
 			t.Errorf("%s ends with the model of %s", set, other)
 		}
 		models[*s.ModelSHA256] = set
-		if again := mustRun(t, runtest.Stragglers(t, sets...), Options{Hosts: 2, Workers: 3}); *again.ModelSHA256 != *s.ModelSHA256 {
+		if again := mustRun(t, runtest.Stragglers(t, sets...), Options{Place: Place{Hosts: 2, Workers: 3}}); *again.ModelSHA256 != *s.ModelSHA256 {
 			t.Errorf("%s: another run with other hosts has another model", set)
 		}
 		timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{})
@@ -264,7 +264,7 @@ func TestAClassThatSaysNothing(t *testing.T) {
 	}
 	// One task in a hundred that its client leaves makes rounds differ.
 	var notices []string
-	mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "dropout.probability=0.01"), Options{Notice: func(line string) { notices = append(notices, line) }})
+	mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "dropout.probability=0.01"), Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}})
 	if len(notices) != 1 || !strings.Contains(notices[0], "not all alike") {
 		t.Errorf("%q", notices)
 	}
@@ -420,7 +420,7 @@ func TestDesertedRun(t *testing.T) {
 	write(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
 	c := runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop.rounds=100")
 	var notices []string
-	s := mustRun(t, c, Options{Notice: func(line string) { notices = append(notices, line) }})
+	s := mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}})
 	want := fmt.Sprintf("The run ended after %d rounds: no client is available any more.", s.Rounds)
 	if s.Rounds == 0 || s.Rounds >= 100 || len(notices) != 1 || notices[0] != want {
 		t.Errorf("%q, want %q", notices, want)

@@ -96,11 +96,11 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 		resume := false
 		for _, rounds := range stops {
 			ctx, stop := context.WithCancel(t.Context())
-			o := Options{Version: "v", Model: func(round int, _ []float32) {
+			o := Options{Version: "v", Shown: Shown{Model: func(round int, _ []float32) {
 				if round >= rounds {
 					stop()
 				}
-			}}
+			}}}
 			var err error
 			if resume {
 				_, err = Resume(ctx, c.Out, o)
@@ -271,7 +271,7 @@ func TestThePairBeforeIsUsed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", o.Name, v, err)
 		}
 		var said []string
-		if _, err := Resume(t.Context(), dir, Options{Version: "v", Notice: func(s string) { said = append(said, s) }}); err != nil {
+		if _, err := Resume(t.Context(), dir, Options{Version: "v", Shown: Shown{Notice: func(s string) { said = append(said, s) }}}); err != nil {
 			t.Errorf("%s: %v", o.Name, err)
 		}
 		if lines := strings.Join(said, "\n"); !strings.Contains(lines, o.Name+" is damaged before its byte") || !strings.Contains(lines, "goes on from the one before") {

@@ -66,16 +66,15 @@ func TestMetricsAreTheSummary(t *testing.T) {
 			var base string
 			var got scraped
 			s := mustRun(t, runtest.Small(t, append(sets, "http=127.0.0.1:0")...), Options{
-				Notice: func(line string) {
+				Shown: Shown{Notice: func(line string) {
 					if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
 						base = m
 					}
-				},
-				Progress: func(p Progress) {
+				}, Progress: func(p Progress) {
 					if p.Done {
 						got = scrapeOf(t, base+"metrics")
 					}
-				},
+				}},
 			})
 			if got == nil {
 				t.Fatal("the run is not scraped at its end")

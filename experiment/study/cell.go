@@ -39,11 +39,13 @@ type Cell struct {
 	Reused       bool    // it was complete before
 	Diverged     string  // why it did not complete; empty: it did
 	Begun        bool    // its folder holds a part of it, from which it is resumed
+
+	anew bool // its folder holds a run that is replaced
 }
 
-// NewCell is the run of a configuration with the named schedule, "" for its own, at
+// newCell is the run of a configuration with the named schedule, "" for its own, at
 // equal time. The configuration is checked.
-func NewCell(c config.Config, schedule string) (Cell, error) {
+func newCell(c config.Config, schedule string) (Cell, error) {
 	EqualTime(&c)
 	if schedule != "" {
 		var err error
@@ -162,22 +164,20 @@ func ownMetric(c *config.Config, dir string) string {
 
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
 // another command may have played the same. It returns how many are complete.
-func find(ctx context.Context, out string, cells []Cell, force bool, version string) (done int, err error) {
-	var trainers problem.Trainers
-	others := sync.OnceValues(func() (map[string][]string, error) { return index(out) })
+func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, err error) {
+	f := finder{others: sync.OnceValues(func() (map[string][]string, error) { return index(out) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
-		c.Begun, c.Reused, c.Diverged = false, false, ""
-		there, s, err := c.own(ctx, &trainers, force)
-		if err == nil && !there {
-			there, s, err = c.elsewhere(ctx, &trainers, others)
-		}
+		c.Begun, c.Reused, c.Diverged, c.anew = false, false, "", false
+		there, s, err := f.find(ctx, c)
 		switch {
 		case err != nil:
 			return 0, err
+		case there && o.Whole != nil && !o.Whole(c):
+			c.anew = true
 		case s == nil:
 			c.Begun = there
-		case !force || s.Version == version: // another version may compute other bits
+		case !f.force || s.Version == o.Run.Version: // another version may compute other bits
 			c.Summary, c.Reused = *s, true
 			done++
 		}
@@ -196,37 +196,6 @@ func keepTags(cells []Cell) (n int) {
 		}
 	}
 	return n
-}
-
-// own reports whether the cell's folder holds its run, with its summary if it is
-// complete. A run of another configuration, or of a trainer that has changed, is an error
-// unless it may be replaced.
-func (c *Cell) own(ctx context.Context, trainers *problem.Trainers, force bool) (there bool, s *folder.Summary, err error) {
-	path := filepath.Join(c.Config.Out, folder.ConfigFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil, nil
-	}
-	found, err := config.Load(path, nil)
-	same, other := false, errors.New("which is of another configuration")
-	if err == nil { // else it is of another version, say
-		if same, err = equal(c.Config, found, c.Config.Out, false); err == nil && !same {
-			other = fmt.Errorf("which is of another configuration: %s", differing(c.Config, found, c.Config.Out))
-		}
-	}
-	if err == nil && same {
-		if s, err = folder.Completed(c.Config.Out); err != nil || s == nil {
-			return true, nil, err
-		}
-		why, err := trainers.Differ(ctx, c.Config, s)
-		if err != nil || why == nil {
-			return true, s, err
-		}
-		other = why
-	}
-	if force {
-		return false, nil, nil
-	}
-	return false, nil, fmt.Errorf("%s: %w, %w (choose another folder with --out, or replace the run with --force)", c.Config.Out, folder.ErrHoldsRun, other)
 }
 
 // Limits of the runs that a study's folder is searched for.
@@ -260,43 +229,66 @@ func index(out string) (map[string][]string, error) {
 	return found, nil
 }
 
-// elsewhere makes another folder of the study the cell's, if it holds its run, and returns
-// its summary if that is complete.
-func (c *Cell) elsewhere(ctx context.Context, trainers *problem.Trainers, others func() (map[string][]string, error)) (there bool, s *folder.Summary, err error) {
+// finder finds the folders of cells' runs.
+type finder struct {
+	trainers problem.Trainers
+	others   func() (map[string][]string, error) // the study's folders by what their runs compute, see index
+	force    bool
+}
+
+// find reports whether there is a cell's run, with its summary if it is complete: in the cell's
+// folder, or in another one of the study, which then is the cell's. Another run in its own folder is
+// an error unless it may be replaced.
+func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summary, err error) {
+	if _, err := os.Stat(filepath.Join(c.Config.Out, folder.ConfigFile)); err == nil {
+		s, other, err := f.look(ctx, c, c.Config.Out, false)
+		switch {
+		case err != nil || other == nil:
+			return other == nil, s, err
+		case !f.force:
+			return false, nil, fmt.Errorf("%s: %w, %w (choose another folder with --out, or replace the run with --force)", c.Config.Out, folder.ErrHoldsRun, other)
+		}
+	}
 	id, err := Identity(planned(c.Config))
 	if err != nil {
 		return false, nil, err
 	}
-	folders, err := others()
+	folders, err := f.others()
 	if err != nil {
 		return false, nil, err
 	}
 	for _, dir := range folders[id] {
-		found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
-		if err != nil {
-			return false, nil, err
-		}
-		same, err := equal(c.Config, found, dir, true)
+		s, other, err := f.look(ctx, c, dir, true)
 		if err != nil {
 			return false, nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		if !same {
-			continue
+		if other == nil {
+			c.Config.Out = dir
+			return true, s, nil
 		}
-		s, err := folder.Completed(dir)
-		if err == nil && s != nil {
-			var other error
-			if other, err = trainers.Differ(ctx, c.Config, s); other != nil {
-				continue
-			}
-		}
-		if err != nil {
-			return false, nil, err
-		}
-		c.Config.Out = dir
-		return true, s, nil
 	}
 	return false, nil, nil
+}
+
+// look says whether the run in a folder is the cell's, with its summary if it is complete, or else
+// what it is: of another configuration, or of a trainer that has changed.
+func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, other, err error) {
+	found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil { // it is of another version, say
+		return nil, errors.New("which is of another configuration"), nil
+	}
+	same, err := equal(c.Config, found, dir, exact)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !same {
+		return nil, fmt.Errorf("which is of another configuration: %s", differing(c.Config, found, dir)), nil
+	}
+	if s, err = folder.Completed(dir); err != nil || s == nil {
+		return nil, nil, err
+	}
+	other, err = f.trainers.Differ(ctx, c.Config, s)
+	return s, other, err
 }
 
 // play runs the cell, or resumes it. That it diverges is a result, too.
@@ -308,7 +300,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		c.Summary = r.Summary
 	}
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
-		o.Force = o.Force || c.Begun
+		o.Force = o.Force || c.Begun || c.anew
 		c.Summary, err = run.Run(ctx, c.Config, o)
 	}
 	if errors.Is(err, coordinator.ErrDiverged) && ctx.Err() == nil {

@@ -21,7 +21,7 @@ func TestWhereACellIsDone(t *testing.T) {
 		{"", "nats://b:4222", "nats://b:4222", true},
 		{"nats://me:secret@a:4222", "nats://a:4222", "nats://me:secret@a:4222", true},
 	} {
-		o := Options{Run: run.Options{NATS: run.Connection{URL: c.flag, Creds: "my.creds"}}, ConfiguredHosts: true}
+		o := Options{Run: run.Options{Place: run.Place{NATS: run.Connection{URL: c.flag, Creds: "my.creds"}}}, ConfiguredHosts: true}
 		cell := Cell{}
 		cell.Config.NATS.URL = c.configured
 		if to, remote := o.server(&cell); to.URL != c.want || remote != c.remote || to.Creds != "my.creds" {

@@ -117,13 +117,13 @@ func (t Table) MarshalJSON() ([]byte, error) {
 		Values   map[string]string `json:"values"` // of the grids, by key
 		Seeds    int               `json:"seeds"`
 		Diverged int               `json:"diverged"` // runs that are in no mean
-		Means    map[string]Mean   `json:"means"`
+		Means    map[string]any    `json:"means"`
 	}
 	rows := make([]row, len(t.Rows))
 	for i, r := range t.Rows {
-		rows[i] = row{r.Schedule, ByKey(t.Grids, r.Values), r.Seeds, r.Diverged, map[string]Mean{}}
+		rows[i] = row{r.Schedule, ByKey(t.Grids, r.Values), r.Seeds, r.Diverged, map[string]any{}}
 		for q, e := range r.Means {
-			rows[i].Means[t.quantities[q].name] = Mean(e)
+			rows[i].Means[t.quantities[q].name] = object(e)
 		}
 	}
 	return json.Marshal(struct {

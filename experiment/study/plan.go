@@ -21,6 +21,11 @@ type Plan struct {
 	Out       string // folder that holds a folder for each run; empty: the configuration's
 }
 
+// Just loads one configuration, for a plan without grids.
+func Just(c config.Config) func(...string) (config.Config, error) {
+	return func(...string) (config.Config, error) { return c, nil }
+}
+
 // Grid is one key of a plan with the values that it takes.
 type Grid struct {
 	Key    string
@@ -116,7 +121,7 @@ func (p Plan) Cells() ([]Cell, error) {
 
 // cell is one run of the plan: with the named schedule, "" for the configuration's own.
 func (p *Plan) cell(c config.Config, schedule string, values []string, out string) (Cell, error) {
-	cell, err := NewCell(c, schedule)
+	cell, err := newCell(c, schedule)
 	parts := append([]string{cell.Schedule}, Sets(p.Grids, values)...)
 	for i, g := range p.Grids {
 		if !ofSchedule(g.Key) {

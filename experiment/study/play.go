@@ -31,6 +31,9 @@ type Options struct {
 	Beside int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
+	// Whole says whether a cell whose run is there, complete or cut, needs no more than it has. Others
+	// are played from their beginning. May be nil.
+	Whole func(*Cell) bool
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
 	// Played is called for every cell that is complete, those of before included,
@@ -53,7 +56,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if err := folder.Outside(out); err != nil {
 		return err
 	}
-	done, err := find(ctx, out, cells, o.Run.Force, o.Run.Version)
+	done, err := find(ctx, out, cells, &o)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package study
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -31,7 +30,7 @@ type Columns[R any] []Column[R]
 func (c Columns[R]) Texts(rows []R) [][]string {
 	list := make([][]string, len(rows)+1)
 	for _, column := range c {
-		if column.Title == "" && column.Text == nil {
+		if column.Title == "" {
 			continue
 		}
 		list[0] = append(list[0], column.Title)
@@ -106,14 +105,32 @@ func WriteTexts(w io.Writer, rows [][]string, right bool) error {
 // WriteCSV writes a file of rows.
 func WriteCSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }
 
-// Mean is a mean over seeds as JSON objects have it.
-type Mean statistics.Estimated
+// Objects are the rows as JSON objects have them, by the columns' names. A value that does not
+// exist is null.
+func (c Columns[R]) Objects(rows []R) []map[string]any {
+	list := make([]map[string]any, len(rows))
+	for i, r := range rows {
+		list[i] = map[string]any{}
+		for _, column := range c {
+			if column.Name != "" {
+				list[i][column.Name] = object(column.Of(r))
+			}
+		}
+	}
+	return list
+}
 
-// MarshalJSON writes null in the place of NaN.
-func (m Mean) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Mean *float64 `json:"mean"`
-		Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
-		N    int      `json:"n"`
-	}{metrics.Measured(m.Mean), metrics.Measured(m.Half), m.N})
+// object is a value as JSON has it.
+func object(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return metrics.Measured(v)
+	case statistics.Estimated:
+		return struct {
+			Mean *float64 `json:"mean"`
+			Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
+			N    int      `json:"n"`
+		}{metrics.Measured(v.Mean), metrics.Measured(v.Half), v.N}
+	}
+	return value
 }

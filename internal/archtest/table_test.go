@@ -15,7 +15,6 @@ internal/keyed:
 internal/cputime: time golang.org/x/sys/unix
 internal/portable:
 internal/names:
-internal/nearest:
 internal/tasks:
 internal/registry:
 internal/bitset:
@@ -44,16 +43,14 @@ actors/learn/network: internal/keyed internal/registry actors/learn/internal/ker
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/attack: internal/keyed internal/portable internal/registry
 actors/clientmodel: internal/keyed internal/portable internal/registry actors/attack os
-actors/data/federated: internal/keyed internal/registry actors/learn os
-actors/data/source: actors/data/federated os golang.org/x/sync/...
-internal/testkit/datatest: actors/data/federated actors/data/source actors/learn os github.com/parquet-go/parquet-go/...
-actors/data/parquetfile: actors/data/federated actors/data/source
+actors/data/federated: internal/keyed internal/registry actors/learn os golang.org/x/sync/...
+internal/testkit/datatest: actors/data/federated actors/learn os github.com/parquet-go/parquet-go/...
+actors/data/parquetfile: actors/data/federated
 	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
-actors/data/text: actors/data/federated actors/learn
-actors/data/table: internal/registry actors/data/federated actors/data/source actors/data/parquetfile actors/learn os
+actors/data/table: internal/registry actors/data/federated actors/data/parquetfile actors/learn os
 	github.com/parquet-go/parquet-go/...
-actors/data: internal/atomicfile actors/data/federated actors/data/source actors/data/parquetfile actors/data/table actors/data/text actors/learn os
+actors/data: internal/atomicfile actors/data/federated actors/data/parquetfile actors/data/table actors/learn os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
 actors/algorithm: internal/keyed internal/registry
@@ -80,9 +77,12 @@ bus/quota:
 bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/unix golang.org/x/time/rate
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 internal/testkit/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
-actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn actors/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-actors: internal/keyed internal/registry actors/attack actors/data/federated actors/clientmodel actors/external actors/learn bus actors/algorithm actors/algorithm/privacy golang.org/x/sync/...
+actors/external: internal/atomicfile internal/names python actors/data/federated actors/learn actors/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors: internal/keyed internal/registry actors/attack actors/data/federated actors/external actors/learn bus actors/algorithm actors/algorithm/privacy
+actors/host: actors actors/clientmodel bus golang.org/x/sync/...
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
+actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm
+	os time google.golang.org/protobuf/proto
 actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
 coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices coordinator/closing actors/measure actors/algorithm/privacy coordinator/round simclock time
@@ -105,11 +105,10 @@ metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/nearest internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
+experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
-experiment/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real
-	bus bus/gateway actors/algorithm experiment/config os time golang.org/x/sync/... google.golang.org/protobuf/proto
+experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/vector metrics os
@@ -132,11 +131,11 @@ experiment/study: experiment/config/tree experiment/forecast bus coordinator act
 experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
 	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics internal/vector metrics metrics/figure metrics/outputs os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/doctor actors/learn actors/real bus bus/natsconn experiment/calibrate experiment/config internal/tasks internal/names internal/nearest os/... syscall time
+cmd/internal/cli: actors/calibrate actors/doctor actors/learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra

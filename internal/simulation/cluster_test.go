@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors"
+	"fedpace/actors/host"
 	"fedpace/bus"
 	"fedpace/bus/memory"
 	"fedpace/coordinator"
@@ -86,7 +86,7 @@ func (s *scenario) reference(w *world, said *record) (*outcome, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	b := memory.New()
-	host, err := actors.StartHost(ctx, b.Connect("host"), s.host(w))
+	host, err := host.Start(ctx, b.Connect("host"), s.host(w))
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func (o *outcome) differs(want *outcome) string {
 	return ""
 }
 
-func (s *scenario) host(w *world) actors.HostConfig {
-	return actors.HostConfig{Run: "r", Fleet: w.leaving, Workers: 1, Problem: s.problem(w)}
+func (s *scenario) host(w *world) host.Config {
+	return host.Config{Run: "r", Fleet: w.leaving, Workers: 1, Problem: s.problem(w)}
 }
 
 // Limits in simulated time: until messages no longer fail, and until the run must
@@ -236,7 +236,7 @@ func (c *cluster) start(i int) {
 func (c *cluster) serve(p *part) error {
 	config := c.host(c.world)
 	config.Name, config.Stamp = p.name, c.info.Stamp
-	host, err := actors.StartHost(p.ctx, c.bus.Connect(p.name), config)
+	host, err := host.Start(p.ctx, c.bus.Connect(p.name), config)
 	if err != nil {
 		return err
 	}

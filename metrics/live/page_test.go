@@ -58,11 +58,11 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 	address := make(chan string, 10)
 	go func() {
 		defer close(r.done)
-		r.summary, r.err = run.Run(ctx, c, run.Options{Version: "test", Notice: func(line string) {
+		r.summary, r.err = run.Run(ctx, c, run.Options{Version: "test", Shown: run.Shown{Notice: func(line string) {
 			if found := addressIn.FindString(line); found != "" {
 				address <- found
 			}
-		}})
+		}}})
 	}()
 	select {
 	case r.address = <-address:
@@ -160,11 +160,11 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := run.Run(ctx, c, run.Options{Version: "test", Progress: func(p run.Progress) {
+	if _, err := run.Run(ctx, c, run.Options{Version: "test", Shown: run.Shown{Progress: func(p run.Progress) {
 		if p.Round > 1000 {
 			cancel()
 		}
-	}}); !errors.Is(err, context.Canceled) {
+	}}}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	again, err := run.Resume(t.Context(), c.Out, run.Options{Version: "test"})

@@ -10,6 +10,7 @@
 // [Minibatches] gives the order in which a client goes through its samples, as a
 // pure function of (seed, client, steps done).
 //
-// The package itself reads no set and knows neither rounds nor NATS. It
+// What readers share is here, too: [OpenSource] looks at a path, [Files] lists a folder,
+// [Hash] identifies files, and [DecodePNG] reads an image. The package itself reads no set and knows neither rounds nor NATS. It
 // produces learn.Batch and knows no model.
 package federated

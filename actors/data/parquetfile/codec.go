@@ -82,29 +82,18 @@ var zstandard = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })
 
-var gzipReaders sync.Pool // of *gzip.Reader
-
-func gunzip(dst, src []byte) (err error) {
-	z, ok := gzipReaders.Get().(*gzip.Reader)
-	if ok {
-		err = z.Reset(bytes.NewReader(src))
-	} else {
-		z, err = gzip.NewReader(bytes.NewReader(src))
-	}
+func gunzip(dst, src []byte) error {
+	z, err := gzip.NewReader(bytes.NewReader(src))
 	if err != nil {
 		return fmt.Errorf("damaged gzip member: %w", err)
 	}
-	defer gzipReaders.Put(z)
 	return fill("gzip member", dst, z)
 }
 
-// oldLZ4 decodes what files before LZ4_RAW call LZ4. Hadoop writes blocks, each
-// with its decoded and its stored length; others wrote LZ4's frames, or a block
-// as in LZ4_RAW. See Apache Parquet, Compression.md, "LZ4".
+// oldLZ4 decodes what files before LZ4_RAW call LZ4. Hadoop and arrow-rs write blocks, each
+// with its decoded and its stored length; others wrote a block as in LZ4_RAW. See Apache
+// Parquet, Compression.md, "LZ4".
 func oldLZ4(dst, src []byte) error {
-	if bytes.HasPrefix(src, []byte{0x04, 0x22, 0x4d, 0x18}) {
-		return fill("LZ4 frame", dst, lz4.NewReader(bytes.NewReader(src)))
-	}
 	if hadoopLZ4(dst, src) == nil {
 		return nil
 	}

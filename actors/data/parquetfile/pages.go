@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
-
-// readAhead is how much of a chunk is read at once.
-const readAhead = 64 << 10
 
 // stream is the column chunk of a row group as the library reads it: page after
 // page, each with a header that was checked and with its bytes decompressed.
@@ -27,13 +25,11 @@ type stream struct {
 	values int64 // values of the pages so far
 	spent  int64 // bytes of them
 
-	asked int64  // where the library reads on
-	head  []byte // of the current page: the header's bytes that the library has not read,
-	body  *page  // what follows it; nil: the library has it
-	rest  []byte // or what is left of that where the library reads less at once
-
-	start  int64 // where the window lies in the file
-	window []byte
+	asked  int64  // where the library reads on
+	stored []byte // bytes of the current page as the file has them
+	page   []byte // and decompressed
+	whole  []byte // behind a plain header
+	rest   []byte // what the library has not read of that
 }
 
 // page says where the bytes of a page lie and what becomes of them.
@@ -47,6 +43,7 @@ type page struct {
 	values          int
 	version2        bool
 	sections        [2]levels // repetition and definition levels
+	start           int       // of the values
 }
 
 // levels is one of a page's two parts before its values.
@@ -56,13 +53,13 @@ type levels struct {
 	length   int // in pages of version 2
 }
 
-var streams = sync.Pool{New: func() any { return new(stream) }} // for their windows
+var streams = sync.Pool{New: func() any { return new(stream) }} // for their memory
 
 // stream begins to read a chunk. Put it back into streams after use.
 func (t *File) stream(group int, leaf *parquet.Column) (*stream, error) {
 	c := &t.groups[group].Columns[leaf.Index()]
 	s := streams.Get().(*stream)
-	*s = stream{File: t, column: leaf, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, window: s.window[:0]}
+	*s = stream{File: t, column: leaf, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, stored: s.stored, page: s.page, whole: s.whole}
 	if d := s.meta.DictionaryPageOffset; d > 0 && d < s.at {
 		s.at = d
 	}
@@ -79,40 +76,20 @@ func (t *File) stream(group int, leaf *parquet.Column) (*stream, error) {
 	return s, nil
 }
 
-// ReadAt gives the library the bytes at the offset where it stopped. It returns
-// fewer than are asked for, at the end of a header, so that the library asks for
-// a page's bytes next and they are decompressed to where it wants them.
+// ReadAt gives the library the bytes at the offset where it stopped: those of one page at
+// most.
 func (s *stream) ReadAt(p []byte, off int64) (n int, err error) {
 	if off != s.asked {
 		return 0, errors.New("damaged: a page needs a dictionary, and none came before it")
 	}
-	defer func() { s.asked += int64(n) }()
-	if len(s.head) == 0 && s.body == nil && len(s.rest) == 0 {
+	if len(s.rest) == 0 {
 		if err := s.next(); err != nil {
 			return 0, err
 		}
 	}
-	switch {
-	case len(s.head) > 0:
-		n = copy(p, s.head)
-		s.head = s.head[n:]
-	case s.body != nil && int64(len(p)) >= s.body.decoded:
-		if _, err := s.decode(p); err != nil {
-			return 0, err
-		}
-		n = int(s.body.decoded)
-		s.body = nil
-	default:
-		if s.body != nil {
-			s.rest = make([]byte, s.body.decoded)
-			if _, err := s.decode(s.rest); err != nil {
-				return 0, err
-			}
-			s.body = nil
-		}
-		n = copy(p, s.rest)
-		s.rest = s.rest[n:]
-	}
+	n = copy(p, s.rest)
+	s.rest = s.rest[n:]
+	s.asked += int64(n)
 	return n, nil
 }
 
@@ -136,15 +113,18 @@ func (s *stream) next() error {
 			}
 			s.values += int64(p.values)
 		}
-		if p.decoded > 0 {
-			s.body = p
+		b, err := s.decode(p)
+		if len(b) > 0 && err == nil && p.encoding == format.DeltaBinaryPacked && s.unsigned32() {
+			b, err = plainUint32(b, p.start)
+			h.UncompressedPageSize = int32(len(b))
+			h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = format.Plain, format.Plain
 		}
-		if p.encoding == format.DeltaBinaryPacked && s.unsigned32() {
-			if err := s.replaceDeltas(&h); err != nil {
-				return err
-			}
+		if err != nil {
+			return fmt.Errorf("page at byte %d: %w", p.at, err)
 		}
-		s.head, err = plainHeader(&h)
+		head, err := plainHeader(&h)
+		s.whole = append(append(s.whole[:0], head...), b...)
+		s.rest = s.whole
 		return err
 	}
 	return io.EOF
@@ -154,26 +134,6 @@ func (s *stream) next() error {
 func (s *stream) unsigned32() bool {
 	e := &s.leaves[s.chunk.leaf]
 	return e.Type.V == format.Int32 && fieldOf(e).unsigned
-}
-
-// replaceDeltas makes the current page one of plain values.
-func (s *stream) replaceDeltas(h *format.PageHeader) error {
-	p := s.body
-	if p == nil {
-		return nil
-	}
-	b := make([]byte, p.decoded)
-	start, err := s.decode(b)
-	if err != nil {
-		return err
-	}
-	if s.rest, err = plainUint32(b, start); err != nil {
-		return fmt.Errorf("page at byte %d: damaged: %w", p.at, err)
-	}
-	s.body = nil
-	h.UncompressedPageSize = int32(len(s.rest))
-	h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = format.Plain, format.Plain
-	return nil
 }
 
 // check looks at what a header says of its page, and notes it.
@@ -226,37 +186,26 @@ func plainHeader(h *format.PageHeader) ([]byte, error) {
 	return thrift.Marshal(new(thrift.CompactProtocol), h)
 }
 
-// decode reads the current page into the start of dst, and returns where in it the
-// values begin.
-func (s *stream) decode(dst []byte) (start int, err error) {
-	p := s.body
-	dst = dst[:p.decoded]
-	if p.codec == format.Uncompressed && p.decoded > readAhead {
-		if _, err = s.file.ReadAt(dst, p.at); err == nil {
-			err = p.checksum(dst)
-		}
-	} else {
-		err = s.inflate(p, dst)
+// decode reads a page and finds where in it the values begin. Its bytes are valid until the
+// next one is decoded.
+func (s *stream) decode(p *page) ([]byte, error) {
+	if p.decoded == 0 {
+		return nil, nil
 	}
-	if err == nil {
-		start, err = s.checkValues(p, dst)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("page at byte %d: %w", p.at, err)
-	}
-	return start, nil
-}
-
-func (s *stream) inflate(p *page, dst []byte) error {
 	stored, err := s.bytes(p.at, p.stored)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.checksum(stored); err != nil {
-		return err
+		return nil, err
 	}
-	copy(dst[:p.levels], stored)
-	return decompress(p.codec, dst[p.levels:], stored[p.levels:])
+	s.page = slices.Grow(s.page[:0], int(p.decoded))[:p.decoded]
+	copy(s.page, stored[:p.levels])
+	if err := decompress(p.codec, s.page[p.levels:], stored[p.levels:]); err != nil {
+		return nil, err
+	}
+	p.start, err = s.checkValues(p, s.page)
+	return s.page, err
 }
 
 func (p *page) checksum(stored []byte) error {
@@ -287,21 +236,7 @@ func (s *stream) header(h *format.PageHeader) (int64, error) {
 
 // bytes is n bytes of the file, valid until the next call.
 func (s *stream) bytes(at, n int64) ([]byte, error) {
-	if from := at - s.start; from >= 0 && from+n <= int64(len(s.window)) {
-		return s.window[from : from+n], nil
-	}
-	first := s.meta.DataPageOffset
-	if d := s.meta.DictionaryPageOffset; d > 0 {
-		first = min(first, d)
-	}
-	size := max(n, min(readAhead, first+s.meta.TotalCompressedSize-at))
-	if int64(cap(s.window)) < size {
-		s.window = make([]byte, size)
-	}
-	s.window, s.start = s.window[:size], at
-	if _, err := s.file.ReadAt(s.window, at); err != nil {
-		s.window = s.window[:0]
-		return nil, err
-	}
-	return s.window[:n], nil
+	s.stored = slices.Grow(s.stored[:0], int(n))[:n]
+	_, err := s.file.ReadAt(s.stored, at)
+	return s.stored, err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 )
 
 // Damaged, deferred, turns a panic of the Parquet library into an error.
@@ -110,7 +109,7 @@ type Columns = map[string]func(row int, v parquet.Value) error
 func (t *Sheet) Each(values Columns) error {
 	names := slices.Sorted(maps.Keys(values))
 	errs := make([]error, len(t.groups)*len(names))
-	_ = source.Each(len(errs), func(i int) error { // which returns what it has stored
+	_ = federated.Each(len(errs), func(i int) error { // which returns what it has stored
 		defer Damaged(&errs[i])
 		name := names[i%len(names)]
 		errs[i] = t.column(i/len(names), name, values[name])

@@ -11,7 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/source"
+	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
 )
 
@@ -62,7 +62,7 @@ var (
 func TestWriters(t *testing.T) {
 	for _, path := range datatest.Written(t, "testdata") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			f, err := source.Open(path)
+			f, err := federated.OpenSource(path)
 			if err != nil {
 				t.Fatal(err)
 			}

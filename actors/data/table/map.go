@@ -10,7 +10,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/source"
 	"fedpace/internal/registry"
 )
 
@@ -51,7 +50,7 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 // Columns are the names of a table's columns.
 func Columns(path string) (_ []string, err error) {
 	defer parquetfile.Damaged(&err)
-	s, err := source.Open(path)
+	s, err := federated.OpenSource(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/source"
 )
 
 // parquetTable is one Parquet file as a table, whose columns are read one by one.
@@ -63,7 +62,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 		return err
 	}
 	first, errs := to.rows, make([]error, len(wanted))
-	_ = source.Each(len(wanted), func(i int) error { // which returns what it has stored
+	_ = federated.Each(len(wanted), func(i int) error { // which returns what it has stored
 		defer parquetfile.Damaged(&errs[i])
 		errs[i] = p.each(wanted[i], first)
 		return nil

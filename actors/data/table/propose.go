@@ -10,7 +10,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/source"
 )
 
 // Proposal is what the columns of a table seem to mean.
@@ -39,7 +38,7 @@ func Propose(file string) (*Proposal, error) {
 
 func propose(file string) (_ *Proposal, err error) {
 	defer parquetfile.Damaged(&err)
-	s, err := source.Open(file)
+	s, err := federated.OpenSource(file)
 	if err != nil {
 		return nil, err
 	}

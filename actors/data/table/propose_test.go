@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 	"fedpace/internal/testkit/datatest"
 )
 
@@ -39,7 +38,7 @@ func manyColumns() (text string) {
 
 // opens reads a table by a proposal.
 func opens(p *Proposal, path string) error {
-	s, err := source.Open(path)
+	s, err := federated.OpenSource(path)
 	if err != nil {
 		return err
 	}

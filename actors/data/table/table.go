@@ -12,7 +12,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
-	"fedpace/actors/data/source"
 	"fedpace/internal/registry"
 )
 
@@ -110,7 +109,7 @@ func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == sc
 // then Open says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
-		if source.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
+		if federated.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
 			return federated.ByContent
 		}
 		return federated.NoMatch
@@ -308,7 +307,7 @@ func (n *place) at(err error) error {
 func openTables(s *federated.Source, reading *federated.Reading) (list []tableFile, err error) {
 	files := []string{s.Path}
 	if s.Folder {
-		parquet, csv := source.ParquetFiles(s.Path), csvFiles(s.Path)
+		parquet, csv := federated.ParquetFiles(s.Path), csvFiles(s.Path)
 		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
 			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
 		}
@@ -336,7 +335,7 @@ func openTables(s *federated.Source, reading *federated.Reading) (list []tableFi
 }
 
 func openTableFile(of place) (tableFile, error) {
-	s, err := source.Open(of.file)
+	s, err := federated.OpenSource(of.file)
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +374,7 @@ var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
 // csvFiles lists a folder's CSV files.
 func csvFiles(dir string) (files []string) {
 	for _, suffix := range csvSuffixes {
-		files = append(files, source.Files(dir, suffix)...)
+		files = append(files, federated.Files(dir, suffix)...)
 	}
 	slices.Sort(files)
 	return files
@@ -388,7 +387,7 @@ func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
 	for _, f := range files {
 		paths = append(paths, f.path())
 	}
-	sums, err := source.Hash(paths)
+	sums, err := federated.Hash(paths)
 	for i, f := range files {
 		if f.heldOut() && err == nil {
 			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))

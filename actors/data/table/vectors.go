@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 )
 
 // vectors takes one column that has all values of a row: a list of numbers, bytes,
@@ -123,7 +122,7 @@ func (v *vectors) image(b []byte) error {
 	case isPNG:
 		at := len(v.bytes)
 		v.bytes = federated.Grow(v.bytes, v.width)
-		if err := source.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
+		if err := federated.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
 			return err
 		}
 	case len(b) != v.width:

@@ -9,11 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/calibrate"
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
-	"fedpace/experiment/calibrate"
-	"fedpace/experiment/config"
 	"fedpace/internal/names"
 	"fedpace/internal/tasks"
 )
@@ -32,12 +31,17 @@ type calibration struct {
 
 	name, out   string
 	json, quiet bool
+
+	ofConfig OfConfig
 }
 
+// OfConfig reads from files of configuration what the devices of their run do.
+type OfConfig func(files []string, own calibrate.Own) (*calibrate.Subject, error)
+
 // CalibrateCommand is the command that measures a device, of the program of this
-// name.
-func CalibrateCommand(program string) *cobra.Command {
-	var f calibration
+// name. A program that reads no configurations has a nil ofConfig.
+func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
+	f := calibration{ofConfig: ofConfig}
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
@@ -77,6 +81,7 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	s.StringVar(&f.model, "model", "", "measure this model, in the words that the dry run (fedpace run --dry-run) prints, such as mlp:4,16,3")
 	s.StringArrayVar(&f.config, "config", nil, "measure what the devices of a run with this configuration would do: a YAML `FILE`, later ones over earlier ones")
 	Complete(c, "config", FilesOf("yaml", "yml"))
+	s.Lookup("config").Hidden = ofConfig == nil
 	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch; several, with commas between them, are measured one after the other (default as the run has, 32 for --model)")
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which the device rests before each task, with --nats, as it does in a run while models travel")
@@ -119,6 +124,8 @@ func (f *calibration) check(c *cobra.Command) error {
 		}
 	}
 	switch {
+	case len(f.config) > 0 && f.ofConfig == nil:
+		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
 		return errors.New("--task, --model and --config: want one of them")
 	case f.out != "" && named == 0 && f.own.Trainer == "" && f.connection.URL == "":
@@ -244,10 +251,7 @@ func (f *calibration) subjects(welcome *bus.Welcome) (list []*calibrate.Subject,
 	case f.model != "":
 		s, err = calibrate.OfModel(f.model, modelBatch, f.own)
 	case len(f.config) > 0:
-		var c config.Config
-		if c, err = config.LoadFiles(f.config, nil); err == nil {
-			s, err = calibrate.OfConfig(&c, f.own)
-		}
+		s, err = f.ofConfig(f.config, f.own)
 	case welcome.GetSpec().GetModel() != "":
 		s, err = calibrate.OfRun(welcome, f.own)
 	case f.own.Trainer != "":

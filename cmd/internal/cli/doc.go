@@ -3,6 +3,6 @@
 // flags of a connection, and the commands of a real device (actor, calibrate),
 // which fedpace-device has alone and fedpace among others.
 //
-// It knows nothing of experiments but what calibrate measures, and links neither
-// a NATS server nor anything that draws: it goes to a Raspberry Pi.
+// It knows nothing of experiments, and links neither a NATS server nor anything that
+// draws: it goes to a Raspberry Pi.
 package cli

@@ -76,12 +76,11 @@ func stopSignals() []os.Signal {
 // Perform runs a program but for its signals and returns its exit status.
 func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	out := &checked{to: stdout}
-	root.SetArgs(args)
+	root.SetArgs(addVersion(root, args))
 	root.SetOut(out)
 	root.SetErr(stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addCompletion(root)
-	addVersion(root)
 	prepareUsage(root)
 	wrapHelp(root, screenOf(stdout).columns())
 	err := root.ExecuteContext(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fedpace/internal/nearest"
+	"fedpace/internal/names"
 )
 
 // UsageError is a command line that cannot be understood.
@@ -69,7 +69,7 @@ func flagError(c *cobra.Command, err error) error {
 			flags = append(flags, f.Name)
 		}
 	})
-	near := nearest.Word(name, flags)
+	near := names.Nearest(name, flags)
 	below := belowWith(c, name)
 	switch {
 	case below != nil:
@@ -113,14 +113,14 @@ func isKey(c *cobra.Command, name string) bool {
 // commandError says that no command below c has a name, and which one it may have
 // meant.
 func commandError(c *cobra.Command, name string) error {
-	var names []string
+	var known []string
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() || below.Name() == "help" {
-			names = append(append(names, below.Name()), below.Aliases...)
+			known = append(append(known, below.Name()), below.Aliases...)
 		}
 	}
 	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
-	if near := nearest.Word(name, names); near != "" {
+	if near := names.Nearest(name, known); near != "" {
 		return fmt.Errorf("%w (did you mean %s?)", err, near)
 	}
 	return err

@@ -149,7 +149,7 @@ func TestReplayIsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		models := [][]float32{make([]float32, of.Model.Params())}
-		if _, err := run.Run(t.Context(), c, run.Options{Model: func(_ int, params []float32) { models = append(models, params) }}); err != nil {
+		if _, err := run.Run(t.Context(), c, run.Options{Shown: run.Shown{Model: func(_ int, params []float32) { models = append(models, params) }}}); err != nil {
 			t.Fatal(err)
 		}
 		r := newReplayer(of, c.Seed, 1)
@@ -370,11 +370,11 @@ func TestLaboratoryGoesOn(t *testing.T) {
 	for stops := 0; ; stops++ {
 		ctx, stop := context.WithCancel(t.Context())
 		seen := 0
-		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Progress: func(p run.Progress) {
-			if seen++; seen > 2 && p.Round > 3 {
+		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
+			if seen++; stops < 3 && seen > 2 && p.Round > 3 {
 				stop()
 			}
-		}}})
+		}}}})
 		stop()
 		if errors.Is(err, context.Canceled) && stops < 100 {
 			continue

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -69,20 +70,18 @@ func (p Plan) cells() ([]study.Cell, error) {
 		if slices.Contains(p.Schedules[:i], name) {
 			return nil, fmt.Errorf("lab: schedule %s is named twice", name)
 		}
-		for n := range p.Seeds {
-			c, err := p.cell(name, p.Config.Seed+uint64(n))
-			if err != nil {
-				return nil, fmt.Errorf("lab: %s: %w", name, err)
-			}
-			list = append(list, c)
+		cells, err := p.of(name)
+		if err != nil {
+			return nil, fmt.Errorf("lab: %s: %w", name, err)
 		}
+		list = append(list, cells...)
 	}
 	return list, nil
 }
 
-func (p Plan) cell(name string, seed uint64) (study.Cell, error) {
+// of are the runs of one schedule.
+func (p Plan) of(name string) ([]study.Cell, error) {
 	c, known := p.Config, name
-	c.Seed = seed
 	if name == TheoryAhead {
 		known, c.Theory.Time = "k-theory", config.Ahead
 	}
@@ -90,16 +89,19 @@ func (p Plan) cell(name string, seed uint64) (study.Cell, error) {
 		c.Schedule.DecayRound = max(1, cmp.Or(c.Stop.EqualRuntimeRounds, c.Stop.Rounds)/3) // it has no accuracy to converge
 	}
 	if err := takesPlainSteps(&c); err != nil {
-		return study.Cell{}, err
+		return nil, err
 	}
-	cell, err := study.NewCell(c, known)
-	cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, seed)
-	cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, seed))
-	return cell, err
+	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{known}, Seeds: p.Seeds}.Cells()
+	for i := range cells {
+		cell := &cells[i]
+		cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, cell.Config.Seed)
+		cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, cell.Config.Seed))
+	}
+	return cells, err
 }
 
 // Run plays a plan and measures its runs, side by side. Where it was stopped, the
-// same plan goes on: runs that were measured are read.
+// same plan goes on: runs that were measured are read, one that was cut is played again.
 func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	cells, err := p.cells()
 	if err != nil {
@@ -118,10 +120,14 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		list[i] = &trace{}
 		traces[c] = list[i]
 	}
+	o.Whole = func(c *study.Cell) bool { // the models of a run that was cut are not there
+		_, err := os.Stat(filepath.Join(c.Config.Out, traceFile))
+		return err == nil
+	}
 	o.Adjust = func(c *study.Cell, o *run.Options) {
-		l := &traces[c].log
-		l.path, l.begun = filepath.Join(c.Config.Out, modelsFile), c.Begun
-		o.Model = l.add
+		t := traces[c]
+		t.models = map[int][]float32{}
+		o.Model = func(round int, params []float32) { t.models[round] = params }
 	}
 	o.Played = func(ctx context.Context, c *study.Cell) error {
 		if err := traces[c].of(ctx, c, of); err != nil {

@@ -244,11 +244,11 @@ func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
 				t.Fatalf("no curve %v", of)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			_, err := run.Run(ctx, cell.Config, run.Options{Version: "test", Progress: func(p run.Progress) {
+			_, err := run.Run(ctx, cell.Config, run.Options{Version: "test", Shown: run.Shown{Progress: func(p run.Progress) {
 				if p.End.Seconds() > 0.03*whole.VirtualSeconds {
 					stop()
 				}
-			}})
+			}}})
 			if stop(); !errors.Is(err, context.Canceled) {
 				t.Fatalf("it ended with %v", err)
 			}

@@ -120,21 +120,20 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	if p.Timing {
 		p.Seeds = 1 // no seed matters: all devices are alike
 	}
-	var cells []study.Cell
-	for n := range p.Seeds {
-		for _, t := range p.Tasks {
-			for _, s := range p.Schedules {
-				for _, sets := range p.variants(t, s) {
-					c, err := p.cell(t, s, p.Seed+uint64(n), sets)
-					if err != nil {
-						return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
-					}
-					cells = append(cells, c)
+	var all []study.Cell
+	for _, t := range p.Tasks {
+		for _, s := range p.Schedules {
+			for _, sets := range p.variants(t, s) {
+				cells, err := p.of(t, s, sets)
+				if err != nil {
+					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
 				}
+				all = append(all, cells...)
 			}
 		}
 	}
-	return cells, nil
+	slices.SortStableFunc(all, func(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+	return all, nil
 }
 
 // variants are the further keys of each cell of a task and a schedule. Without
@@ -154,10 +153,10 @@ func (p Plan) variants(t config.Task, name string) [][]string {
 	return [][]string{extra}
 }
 
-// cell is one run's configuration: the task's defaults or its file, the plan's
+// of are the runs of a task and a schedule: with the task's defaults or its file, the plan's
 // keys, and the plan's length.
-func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (study.Cell, error) {
-	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
+func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, error) {
+	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if !p.Timing {
 		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
 	}
@@ -166,23 +165,29 @@ func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (s
 	}
 	c, err := config.Load(p.Configs[t], slices.Concat(sets, p.Sets, further))
 	if err != nil {
-		return study.Cell{}, err
+		return nil, err
 	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
-		return study.Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
+		return nil, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
 	if m := c.Evaluate.Metric.Name; m != "" && m != measure.Accuracy {
-		return study.Cell{}, fmt.Errorf("evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)", m)
+		return nil, fmt.Errorf("evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)", m)
 	}
-	cell, err := study.NewCell(c, name)
-	if err = cmp.Or(err, study.Shareable(&c)); err != nil {
-		return cell, err
+	if err := study.Shareable(&c); err != nil {
+		return nil, err
 	}
-	id, err := study.Identity(cell.Config)
-	// The name tells the runs of one server apart, the folder those of one disk.
-	cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, seed, id)
-	cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
-	return cell, err
+	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{name}, Seeds: p.Seeds}.Cells()
+	for i := range cells {
+		cell := &cells[i]
+		id, err := study.Identity(cell.Config)
+		if err != nil {
+			return nil, err
+		}
+		// The name tells the runs of one server apart, the folder those of one disk.
+		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, cell.Config.Seed, id)
+		cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
+	}
+	return cells, err
 }
 
 // Run plays the plan's cells that are not done, see [study.Play]. A server in a

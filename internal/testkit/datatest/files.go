@@ -13,7 +13,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/source"
 )
 
 // Put writes a file below the test's folder and returns its path.
@@ -110,12 +109,12 @@ func withFooter(t testing.TB, file []byte, meta format.FileMetaData) []byte {
 // folder, which its README.md describes, and all that FEDPACE_PARQUET names, a folder with the rest
 // of what the generators there write.
 func Written(t testing.TB, folder string) (files []string) {
-	files = source.Files(folder, ".parquet")
+	files = federated.Files(folder, ".parquet")
 	if len(files) < 30 {
 		t.Fatalf("%d files in %s", len(files), folder)
 	}
 	if more := os.Getenv("FEDPACE_PARQUET"); more != "" {
-		files = append(files, source.Files(more, ".parquet")...)
+		files = append(files, federated.Files(more, ".parquet")...)
 	}
 	return files
 }

@@ -1,4 +1,4 @@
-package text
+package data
 
 import (
 	"archive/zip"
@@ -42,7 +42,7 @@ func FuzzZippedTweets(f *testing.F) {
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entry := ZippedTweets(bytes.NewReader(b), int64(len(b)))
+		entry := zippedTweets(bytes.NewReader(b), int64(len(b)))
 		if entry == nil {
 			return
 		}

@@ -1,10 +1,10 @@
-package nearest
+package names
 
 import "strings"
 
-// Word returns the known word that a mistyped one most likely meant, or "" when none
+// Nearest returns the known word that a mistyped one most likely meant, or "" when none
 // is near. Ties go to the first.
-func Word(mistyped string, known []string) string {
+func Nearest(mistyped string, known []string) string {
 	mistyped = strings.ToLower(mistyped)
 	best, bestDistance := "", 1+max(1, len(mistyped)/3)
 	for _, k := range known {

@@ -1,4 +1,4 @@
-package text
+package data
 
 import (
 	"archive/zip"
@@ -23,8 +23,8 @@ import (
 // Limits of Sentiment140: the full set has 1.6 million tweets.
 const (
 	maxTweets     = 1 << 27
-	MaxTweetBytes = 1 << 20
-	MaxTweetWords = math.MaxUint16
+	maxTweetBytes = 1 << 20
+	maxTweetWords = math.MaxUint16
 	maxFirstLine  = 1 << 16 // bytes of the line that tells a file of tweets
 )
 
@@ -36,7 +36,7 @@ type Sent140 struct{}
 
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
+	case s.IsZip() && zippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
 		return federated.ByContent
 	case s.IsGzip() && !s.IsArchive() && !strings.HasSuffix(s.Name(), "sv.gz"): // .csv and .tsv are other tables
 		return federated.ByName
@@ -67,10 +67,10 @@ func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' &&
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
 // CSV, by its digest too.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	if entry := ZippedTweets(o.Reading.At(s.File), s.Size); s.IsZip() && entry != nil {
+	if entry := zippedTweets(o.Reading.At(s.File), s.Size); s.IsZip() && entry != nil {
 		return readZippedTweets(entry, o)
 	}
-	return ReadTweets(o.Reading.From(s.File), o)
+	return tweetsOf(o.Reading.From(s.File), o)
 }
 
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
@@ -79,17 +79,17 @@ func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Groupe
 		return nil, err
 	}
 	defer r.Close()
-	s, err := ReadTweets(r, opt)
+	s, err := tweetsOf(r, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", entry.Name, err)
 	}
 	return s, nil
 }
 
-// ReadTweets reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
+// tweetsOf reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
 // where a tool has recoded it), id, date, query, user, text, every field quoted;
 // or tweets without users, see readUnowned. The digest is that of r's bytes.
-func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
+func tweetsOf(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	h := sha256.New()
 	whole := io.TeeReader(r, h)
 	s, err := readTweets(bufio.NewReaderSize(whole, 1<<20), opt)
@@ -103,9 +103,9 @@ func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	return s, nil
 }
 
-// ZippedTweets finds Sentiment140's training CSV in a zip as it is published,
+// zippedTweets finds Sentiment140's training CSV in a zip as it is published,
 // beside a small test file; nil where there is none.
-func ZippedTweets(f io.ReaderAt, size int64) *zip.File {
+func zippedTweets(f io.ReaderAt, size int64) *zip.File {
 	entry, _ := zipEntry(f, size, func(name string) bool { // whoever reads it says what is wrong
 		return strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test")
 	})
@@ -121,7 +121,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		return readUnowned(in, opt)
 	}
 	c := tweetReader(in)
-	t := new(Tweets)
+	t := new(tweetTexts)
 	for {
 		record, err := c.Read()
 		if err == io.EOF {
@@ -178,9 +178,9 @@ var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
 // deals them to as many clients as the paper has, or as the partition says.
 // Such a grouping is made, and called so.
 func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
-	t := new(Tweets)
+	t := new(tweetTexts)
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, MaxTweetBytes)
+	lines.Buffer(nil, maxTweetBytes)
 	for n := 1; lines.Scan(); n++ {
 		sign, text, ok := strings.Cut(lines.Text(), "\t")
 		if !ok {
@@ -210,8 +210,8 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 	return s.Partitioned(p, nil, opt.Seed)
 }
 
-// Tweets collects texts by user, users in order of first appearance.
-type Tweets struct {
+// tweetTexts collects texts by user, users in order of first appearance.
+type tweetTexts struct {
 	users  federated.Names
 	owner  []int32 // by tweet
 	Labels []int32
@@ -221,9 +221,9 @@ type Tweets struct {
 }
 
 // Add appends a tweet.
-func (t *Tweets) Add(user, text string, label int32) error {
-	if len(text) > MaxTweetBytes {
-		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), MaxTweetBytes)
+func (t *tweetTexts) Add(user, text string, label int32) error {
+	if len(text) > maxTweetBytes {
+		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
 	}
 	if len(t.Labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
@@ -238,7 +238,7 @@ func (t *Tweets) Add(user, text string, label int32) error {
 
 // words of tweet i: split on single spaces, so that two spaces in a row hold
 // an empty word (paper/NOTES, "Data").
-func (t *Tweets) words(i int32) []string {
+func (t *tweetTexts) words(i int32) []string {
 	var from uint32
 	if i > 0 {
 		from = t.end[i-1]
@@ -256,7 +256,7 @@ func (t *Tweets) words(i int32) []string {
 
 // Set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
-func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, error) {
+func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped, error) {
 	of := make([][]int32, len(t.users.List))
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
@@ -280,8 +280,8 @@ func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, er
 }
 
 // Bags takes the vocabulary from the training tweets of a grouping and makes
-// the set of bags of words. Tweets without a known token are dropped.
-func (t *Tweets) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
+// the set of bags of words. tweetTexts without a known token are dropped.
+func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
 	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
 		for _, i := range by.Train {
 			for _, w := range t.words(i) {
@@ -338,8 +338,8 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 	if len(tokens) == 0 {
 		return false, nil
 	}
-	if len(tokens) > MaxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
-		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), MaxTweetWords)
+	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
+		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}
 	slices.Sort(tokens)
 	for i, token := range tokens {

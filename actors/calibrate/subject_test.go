@@ -1,8 +1,6 @@
 package calibrate
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +8,6 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus"
-	"fedpace/experiment/config"
 	"fedpace/internal/tasks"
 )
 
@@ -52,7 +49,7 @@ func TestThePapersTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if err := d.Prepare(t.Context(), Run, s.welcome); err != nil {
+		if err := d.Prepare(t.Context(), Run, s.Welcome); err != nil {
 			t.Fatal(err)
 		}
 		params, err := d.Initial(t.Context(), 1)
@@ -107,34 +104,6 @@ func TestRandomSamples(t *testing.T) {
 	}
 }
 
-// A configuration says model, minibatches, optimizer and algorithm.
-func TestWhatAConfigurationsDevicesDo(t *testing.T) {
-	load := func(text string) *config.Config {
-		t.Helper()
-		path := filepath.Join(t.TempDir(), "exp.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		c, err := config.Load(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &c
-	}
-	s, err := OfConfig(load("task: femnist\nbatch: 16\nlocal: {optimizer: adam}\naggregate: {algorithm: fedprox, mu: 0.01}\n"), Own{})
-	c := measured(t, s, err)
-	if c.Task != tasks.FEMNIST || c.Batch != 16 || c.PaperSeconds != 0 || !strings.Contains(s.welcome.Spec.Local, "adam") || !strings.Contains(s.welcome.Spec.Algorithm, "fedprox") {
-		t.Errorf("%+v of %+v", c, s.welcome.Spec)
-	}
-	s, err = OfConfig(load("task: femnist\nmodel: [flatten, dense: 32, relu, dense]\n"), Own{})
-	if c := measured(t, s, err); !strings.HasSuffix(c.Model, "flatten,dense(32),relu,dense(62)") || s.Name != "femnist with "+c.Model {
-		t.Errorf("%s: %+v", s.Name, c)
-	}
-	if s, err := OfConfig(load("task: cifar100\naugment: flip_crop\n"), Own{}); err != nil || s.welcome.Spec.Augment != "flip_crop" {
-		t.Errorf("%v, %+v", err, s)
-	}
-}
-
 // What a coordinator says of its runs is enough; one that says nothing leaves nothing to
 // measure.
 func TestTheModelOfACoordinatorsRuns(t *testing.T) {
@@ -142,7 +111,7 @@ func TestTheModelOfACoordinatorsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := OfRun(of.welcome, Own{})
+	s, err := OfRun(of.Welcome, Own{})
 	if c := measured(t, s, err); c.Task != tasks.FEMNIST || c.Model != "mlp:784,200,200,62" {
 		t.Errorf("%+v", c)
 	}
@@ -150,7 +119,7 @@ func TestTheModelOfACoordinatorsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = OfRun(of.welcome, Own{})
+	s, err = OfRun(of.Welcome, Own{})
 	if c := measured(t, s, err); c.Task != tasks.Custom || c.Batch != 8 {
 		t.Errorf("%+v", c)
 	}

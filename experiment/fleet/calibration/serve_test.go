@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpace/actors/calibrate"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/internal/testkit/simbus"
@@ -51,7 +52,7 @@ func (l *laboratory) heard(text string) bool {
 	return strings.Contains(strings.Join(l.said, "\n"), text)
 }
 
-func (l *laboratory) serve(ctx context.Context, c ServeConfig) ([]Measured, error) {
+func (l *laboratory) serve(ctx context.Context, c Config) ([]Measured, error) {
 	c.Run, c.Seconds, c.Notice, c.Calls = laboratoryRun, 100, l.notice, 10*time.Millisecond
 	return Serve(ctx, l.bus.Connect("gateway"), l.models, c)
 }
@@ -64,15 +65,15 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 	welcome := &bus.Welcome{Params: 1000, Task: "femnist", Spec: &bus.Spec{Model: "mlp:4,16,3", Batch: 8}}
 	var all []Measured
 	group.Go(func() (err error) {
-		all, err = l.serve(t.Context(), ServeConfig{Devices: []string{"pi1", "pi2"}, Welcome: welcome, LocalSteps: 30})
+		all, err = l.serve(t.Context(), Config{Devices: []string{"pi1", "pi2"}, Welcome: welcome, LocalSteps: 30})
 		return err
 	})
-	links := map[string]Network{}
+	links := map[string]calibrate.Network{}
 	var phases []bus.Phase
 	var mu sync.Mutex
 	for _, id := range []string{"pi1", "pi2"} {
 		group.Go(func() error {
-			n, w, err := MeasureNetwork(t.Context(), l.bus.Connect(id), NetworkConfig{ID: id, Notice: l.notice, Begin: func(p bus.Phase) {
+			n, w, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect(id), calibrate.NetworkConfig{ID: id, Notice: l.notice, Begin: func(p bus.Phase) {
 				mu.Lock()
 				defer mu.Unlock()
 				if id == "pi1" && len(phases) < 4 {
@@ -99,7 +100,7 @@ func TestDevicesAreMeasuredInTurns(t *testing.T) {
 		if n.LocalSteps != 30 {
 			t.Errorf("device %s is told of %d local steps", m.Device, n.LocalSteps)
 		}
-		if n.Params != 1000 || n.Download.Transfers < wantedRounds || n.Download.Whole != m.Network.Download.Whole || n.Upload.Whole != m.Network.Upload.Whole || m.Transfers < 3*wantedRounds {
+		if n.Params != 1000 || n.Download.Transfers < 20 || n.Download.Whole != m.Network.Download.Whole || n.Upload.Whole != m.Network.Upload.Whole || m.Transfers < 60 {
 			t.Errorf("device %s has %+v, its coordinator %+v", m.Device, n, m)
 		}
 		if !(n.Download.Mbps.Value > 0 && n.Upload.Mbps.Value > 0 && n.RoundTrip.Value > 0) {
@@ -117,7 +118,7 @@ func TestASilentDeviceLosesItsTurn(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error {
-		all, err := l.serve(t.Context(), ServeConfig{Devices: []string{"pi"}, Silence: 200 * time.Millisecond})
+		all, err := l.serve(t.Context(), Config{Devices: []string{"pi"}, Silence: 200 * time.Millisecond})
 		if err == nil && len(all) != 1 {
 			t.Errorf("%+v", all)
 		}
@@ -142,7 +143,7 @@ func TestASilentDeviceLosesItsTurn(t *testing.T) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		_, _, err := MeasureNetwork(t.Context(), l.bus.Connect("pi again"), NetworkConfig{ID: "pi", Notice: l.notice})
+		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi again"), calibrate.NetworkConfig{ID: "pi", Notice: l.notice})
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -157,7 +158,7 @@ func TestAnotherModelIsNoMeasurement(t *testing.T) {
 	var all []Measured
 	var failure error
 	group.Go(func() error {
-		all, failure = l.serve(t.Context(), ServeConfig{Devices: []string{"bad", "good"}})
+		all, failure = l.serve(t.Context(), Config{Devices: []string{"bad", "good"}})
 		return nil
 	})
 	group.Go(func() error {
@@ -175,7 +176,7 @@ func TestAnotherModelIsNoMeasurement(t *testing.T) {
 		return nil
 	})
 	group.Go(func() error {
-		_, _, err := MeasureNetwork(t.Context(), l.bus.Connect("good"), NetworkConfig{ID: "good", Notice: l.notice})
+		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("good"), calibrate.NetworkConfig{ID: "good", Notice: l.notice})
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -192,10 +193,10 @@ func TestAStoppedCalibration(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.serve(ctx, ServeConfig{Devices: []string{"pi", "absent"}})
+		_, err := l.serve(ctx, Config{Devices: []string{"pi", "absent"}})
 		done <- err
 	}()
-	_, _, err := MeasureNetwork(t.Context(), l.bus.Connect("pi"), NetworkConfig{ID: "pi", Notice: func(line string) {
+	_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi"), calibrate.NetworkConfig{ID: "pi", Notice: func(line string) {
 		if strings.Contains(line, "Models come") {
 			stop()
 		}
@@ -205,53 +206,5 @@ func TestAStoppedCalibration(t *testing.T) {
 	}
 	if err := <-done; err == nil {
 		t.Error("the coordinator says that all are measured")
-	}
-}
-
-// The sizes that travel hold the model's own, a single value, and another whose distance
-// tells the speed.
-func TestTheSizesThatTravel(t *testing.T) {
-	for params, want := range map[int]string{1: "1, 131072, 1", 1000: "1, 131072, 1000", 209662: "1, 52415, 209662", 1 << 22: "1, 1048576, 4194304"} {
-		if got := list(sizes(params)); got != want {
-			t.Errorf("of %d: %s, want %s", params, got, want)
-		}
-	}
-}
-
-// A link of 20 and 5 Mbit/s with 12 ms and 30 ms besides comes out so, for a large model
-// and for one that is mostly overhead; the first of each size does not count.
-func TestALinkIsFound(t *testing.T) {
-	for _, params := range []int{209662, 1000, 1} {
-		var all []Transfer
-		for range 8 {
-			for _, i := range order(-1, 3) { // the size that matters first
-				n := sizes(params)[i]
-				bits := 32 * float64(n)
-				x := Transfer{n, 0.012 + bits/20e6, 0.030 + bits/5e6}
-				if len(all) < 3 {
-					x.Download, x.Upload = 100, 100
-				}
-				all = append(all, x)
-			}
-			if n, ok := summarise(params, all); ok != (len(all) > 3) && params > 1 {
-				t.Errorf("after %d transfers: %+v", len(all), n)
-			}
-		}
-		n, ok := summarise(params, all)
-		if !ok {
-			t.Fatal("nothing comes of it")
-		}
-		if params == 1 {
-			continue // both groups of that size are one, with a warm-up in it
-		}
-		within(t, "download", n.Download.Mbps.Value, 20, 1e-6)
-		within(t, "upload", n.Upload.Mbps.Value, 5, 1e-6)
-		within(t, "besides a download", n.Download.Overhead.Value, 0.012, 0.1)
-		within(t, "besides an upload", n.Upload.Overhead.Value, 0.030, 0.1)
-		within(t, "a round trip", n.RoundTrip.Value, 0.030+32/5e6, 1e-6)
-		within(t, "the first download besides", n.Download.FirstTask, 100-n.Download.Whole.Value, 1e-9)
-		if n.Download.Vary != nil || n.Upload.Noisy {
-			t.Errorf("%+v", n)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package actors
+package host
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpace/actors"
 	"fedpace/actors/clientmodel"
 	"fedpace/bus"
 )
 
-// HostConfig is what a host of simulated actors needs.
-type HostConfig struct {
+// Config is what a host of simulated actors needs.
+type Config struct {
 	Run     string
 	Fleet   *clientmodel.Fleet
 	Workers int // trainers, one goroutine each; 0: plans only
@@ -26,19 +27,19 @@ type HostConfig struct {
 	// nil.
 	Notice func(string)
 
-	Problem Problem // for trainers
+	Problem actors.Problem // for trainers
 }
 
 // Host answers for all simulated actors of a run and trains for them. Several
 // hosts share a run's tasks and jobs between them.
 type Host struct {
-	config HostConfig
+	config Config
 	bus    bus.Host
 }
 
-// StartHost subscribes to the run's tasks; they are answered from now on until
+// Start subscribes to the run's tasks; they are answered from now on until
 // Close. Jobs are taken while Train runs.
-func StartHost(ctx context.Context, transport bus.Transport, c HostConfig) (*Host, error) {
+func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
@@ -88,7 +89,7 @@ func clientOf(number int, t *bus.Task) clientmodel.Client {
 func (h *Host) Train(ctx context.Context) error {
 	group, inner := errgroup.WithContext(ctx)
 	for range h.config.Workers {
-		trainer, err := NewTrainer(h.config.Problem)
+		trainer, err := actors.NewTrainer(h.config.Problem)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (h *Host) Train(ctx context.Context) error {
 // worker is a trainer with memory for its sums. The coordinator reads a sum until
 // SendSum returns; when that fails the worker ends.
 type worker struct {
-	*Trainer
+	*actors.Trainer
 	sum []int64
 }
 
@@ -173,9 +174,9 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 		if err != nil {
 			return nil, err
 		}
-		var shared *Shared
+		var shared *actors.Shared
 		if m := job.Method; m != nil {
-			shared = &Shared{Weight: m.VariateWeight, Residuals: m.Residuals}
+			shared = &actors.Shared{Weight: m.VariateWeight, Residuals: m.Residuals}
 			if shared.Mean, err = h.variate(ctx, m.VariateDigest); err != nil {
 				return nil, err
 			}
@@ -210,22 +211,22 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 			sum.Shards = append(sum.Shards, shard)
 		}
 	default:
-		return nil, fmt.Errorf("actors: job %d is of an unknown kind (%v)", job.Job, job.Kind)
+		return nil, fmt.Errorf("host: job %d is of an unknown kind (%v)", job.Job, job.Kind)
 	}
 	return sum, nil
 }
 
 // work is a job's tasks as trainers take them.
-func (h *Host) work(ctx context.Context, job *bus.Job) ([]Assignment, error) {
-	list := make([]Assignment, len(job.Clients)+len(job.Colluders))
+func (h *Host) work(ctx context.Context, job *bus.Job) ([]actors.Assignment, error) {
+	list := make([]actors.Assignment, len(job.Clients)+len(job.Colluders))
 	for i, c := range slices.Concat(job.Clients, job.Colluders) {
 		v, err := h.variate(ctx, c.VariateDigest)
 		if err != nil {
 			return nil, err
 		}
-		list[i] = Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Batch: int(c.Batch), Weight: c.Weight, Variate: v, Attacker: int(c.Attacker)}
+		list[i] = actors.Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Batch: int(c.Batch), Weight: c.Weight, Variate: v, Attacker: int(c.Attacker)}
 	}
-	work, colluders := list[:len(job.Clients)], map[int][]Assignment{}
+	work, colluders := list[:len(job.Clients)], map[int][]actors.Assignment{}
 	for _, c := range list[len(work):] {
 		colluders[c.Attacker] = append(colluders[c.Attacker], c)
 	}
@@ -249,25 +250,25 @@ func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
 func (h *Host) check(job *bus.Job) error {
 	p := &h.config.Problem
 	if mine := p.Spec(); !job.Spec.Equal(mine) {
-		return fmt.Errorf("actors: job %d is for {%v}, this host has {%v}", job.Job, job.Spec, mine)
+		return fmt.Errorf("host: job %d is for {%v}, this host has {%v}", job.Job, job.Spec, mine)
 	}
 	if int(job.Params) != p.Model.Params() {
-		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
+		return fmt.Errorf("host: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
 	}
 	for _, c := range slices.Concat(job.Clients, job.Colluders) {
 		if c.Client >= uint64(p.Set.Clients()) {
-			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, p.Set.Clients())
+			return fmt.Errorf("host: job %d: client %d of %d", job.Job, c.Client, p.Set.Clients())
 		}
 	}
 	for _, s := range job.Shards {
 		if job.Kind == bus.EvaluateClients {
 			if c := int(s.Index); c >= p.Set.Clients() || s.From != 0 || s.Count < 1 || s.Count > uint64(p.Set.Samples(c)) {
-				return fmt.Errorf("actors: job %d: %d samples of client %d from %d on, which this host does not have", job.Job, s.Count, c, s.From)
+				return fmt.Errorf("host: job %d: %d samples of client %d from %d on, which this host does not have", job.Job, s.Count, c, s.From)
 			}
 			continue
 		}
 		if n := uint64(p.Set.HeldOut()); s.Count < 1 || s.Count > n || s.From > n-s.Count {
-			return fmt.Errorf("actors: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
+			return fmt.Errorf("host: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
 		}
 	}
 	return nil
@@ -276,11 +277,11 @@ func (h *Host) check(job *bus.Job) error {
 // failure is an error in the form that ends a run elsewhere.
 func failure(err error) *bus.Failure {
 	f := &bus.Failure{Kind: "error", Text: err.Error()}
-	var d *Diverged
+	var d *actors.Diverged
 	switch {
 	case errors.As(err, &d):
 		f.Kind, f.Task, f.Client = bus.Diverged, d.Task, uint64(d.Client)
-	case errors.Is(err, errModelDiverged):
+	case errors.Is(err, actors.ErrModelDiverged):
 		f.Kind = bus.Diverged
 	case errors.Is(err, bus.ErrNoModel):
 		f.Kind = bus.NoModel

@@ -1,8 +1,10 @@
 package calibrate
 
 import (
+	"context"
 	"math"
 	"slices"
+	"time"
 
 	"fedpace/bus"
 	"fedpace/internal/robust"
@@ -18,13 +20,10 @@ type Transfer struct {
 	Upload   float64 // both in seconds
 }
 
-// standardParams is the size of the model that travels where none is named: two chunks.
-const standardParams = 1 << 18
-
-// sizes are those of the models that travel, where the model that matters has so many
+// Sizes are those of the models that travel, where the model that matters has so many
 // values: one of a single value, whose transfer is a round trip, that model, and another
 // by which its speed is found.
-func sizes(params int) []int {
+func Sizes(params int) []int {
 	const chunk = 1 << 17 // values
 	if params < chunk/2 {
 		return []int{1, chunk, params}
@@ -72,7 +71,7 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 				group[t.Values] = &Group{Size: float64(t.Values)}
 			}
 		}
-		all := sizes(params)
+		all := Sizes(params)
 		if slices.ContainsFunc(all, func(size int) bool { return group[size] == nil || group[size].Seconds == nil }) {
 			return n, false
 		}
@@ -113,3 +112,43 @@ func linkOf(l Line) Link {
 
 // width is half the wider interval of the two directions, relative to its value.
 func (n *Network) width() float64 { return max(n.Download.Whole.Width(), n.Upload.Whole.Width()) }
+
+// Speed is the speed for people.
+func (l *Link) Speed() string { return text(l.Mbps, "Mbit/s") }
+
+// Exchange has rounds of transfers, the first one to warm up, until both directions are
+// known or seconds and patience are spent. It returns the link and the number of transfers.
+func Exchange(what string, params int, seconds float64, say func(string), round func(number int) ([]Transfer, error)) (n Network, transfers int, err error) {
+	var all []Transfer
+	e := effort{seconds: seconds, enough: wantedRounds, say: say}
+	spent, width := 0.0, math.Inf(1)
+	for number := -1; number < 0 || e.more(what, number, spent, width); number++ {
+		more, err := round(number)
+		all = append(all, more...)
+		if err != nil {
+			return n, len(all), err
+		}
+		for _, x := range more {
+			spent += x.Download + x.Upload
+		}
+		if found, ok := summarise(params, all); ok {
+			n, width = found, found.width()
+		}
+	}
+	return n, len(all), nil
+}
+
+// Rest waits.
+func Rest(ctx context.Context, pause time.Duration) error {
+	if pause == 0 {
+		return nil
+	}
+	over := time.NewTimer(pause)
+	defer over.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over.C:
+		return nil
+	}
+}

@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/actors/calibrate"
 	"fedpace/bus"
 	"fedpace/internal/keyed"
 )
 
-// ServeConfig is the coordinator's end of a calibration.
-type ServeConfig struct {
+// Config is the coordinator's end of a calibration.
+type Config struct {
 	Run     string
 	Devices []string
 	// Welcome is what devices are told of the runs to come, with their model; nil: of
@@ -42,11 +43,14 @@ func Announce(w *bus.Welcome, spec *bus.Spec, params int) *bus.Welcome {
 
 // Measured is what a device's transfers came to.
 type Measured struct {
-	Device    string    `json:"device"`
-	Network   Network   `json:"network"`
-	Transfers int       `json:"transfers"` // of all sizes
-	At        time.Time `json:"at"`
+	Device    string            `json:"device"`
+	Network   calibrate.Network `json:"network"`
+	Transfers int               `json:"transfers"` // of all sizes
+	At        time.Time         `json:"at"`
 }
+
+// standardParams is the size of the model that travels where none is named: two chunks.
+const standardParams = 1 << 18
 
 const (
 	firstTask = 1 << 52 // of devices, as the protocol has them
@@ -61,7 +65,7 @@ const (
 // turns, one device after the other so that they do not share the coordinator's link. It
 // returns when all of them are measured. The lines are for nothing but the devices; models
 // are put through the run's coordinator.
-func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c ServeConfig) (all []Measured, err error) {
+func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config) (all []Measured, err error) {
 	if c.Silence == 0 {
 		c.Silence = silence
 	}
@@ -91,7 +95,7 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c ServeCo
 
 // server is a calibration under way.
 type server struct {
-	config  ServeConfig
+	config  Config
 	line    bus.Line
 	welcome *bus.Welcome
 	models  [][]float32
@@ -105,7 +109,7 @@ type server struct {
 // put makes the models and puts them on the bus.
 func (s *server) put(ctx context.Context, models bus.Coordinator) error {
 	r := keyed.New(1, keyed.Weights)
-	for _, n := range sizes(int(s.welcome.Params)) {
+	for _, n := range calibrate.Sizes(int(s.welcome.Params)) {
 		x := make([]float32, n)
 		for i := range x {
 			x[i] = float32(r.NormFloat64()) / 32

@@ -1,4 +1,4 @@
-package source
+package federated
 
 import (
 	"errors"
@@ -6,17 +6,15 @@ import (
 	"io"
 	"os"
 	"strings"
-
-	"fedpace/actors/data/federated"
 )
 
-// Open looks at a path. Close its File after use.
-func Open(path string) (*federated.Source, error) {
+// OpenSource looks at a path. Close its File after use.
+func OpenSource(path string) (*Source, error) {
 	found, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w; want %s", err, Layouts())
 	}
-	s := &federated.Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
+	s := &Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
 	if !s.Folder && !found.Mode().IsRegular() { // reading a pipe would wait for ever
 		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, Layouts())
 	}
@@ -35,7 +33,7 @@ func Open(path string) (*federated.Source, error) {
 // Layouts is what the readers read, in the words of its errors.
 func Layouts() string {
 	var list []string
-	for _, e := range federated.Readers.Entries {
+	for _, e := range Readers.Entries {
 		list = append(list, e.Help)
 	}
 	last := len(list) - 1

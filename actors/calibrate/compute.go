@@ -76,7 +76,7 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 		return c, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if err = device.Prepare(ctx, Run, of.welcome); err != nil {
+	if err = device.Prepare(ctx, Run, of.Welcome); err != nil {
 		return c, err
 	}
 	params, err := device.Initial(ctx, 1)
@@ -89,7 +89,7 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 		e.enough = wantedRounds
 	}
 	c, err = measureSteps(e, of.Steps, of.Name, func(steps int) (float64, error) {
-		if err := rest(ctx, t.Rest); err != nil {
+		if err := Rest(ctx, t.Rest); err != nil {
 			return 0, err
 		}
 		task.Task, task.LocalSteps = task.Task+1, uint32(steps)

@@ -1,13 +1,13 @@
-package calibrate
+package calibration
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"fedpace/actors/calibrate"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 )
@@ -41,7 +41,7 @@ func (s *server) device(ctx context.Context, index int) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.gateway.Close()) }()
 	err = d.serve(ctx)
-	if m := (*misbehaved)(nil); errors.As(err, &m) { // which is no other device's business
+	if m := (*misbehaved)(nil); errors.As(err, &m) { // others are measured all the same
 		s.notice("Device %s is not measured: %s.", m.device, m.what)
 		s.failures[index], err = err, nil
 	}
@@ -70,7 +70,7 @@ func (d *station) serve(ctx context.Context) error {
 			return err
 		default:
 			d.results[d.index] = m
-			d.notice("Device %s is measured: %d transfers, download %s, upload %s.", d.id, m.Transfers, text(m.Network.Download.Mbps, "Mbit/s"), text(m.Network.Upload.Mbps, "Mbit/s"))
+			d.notice("Device %s is measured: %d transfers, download %s, upload %s.", d.id, m.Transfers, m.Network.Download.Speed(), m.Network.Upload.Speed())
 			return nil
 		}
 	}
@@ -108,56 +108,35 @@ func (d *station) take(ctx context.Context) (err error) {
 }
 
 // errSilent says that nothing is heard of a device, or nothing of its task for long.
-var errSilent = errors.New("calibrate: the device is silent")
+var errSilent = errors.New("calibration: the device is silent")
 
 // misbehaved says that a device did what none of ours does.
 type misbehaved struct{ device, what string }
 
-func (m *misbehaved) Error() string { return "calibrate: device " + m.device + ": " + m.what }
+func (m *misbehaved) Error() string { return "calibration: device " + m.device + ": " + m.what }
 
 // measure has the device transfer models until its speeds are known.
-func (d *station) measure(ctx context.Context) (*Measured, error) {
-	d.notice("Device %s is measured: models of %s values come and go.", d.id, list(sizes(int(d.welcome.Params))))
-	var transfers []Transfer
+func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
+	params := int(d.welcome.Params)
+	d.notice("Device %s is measured: models of %s values come and go.", d.id, list(calibrate.Sizes(params)))
 	m := &Measured{Device: d.id}
-	e := effort{seconds: d.config.Seconds, enough: wantedRounds, say: d.config.Notice}
-	spent, width := 0.0, math.Inf(1)
-	for round := -1; round < 0 || e.more("The link of "+d.id, round, spent, width); round++ { // the first is a warm-up
+	m.Network, m.Transfers, err = calibrate.Exchange("The link of "+d.id, params, d.config.Seconds, d.config.Notice, func(round int) (all []calibrate.Transfer, err error) {
 		for _, i := range order(round, len(d.models)) {
 			if len(d.models[i]) > 1 {
-				if err := rest(ctx, d.config.Pause); err != nil {
-					return m, err
+				if err := calibrate.Rest(ctx, d.config.Pause); err != nil {
+					return all, err
 				}
 			}
 			x, err := d.once(ctx, i)
 			if err != nil {
-				return m, err
+				return all, err
 			}
-			m.Transfers++
-			spent += x.Download + x.Upload
-			transfers = append(transfers, x)
+			all = append(all, x)
 		}
-		if n, ok := summarise(int(d.welcome.Params), transfers); ok {
-			m.Network, width = n, n.width()
-		}
-	}
+		return all, nil
+	})
 	m.At = time.Now()
-	return m, nil
-}
-
-// rest waits.
-func rest(ctx context.Context, pause time.Duration) error {
-	if pause == 0 {
-		return nil
-	}
-	over := time.NewTimer(pause)
-	defer over.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-over.C:
-		return nil
-	}
+	return m, err
 }
 
 // order is the order of n sizes in a round, which begins with another one each time.
@@ -170,7 +149,7 @@ func order(round, n int) []int {
 }
 
 // once sends one task and waits for its update.
-func (d *station) once(ctx context.Context, model int) (x Transfer, err error) {
+func (d *station) once(ctx context.Context, model int) (x calibrate.Transfer, err error) {
 	d.task = &bus.Task{
 		Task: d.task.Task + 1, Round: 1, LocalSteps: uint32(max(1, d.config.LocalSteps)), ModelDigest: d.digests[model][:], ModelBits: 32 * uint64(len(d.models[model])),
 	}
@@ -183,7 +162,7 @@ func (d *station) once(ctx context.Context, model int) (x Transfer, err error) {
 		stop()
 		switch {
 		case err == nil && u != nil:
-			return Transfer{len(d.models[model]), float64(u.DownloadNs) / 1e9, float64(u.UploadNs) / 1e9}, nil
+			return calibrate.Transfer{Values: len(d.models[model]), Download: float64(u.DownloadNs) / 1e9, Upload: float64(u.UploadNs) / 1e9}, nil
 		case ctx.Err() != nil:
 			return x, context.Cause(ctx)
 		case err != nil && !errors.Is(err, context.DeadlineExceeded):

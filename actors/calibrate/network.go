@@ -20,7 +20,7 @@ type NetworkConfig struct {
 	Begin   func(bus.Phase) // is told what is measured; may be nil
 }
 
-// MeasureNetwork takes the tasks of a coordinator that calibrates ([Serve]) until that has
+// MeasureNetwork takes the tasks of a coordinator that calibrates until that has
 // enough, and returns with the link what the coordinator said of its runs. It does with
 // each model what a real device does, and learns nothing in between.
 func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Network, _ *bus.Welcome, err error) {

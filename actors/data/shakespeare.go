@@ -1,4 +1,4 @@
-package text
+package data
 
 import (
 	"archive/zip"
@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 )
 
 // maxWorks bounds the text of the Complete Works; it has 5.6 MB.
@@ -28,18 +27,18 @@ func init() {
 type Shakespeare struct{}
 
 func (Shakespeare) Recognises(s *federated.Source) federated.Match {
-	if s.IsZip() && ZippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
+	if s.IsZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
 		return federated.ByContent
 	}
 	return federated.NoMatch
 }
 
 func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	text, err := WorksText(o.Reading.At(s.File), s.Size)
+	text, err := worksText(o.Reading.At(s.File), s.Size)
 	if err != nil {
 		return nil, err
 	}
-	set, err := NewWindows(SpeakingRoles(text))
+	set, err := newWindows(speakingRoles(text))
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +46,8 @@ func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set
 	return set, nil
 }
 
-// WorksText is the plain text, out of its zip where it is in one.
-func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
+// worksText is the plain text, out of its zip where it is in one.
+func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 	in := io.Reader(io.NewSectionReader(f, 0, size))
 	var head [4]byte
 	if _, err := f.ReadAt(head[:], 0); err == nil && string(head[:]) == "PK\x03\x04" {
@@ -110,12 +109,12 @@ const (
 	unindented = "THE COMEDY OF ERRORS"
 )
 
-// SpeakingRoles takes plays and roles from the text, in order of appearance.
+// speakingRoles takes plays and roles from the text, in order of appearance.
 // The rules are LEAF's: a play begins with its byline, and its title stands
 // two to seven lines above; a speech begins with an indented name and a full
 // stop, and goes on with lines that are indented further. Plays with a single
 // role are no plays, and a role needs three lines.
-func SpeakingRoles(text []byte) []Role {
+func speakingRoles(text []byte) []Role {
 	lines := strings.Split(string(text), "\n")
 	var bylines []int
 	for i, line := range lines {
@@ -209,36 +208,24 @@ var (
 	spaces  = regexp.MustCompile(` +`)
 )
 
-// Windows is the Set of next-character prediction: sample i of a role is the
-// window characters from its place i, its label the character after them. The
-// text is kept once; windows overlap in it and are never expanded.
-type Windows struct {
-	About  federated.Info
-	Names  []string
-	Starts []int   // of client c's text
-	Train  []int32 // windows that client c trains on, from its start
-	Pool   []int   // held-out windows before client c; one more than clients
-	Text   []uint8 // vocabulary indices
-}
-
-// InSequence splits the n windows of a role: the first nine tenths train, then
+// inSequence splits the n windows of a role: the first nine tenths train, then
 // come window-1 that would overlap both parts, the rest is held out (paper/
 // NOTES, "Data"). Where nothing is left to hold out, held is below 1.
-func InSequence(n int) (train, held int) {
+func inSequence(n int) (train, held int) {
 	train = 9 * n / 10
 	return train, n - train - (federated.ShakespeareWindow - 1)
 }
 
-// NewWindows splits each role; one without either part is left out.
-func NewWindows(roles []Role) (*Windows, error) {
+// newWindows splits each role; one without either part is left out.
+func newWindows(roles []Role) (*federated.Windows, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
 	}
-	s := &Windows{About: federated.ShakespeareInfo, Pool: []int{0}}
+	s := &federated.Windows{About: federated.ShakespeareInfo, Pool: []int{0}}
 	s.About.Name = "shakespeare (gutenberg)"
 	without := 0
 	for _, r := range roles {
-		train, held := InSequence(max(0, len(r.Text)-federated.ShakespeareWindow))
+		train, held := inSequence(max(0, len(r.Text)-federated.ShakespeareWindow))
 		if held < 1 {
 			without++
 			continue
@@ -257,63 +244,4 @@ func NewWindows(roles []Role) (*Windows, error) {
 	}
 	s.About.AddNote("%d roles without training or held-out windows left out", without)
 	return s, nil
-}
-
-// The clients are roles, named as LEAF does: play and character.
-
-func (s *Windows) TaskName() string     { return "shakespeare" }
-func (s *Windows) Info() federated.Info { return s.About }
-func (s *Windows) Clients() int         { return len(s.Names) }
-func (s *Windows) Client(c int) string  { return s.Names[c] }
-func (s *Windows) Samples(c int) int    { return int(s.Train[c]) }
-func (s *Windows) HeldOut() int         { return s.Pool[len(s.Names)] }
-func (s *Windows) Close() error         { return nil }
-
-func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if err := federated.CheckSamples(s, c, samples); err != nil {
-		return err
-	}
-	for _, i := range samples {
-		s.append(dst, s.Starts[c]+int(i))
-	}
-	return nil
-}
-
-// HeldOutBatch appends held-out windows, role by role.
-func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if err := federated.CheckHeldOut(s, from, n); err != nil {
-		return err
-	}
-	c, _ := slices.BinarySearch(s.Pool, from+1)
-	for i := from; i < from+n; i++ {
-		for i >= s.Pool[c] {
-			c++
-		}
-		s.append(dst, s.heldOut(c-1, i))
-	}
-	return nil
-}
-
-func (s *Windows) append(dst *learn.Batch, from int) {
-	dst.Tokens = append(dst.Tokens, s.Text[from:][:federated.ShakespeareWindow]...)
-	dst.Labels = append(dst.Labels, int32(s.Text[from+federated.ShakespeareWindow]))
-	dst.N++
-}
-
-func (s *Windows) Memory() int {
-	return len(s.Text) + 4*len(s.Train) + 8*len(s.Starts) + 8*len(s.Pool)
-}
-
-// Row is the place in the text at which window i of client c begins.
-func (s *Windows) Row(c int, i int32) int32 { return int32(s.Starts[c]) + i }
-
-// HeldOutRow is the place of held-out window i.
-func (s *Windows) HeldOutRow(i int) int32 {
-	c, _ := slices.BinarySearch(s.Pool, i+1)
-	return int32(s.heldOut(c-1, i))
-}
-
-// heldOut is the place in the text of held-out window i, which is one of client c.
-func (s *Windows) heldOut(c, i int) int {
-	return s.Starts[c] + int(s.Train[c]) + federated.ShakespeareWindow - 1 + i - s.Pool[c]
 }

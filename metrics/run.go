@@ -8,7 +8,7 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Run says what a run is. Outputs must not change it.
+// Run says what a run is. Outputs must not change it, but for Sample when they are opened.
 type Run struct {
 	Name     string
 	Task     string // as in configurations, e.g. femnist

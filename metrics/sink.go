@@ -3,6 +3,8 @@ package metrics
 import (
 	"io"
 	"iter"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"fedpace/coordinator/round"
@@ -17,24 +19,16 @@ type Sink interface {
 	// Files lists the names of the files that the output writes in the run's folder.
 	Files() []string
 	// Open makes the output of one run and finds what is wrong with the options. It must not write
-	// to the run's folder: a run that cannot start leaves it as it is.
+	// to the run's folder: a run that cannot start leaves it as it is. It may raise the run's
+	// Sample.
 	Open(run *Run) (Output, error)
 }
 
-// Spooler is a [Sink] of whose files some are removed once the run is complete.
-type Spooler interface{ Spools() []string }
-
-// Spools lists those files of an output.
+// Spools are those files of an output that are removed once the run is complete: their names end in
+// ".rows".
 func Spools(s Sink) []string {
-	if x, ok := s.(Spooler); ok {
-		return x.Spools()
-	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return filepath.Ext(name) != ".rows" })
 }
-
-// Sampler is a [Sink] that wants so many tasks of each round, beside the slowest and those of real
-// devices.
-type Sampler interface{ Tasks() int }
 
 // Output takes what one run reports. All methods, here and below, are called
 // from the run's goroutine unless they say otherwise. An error ends the run.

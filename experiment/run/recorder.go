@@ -77,11 +77,6 @@ func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range sinks {
-		if k, ok := s.(metrics.Sampler); ok {
-			about.Sample = max(about.Sample, k.Tasks())
-		}
-	}
 	r.outputs, err = metrics.Open(about, sinks)
 	return r, err
 }

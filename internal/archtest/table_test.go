@@ -100,7 +100,7 @@ metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... o
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
-metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
+metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...

@@ -28,9 +28,8 @@ type Sink struct {
 
 func (Sink) Files() []string { return []string{File} }
 
-func (s Sink) Tasks() int { return s.Sample }
-
 func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
+	run.Sample = max(run.Sample, s.Sample)
 	own := *run
 	own.Sample = s.Sample
 	if len(own.Classes) < 2 { // all devices are alike

@@ -258,8 +258,9 @@ func (s *spread) shown() roundTimes {
 	seconds := func(t round.Time) number { return number(t.Seconds()) }
 	out.Mean = number(s.sum / float64(s.total) / 1e9)
 	out.Least, out.Most = seconds(s.least), seconds(s.most)
-	out.Median, out.P90, out.P99 = seconds(s.quantile(0.5)), seconds(s.quantile(0.9)), seconds(s.quantile(0.99))
-	out.Bars, out.Logarithmic = s.bars()
+	sorted := s.sorted()
+	out.Median, out.P90, out.P99 = seconds(quantile(sorted, 0.5)), seconds(quantile(sorted, 0.9)), seconds(quantile(sorted, 0.99))
+	out.Bars, out.Logarithmic = s.bars(sorted)
 	return out
 }
 

@@ -60,8 +60,6 @@ func (f family) counter(v float64, labels ...string) {
 	f.to <- client.MustNewConstMetric(f.desc, client.CounterValue, v, labels...)
 }
 
-func (f family) histogram(h *histogram, labels ...string) { f.to <- h.metric(f.desc, labels...) }
-
 // time sends a time as Prometheus writes it; nothing for the zero time.
 func (f family) time(t time.Time) {
 	if !t.IsZero() {
@@ -92,7 +90,6 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	c.add("start_time_seconds", "When the run started, in Unix time.").time(m.run.Started)
 	c.add("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
 
-	c.add(duration, "Virtual time from a round's first task to its close.").histogram(&s.duration)
 	if e := m.run.Epsilon; e != nil {
 		c.add("privacy_epsilon", "Epsilon of differential privacy that the models so far have cost, for the run's delta.").gauge(e(s.last.Round))
 	}
@@ -160,24 +157,18 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 
 func (m *Metrics) collectClients(c *scrape, s *state) {
 	actors := c.add("actors", "Clients that take part.", "kind")
-	phase := c.add("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices.", "phase", "kind", "class")
 	slowest := c.add("slowest_client_seconds_total", "Virtual duration of the phases of each round's last accepted update: what the other clients waited for.", "phase", "kind", "class")
 	updates := c.add("updates_total", "Tasks by how they ended.", "outcome", "kind")
 	clients, devices := m.run.Clients, len(m.run.Devices)
 	actors.gauge(float64(clients), kindNames[simulated])
 	actors.gauge(float64(devices), kindNames[real])
 	for i, class := range m.classes {
-		kind := simulated
-		if i == len(m.classes)-1 {
-			kind = real
-		}
+		kind := m.kindOf(i)
 		if !m.has(kind) {
 			continue
 		}
 		for p := range phases {
-			of := metrics.Phase(p).String()
-			phase.histogram(&s.phases[i][p], of, kindNames[kind], class)
-			slowest.counter(s.slowest[i][p], of, kindNames[kind], class)
+			slowest.counter(s.slowest[i][p], metrics.Phase(p).String(), kindNames[kind], class)
 		}
 	}
 	for kind, outcomes := range s.updates {

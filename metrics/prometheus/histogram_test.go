@@ -2,79 +2,19 @@ package prometheus
 
 import (
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	client "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-	"google.golang.org/protobuf/testing/protocmp"
-	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
 	"fedpace/metrics"
 	"fedpace/metrics/web"
 )
-
-// durations draws from what virtual time holds, often from around the bounds.
-func durations(t *rapid.T) []round.Time {
-	return rapid.SliceOfN(rapid.OneOf(
-		rapid.Custom(func(t *rapid.T) round.Time { return round.Time(rapid.Int64Range(0, 1<<62).Draw(t, "any")) }),
-		rapid.Custom(func(t *rapid.T) round.Time { return round.Time(rapid.Int64Range(0, 1e11).Draw(t, "usual")) }),
-		rapid.Custom(func(t *rapid.T) round.Time { // around a bound
-			k := rapid.IntRange(-29*parts, 32*parts).Draw(t, "bucket")
-			ns := math.Exp2(float64(k)/parts) * 1e9
-			return round.Time(ns) + round.Time(rapid.Int64Range(-2, 2).Draw(t, "off"))
-		}),
-	), 0, 50).Draw(t, "durations")
-}
-
-// The histogram is the client library's own, which is many times slower: the
-// same classic buckets, the same native ones.
-func TestHistogramIsPrometheusOwn(t *testing.T) {
-	var bounds []float64
-	for e := classicFirst; e <= classicLast; e++ {
-		bounds = append(bounds, math.Exp2(float64(e)))
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		var h, first histogram
-		own := client.NewHistogram(client.HistogramOpts{Name: "h", Help: "h", Buckets: bounds, NativeHistogramBucketFactor: 1.1})
-		for i, d := range durations(t) {
-			d = max(d, 0)
-			if i%3 == 0 {
-				first.observe(d)
-			} else {
-				h.observe(d)
-			}
-			own.Observe(d.Seconds())
-		}
-		h.take(&first)
-		if first != (histogram{}) {
-			t.Fatal("a histogram that was taken from is not empty")
-		}
-		var got, want dto.Metric
-		if err := h.metric(client.NewDesc("h", "h", nil, nil)).Write(&got); err != nil {
-			t.Fatal(err)
-		}
-		if err := own.Write(&want); err != nil {
-			t.Fatal(err)
-		}
-		want.Histogram.CreatedTimestamp, got.Histogram.CreatedTimestamp = nil, nil
-		sums := [2]float64{got.Histogram.GetSampleSum(), want.Histogram.GetSampleSum()}
-		if math.Abs(sums[0]-sums[1]) > 1e-9*sums[1] {
-			t.Fatalf("the sum is %v, want %v", sums[0], sums[1])
-		}
-		got.Histogram.SampleSum = want.Histogram.SampleSum
-		if diff := cmp.Diff(&want, &got, protocmp.Transform(), protocmp.IgnoreEmptyMessages()); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
 
 // A scrape in protobuf has both forms of a histogram, one in text the classic
 // one alone.
@@ -120,10 +60,10 @@ func TestBothFormsOfAHistogram(t *testing.T) {
 				if !test.native {
 					buckets-- // text writes the bucket of all
 				}
-				if buckets != classicLast-classicFirst+1 {
+				if buckets != 26 {
 					t.Errorf("%s: %s has %d classic buckets", test.accept, f.GetName(), buckets)
 				}
-				if native := len(h.PositiveSpan) > 0 && h.GetSchema() == schema; native != test.native {
+				if native := len(h.PositiveSpan) > 0 && h.GetSchema() == 3; native != test.native {
 					t.Errorf("%s: %s with native buckets: %v", test.accept, f.GetName(), native)
 				}
 			}
@@ -134,7 +74,7 @@ func TestBothFormsOfAHistogram(t *testing.T) {
 	}
 }
 
-// A run completes 300,000 tasks a second: one may cost some ten nanoseconds.
+// A run completes 300,000 tasks a second: one may cost some hundred nanoseconds.
 func BenchmarkTask(b *testing.B) {
 	m := New(&metrics.Run{Clients: 1})
 	e := task(0, femnist)

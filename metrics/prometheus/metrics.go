@@ -75,6 +75,8 @@ type Metrics struct {
 	classes  []string // see series
 	batch    batch
 	modelled map[answered][phases]round.Time // what a simulated client of mean speed takes
+	duration client.Histogram
+	phases   [][phases]client.Observer // by class
 
 	mu    sync.Mutex
 	state state
@@ -83,19 +85,13 @@ type Metrics struct {
 // answered is a real device's task as far as its modelled times depend on it.
 type answered struct{ class, steps int }
 
-// counts are what scrapes read of single tasks.
-type counts struct {
-	phases   [][phases]histogram // by class
-	compared []comparison        // by class of real devices; last: of those whose class is not known
-}
-
 // comparison is what real devices of a class took for their tasks, and what simulated
 // clients of that class take for them, in virtual seconds.
 type comparison struct{ measured, modelled [phases]float64 }
 
 // batch is what has happened since the last round.
 type batch struct {
-	counts
+	compared []comparison           // by class of real devices; last: of those whose class is not known
 	outcomes [round.Outcomes]uint64 // of real devices
 	slowest  round.TaskReport       // the accepted task whose update came last
 	waited   bool                   // whether there is one
@@ -103,10 +99,9 @@ type batch struct {
 
 // state is everything that a scrape reads, behind one lock.
 type state struct {
-	counts
-	last      round.Report // its losses are those last measured
-	at        time.Time    // when it was reported
-	duration  histogram
+	compared  []comparison      // as in batch
+	last      round.Report      // its losses are those last measured
+	at        time.Time         // when it was reported
 	slowest   [][phases]float64 // seconds, by class
 	updates   [kinds][round.Outcomes]uint64
 	usage     metrics.Usage
@@ -123,11 +118,41 @@ func New(run *metrics.Run) *Metrics {
 	s := &m.state
 	s.at = run.Started
 	n := len(m.classes)
-	s.phases, m.batch.phases, s.slowest = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
+	s.slowest = make([][phases]float64, n)
 	s.compared, m.batch.compared = make([]comparison, n), make([]comparison, n)
 	s.last.TrainingLoss, s.last.WindowLoss, s.last.ValidationLoss = math.NaN(), math.NaN(), math.NaN()
-	m.registry.MustRegister(m)
+	m.addHistograms()
 	return m
+}
+
+// addHistograms registers m and its histograms: native ones with eight buckets to a doubling, and
+// classic ones from 1 ms to 9 hours.
+func (m *Metrics) addHistograms() {
+	options := func(name, help string) client.HistogramOpts {
+		return client.HistogramOpts{
+			Name: "fedpace_" + name, Help: help, ConstLabels: m.labels,
+			Buckets: client.ExponentialBuckets(1.0/(1<<10), 2, 26), NativeHistogramBucketFactor: 1.1,
+		}
+	}
+	m.duration = client.NewHistogram(options(duration, "Virtual time from a round's first task to its close."))
+	all := client.NewHistogramVec(options("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices."), []string{"phase", "kind", "class"})
+	m.phases = make([][phases]client.Observer, len(m.classes))
+	for i, class := range m.classes {
+		if kind := m.kindOf(i); m.has(kind) {
+			for p := range phases {
+				m.phases[i][p] = all.WithLabelValues(metrics.Phase(p).String(), kindNames[kind], class)
+			}
+		}
+	}
+	m.registry.MustRegister(m, m.duration, all)
+}
+
+// kindOf is the kind of the clients of a class; the last is that of real devices.
+func (m *Metrics) kindOf(class int) int {
+	if class == len(m.classes)-1 {
+		return real
+	}
+	return simulated
 }
 
 // Start implements [metrics.Starter]: it shows where a run stands that is resumed,
@@ -177,10 +202,12 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	if e.Probe || e.Plan.Drops {
 		return
 	}
-	h := &b.phases[m.class(e.Client)]
-	h[0].observe(e.Plan.Download)
-	h[1].observe(e.Plan.Compute)
-	h[2].observe(e.Plan.Upload)
+	of := &m.phases[m.class(e.Client)]
+	for p, took := range phasesOf(&e.Plan) {
+		if of[p] != nil { // the run has clients of that kind
+			of[p].Observe(took.Seconds())
+		}
+	}
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
 		b.slowest, b.waited = *e, true
 	}
@@ -230,7 +257,7 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	if measured && !finite(r.TrainingLoss) || r.Evaluated && !finite(r.ValidationLoss) {
 		s.notFinite++
 	}
-	s.duration.observe(r.End - r.Start)
+	m.duration.Observe((r.End - r.Start).Seconds())
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
 	}
@@ -249,11 +276,6 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		s.updates[simulated][o] -= n
 		s.updates[real][o] += n
 		b.outcomes[o] = 0
-	}
-	for c := range s.phases {
-		for p := range s.phases[c] {
-			s.phases[c][p].take(&b.phases[c][p])
-		}
 	}
 	for c := range b.compared {
 		for p := range phases {
@@ -276,7 +298,7 @@ func (m *Metrics) picture() *state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
-	s.phases, s.slowest, s.compared = slices.Clone(s.phases), slices.Clone(s.slowest), slices.Clone(s.compared)
+	s.slowest, s.compared = slices.Clone(s.slowest), slices.Clone(s.compared)
 	return &s
 }
 

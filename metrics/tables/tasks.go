@@ -32,8 +32,6 @@ type TasksSink struct{}
 
 func (TasksSink) Files() []string { return []string{TasksFile, spoolFile} }
 
-func (TasksSink) Spools() []string { return []string{spoolFile} }
-
 func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{run: run}, nil }
 
 // tasks is the output of one run. In memory it has the tasks of the open round alone.

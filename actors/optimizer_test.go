@@ -132,7 +132,7 @@ func TestOptimizersForgetBetweenTasks(t *testing.T) {
 func TestOptimizersThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
 	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Scaffold{Rate: 1}, Optimizer: momentum, Kernel: fastest(t)}
-	want := "local: scaffold takes local steps of its own, which sgd does not know; want sgd without options"
+	want := "local: scaffold counts on plain steps of SGD; want sgd without options"
 	if _, err := NewTrainer(p); err == nil || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/internal/registry"
 )
 
 // Problem is what is learned: equal on every host of a run, or the hosts would
@@ -102,12 +103,8 @@ func (p *Problem) Check() error {
 	default:
 		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
 	}
-	if !learn.Plain(p.Optimizer) {
-		client := p.Algorithm.Client(p.Model.Params())
-		if _, ok := client.(algorithm.Correcting); client != nil && !ok {
-			return fmt.Errorf("local: %s takes local steps of its own, which %s does not know; want sgd without options",
-				algorithm.Algorithms.NameOf(p.Algorithm), learn.Optimizers.NameOf(p.Optimizer))
-		}
+	if !learn.Plain(p.Optimizer) && registry.NeedsOf(p.Algorithm).PlainSteps {
+		return fmt.Errorf("local: %s counts on plain steps of SGD; want sgd without options", algorithm.Algorithms.NameOf(p.Algorithm))
 	}
 	return nil
 }

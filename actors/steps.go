@@ -81,9 +81,8 @@ type goSteps struct {
 	source rand.PCG
 	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are
 
-	correct  algorithm.Correcting // the algorithm's client half, where stepper takes its steps
-	stepper  learn.Stepper        // nil: local steps are plain SGD, or the client half's
-	gradient []float32            // for both
+	stepper  learn.Stepper // nil: local steps are plain SGD
+	gradient []float32     // where the stepper or the client half sees it
 }
 
 // evaluationBatch is how many samples are measured at a time.
@@ -97,9 +96,6 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 	}
 	if p.Optimizer != nil {
 		s.stepper = p.Optimizer.Stepper(len(s.local))
-	}
-	if client != nil && s.stepper != nil {
-		s.correct = client.(algorithm.Correcting)
 	}
 	if client != nil || s.stepper != nil {
 		s.gradient = make([]float32, len(s.local))
@@ -172,8 +168,8 @@ func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignme
 	return first, nil
 }
 
-// step takes one local step on s.batch, by the client half of the algorithm unless that
-// is nil, and returns the loss before it.
+// step takes one local step on s.batch, whose gradient the client half of the algorithm
+// corrects unless that is nil, and returns the loss before it.
 func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err error) {
 	if client == nil && s.stepper == nil {
 		return s.work.Step(s.local, &s.batch, rate)
@@ -181,14 +177,16 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	if loss, err = s.work.Gradient(s.gradient, s.local, &s.batch); err != nil {
 		return loss, err
 	}
-	if s.stepper == nil {
-		client.Step(s.local, s.gradient, rate)
+	if client != nil {
+		client.Correct(s.local, s.gradient)
+	}
+	if s.stepper != nil {
+		s.stepper.Step(s.local, s.gradient, rate)
 		return loss, nil
 	}
-	if s.correct != nil {
-		s.correct.Correct(s.local, s.gradient)
+	for i, g := range s.gradient[:len(s.local)] {
+		s.local[i] -= float32(rate * g)
 	}
-	s.stepper.Step(s.local, s.gradient, rate)
 	return loss, nil
 }
 

@@ -193,7 +193,10 @@ func TestProximalStepIsOneStep(t *testing.T) {
 	}
 	client := algorithm.FedProx{Mu: 0.4}.Client(3)
 	client.Start(base, nil, nil)
-	client.Step(x, g, rate)
+	client.Correct(x, g)
+	for i := range x {
+		x[i] -= float32(rate * g[i])
+	}
 	if !slices.Equal(x, want) {
 		t.Errorf("%v, want %v", x, want)
 	}

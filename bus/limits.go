@@ -9,15 +9,15 @@ import (
 // Limits of what a message may say. They are far above every use and keep sums
 // of a few such numbers inside int64 and buffers inside memory.
 const (
-	MaxDurationNs   = 1 << 58 // of one phase: nine years
+	MaxDurationNs   = 1 << 58 // one phase: nine years
 	MaxStartNs      = 1 << 62 // virtual time: 146 years
 	MaxLocalSteps   = 1 << 24 // K of one task
 	MaxSteps        = 1 << 48 // steps that a client has done
 	MaxRound        = 1<<31 - 1
-	MaxJoules       = 1e12      // of a battery
+	MaxJoules       = 1e12      // in a battery
 	MaxClients      = 1<<31 - 1 // largest index of a client
 	MaxParams       = 1 << 28   // values of a model: 1 GiB
-	MaxModelBits    = 1 << 48   // of one transfer
+	MaxModelBits    = 1 << 48   // in one transfer
 	MaxJobClients   = 1 << 16   // clients of one job
 	MaxJobShards    = 1 << 16   // shards of one job
 	MaxSamples      = 1<<31 - 1 // validation samples

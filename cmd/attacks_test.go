@@ -22,6 +22,7 @@ import (
 	"fedpace/bus/auth"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // The attack suite: in each run two devices take part beside simulated clients, good and evil.
@@ -271,8 +272,11 @@ func TestTheAttackSuite(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	t.Run("all", func(t *testing.T) { // so that what they share outlives them
-		for _, a := range attackSuite {
+		for i, a := range attackSuite {
 			t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {
+				if i%6 != 0 {
+					slow.Test(t, "each attack is a run of its own")
+				}
 				t.Parallel()
 				s.holds(t, &a)
 			})

@@ -27,6 +27,7 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/fleet"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/throttle"
 	"fedpace/metrics/tables"
@@ -40,7 +41,7 @@ var smallDevice = sync.OnceValues(func() (string, error) { return build("fedpace
 // good and another comes that has its samples. No figure holds a simulated client.
 func TestDevicesAlone(t *testing.T) {
 	t.Parallel()
-	rounds, seeds, long := 24, 3, os.Getenv("FEDPACE_LONG") != ""
+	rounds, seeds, long := 24, 3, slow.On()
 	if long {
 		rounds, seeds = 120, 8
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"fedpace/bus/auth"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
+	"fedpace/internal/testkit/slow"
 )
 
 // hostile is a device's credentials in the hands of somebody else.
@@ -243,9 +243,10 @@ func (h *hostile) ones(n int) []float32 {
 // A flood of heartbeats costs its sender the place, and neither the run nor the
 // other device anything.
 func TestAFloodCostsADeviceItsPlace(t *testing.T) {
+	slow.Test(t, "a device floods a run")
 	t.Parallel()
 	beats := 100_000
-	if os.Getenv("FEDPACE_LONG") != "" {
+	if slow.On() {
 		beats = 1_000_000
 	}
 	s := newSite(t, 6, 3, 4, "devices: {names: [evil, good], liveness_seconds: 20}\n")

@@ -21,6 +21,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 )
 
@@ -264,11 +265,12 @@ var deviceForARM = sync.OnceValues(func() (string, error) {
 	return build("fedpace-device", "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 })
 
-// emulated is the command line before the arguments of an arm64 program.
+// emulated is the command line before the arguments of an arm64 program; none, for one of
+// this machine, unless tests may take long.
 func emulated(t *testing.T, program func() (string, error)) []string {
 	t.Helper()
-	if runtime.GOARCH == "arm64" {
-		return nil // it needs no emulation
+	if runtime.GOARCH == "arm64" || !slow.On() {
+		return nil
 	}
 	qemu, err := exec.LookPath("qemu-aarch64-static")
 	if err != nil {

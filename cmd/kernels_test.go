@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // fedpaceForARM is the program for linux/arm64, for the emulator.
@@ -22,6 +23,7 @@ var fedpaceForARM = sync.OnceValues(func() (string, error) {
 // Real arm64 instructions: plain Go has the same bits as here, and NEON bits of its
 // own, with the same history.
 func TestKernelsOfAnotherMachine(t *testing.T) {
+	slow.Test(t, "it computes in an emulator of arm64")
 	t.Parallel()
 	if runtime.GOARCH == "arm64" {
 		t.Skip("this machine is the other")

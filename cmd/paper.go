@@ -111,14 +111,10 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	w := c.OutOrStdout()
 	if f.dry {
 		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-		costs, err := paper.Forecast(c.Context(), cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
+		defer show.Close()
+		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
 		})
-		show.Close()
-		if err != nil {
-			return err
-		}
-		return paper.WriteCells(w, cells, costs)
 	}
 	if err := errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan)); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // Every example of a trainer in Python takes the steps of simulated clients, and those
@@ -24,6 +25,7 @@ import (
 // of which less is better. Samples that fedpace lends to PyTorch, images, running means
 // and tokens are then those of python/test_torch.py alone.
 func TestPythonExamples(t *testing.T) {
+	slow.Test(t, "it plays whole examples in Python")
 	t.Parallel()
 	python := pythonWith(t, "torch")
 	for name, of := range map[string]struct{ data, device []string }{
@@ -34,7 +36,7 @@ func TestPythonExamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "regression" {
-				long(t)
+				slow.Test(t, "it trains in PyTorch")
 			}
 			t.Parallel()
 			script, err := filepath.Abs("../examples/python/" + name + ".py")
@@ -73,7 +75,7 @@ func TestPythonExamples(t *testing.T) {
 // (TestATrainerInPython does the same with numpy, and python/test_torch.py holds PyTorch's
 // steps to plain ones.)
 func TestAlgorithmsThroughPyTorch(t *testing.T) {
-	long(t)
+	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
 	dir := t.TempDir()
@@ -125,7 +127,7 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 // it, its running statistics included. (python/test_torch.py does the same without
 // fedpace, and package actors averages what is not trained.)
 func TestABatchNormIsAveraged(t *testing.T) {
-	long(t)
+	slow.Test(t, "it trains in PyTorch")
 	t.Parallel()
 	python := pythonWith(t, "torch")
 	const script = "../python/testdata/batchnorm_fedavg.py"
@@ -166,7 +168,7 @@ func farthest(a, b []float32) (most float64) {
 // FEMNIST through PyTorch has the history of the run in Go and, from the same initial
 // model, its accuracy; and the same bits with one process and with two.
 func TestRealFEMNISTThroughPyTorch(t *testing.T) {
-	long(t)
+	slow.Test(t, "it trains in PyTorch")
 	data := cmp.Or(os.Getenv("FEDPACE_DATA"), filepath.Join("..", "..", "shared", "data"))
 	data = filepath.Join(data, "femnist", "femnist.parquet")
 	if _, err := os.Stat(data); err != nil {
@@ -201,14 +203,6 @@ func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 	short := []string{"--set", "cohort=6", "--set", "stop.rounds=2", "--set", "evaluate.samples=500", "--trainer", trainer}
 	if one, two := play("one", "1", short...), play("two", "2", short...); *one.ModelSHA256 != *two.ModelSHA256 {
 		t.Errorf("one process makes the model %s, two make %s", *one.ModelSHA256, *two.ModelSHA256)
-	}
-}
-
-// long leaves out a test that takes long.
-func long(t *testing.T) {
-	t.Helper()
-	if os.Getenv("FEDPACE_LONG") == "" {
-		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 )
 
 // homes is the configuration of examples/regression in few rounds, without its model
@@ -106,6 +107,7 @@ func TestADeviceWithARegression(t *testing.T) {
 
 // The example's model in PyTorch learns from the table by the mapping.
 func TestARegressionInPython(t *testing.T) {
+	slow.Test(t, "it plays a trainer in Python")
 	t.Parallel()
 	python := pythonWith(t, "torch")
 	dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 	t.Parallel()
 	kills := 2
-	if os.Getenv("FEDPACE_LONG") != "" {
+	if slow.On() {
 		kills = 12
 	}
 	address := testport.Held(t)

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Runs that are killed: each closing rule, an algorithm with a state of its own, local
@@ -50,11 +52,14 @@ func mortalArgs(sets, out string) []string {
 func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
 	t.Parallel()
 	least := 1 // kills of each run
-	if os.Getenv("FEDPACE_LONG") != "" {
+	if slow.On() {
 		least = 17
 	}
 	for i, c := range mortal {
 		t.Run(c.name, func(t *testing.T) {
+			if i%3 != 0 {
+				slow.Test(t, "it kills runs of every kind")
+			}
 			whole := filepath.Join(t.TempDir(), "run")
 			if _, stderr, exit := finish(t, fedpace(t, mortalArgs(c.sets, whole)...)); exit != 0 {
 				t.Fatalf("exit %d: %s", exit, stderr)

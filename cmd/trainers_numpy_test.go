@@ -13,6 +13,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )
 
@@ -40,6 +41,7 @@ func numpy(t *testing.T) string {
 // Adam, of which the pull, the gradients and the optimizer's state are parts; SCAFFOLD's
 // vectors and the other optimizers are then those of python/test_*.py and package actors.
 func TestATrainerInPython(t *testing.T) {
+	slow.Test(t, "it plays trainers in Python")
 	t.Parallel()
 	command, dir := numpy(t), t.TempDir()
 	model, err := learn.Parse("mlp:784,200,200,62")
@@ -62,7 +64,7 @@ func TestATrainerInPython(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "adam" {
-				long(t)
+				slow.Test(t, "it trains in PyTorch")
 			}
 			play := func(out string, more ...string) (folder.Summary, []float32) {
 				out = filepath.Join(t.TempDir(), out)

@@ -18,6 +18,7 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
 
@@ -161,6 +162,7 @@ func (s *site) host(flags ...string) (*exec.Cmd, *lines) {
 // A coordinator that is killed, and with it the server, goes on with the hosts that were
 // there, whose trainers' processes it never had, to the bits of a run that was not stopped.
 func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
+	slow.Test(t, "it kills a coordinator of hosts that train in other processes")
 	t.Parallel()
 	dir := t.TempDir()
 	here, rounds := filepath.Join(dir, "here"), "stop.rounds=16"
@@ -235,6 +237,7 @@ func TestADeviceWithATrainer(t *testing.T) {
 
 // A device that stays for a run with another script starts its trainer again.
 func TestADeviceWhoseScriptIsEdited(t *testing.T) {
+	slow.Test(t, "it starts a device and its trainer several times")
 	t.Parallel()
 	once := filepath.Join(t.TempDir(), "once")
 	if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is the first run's
@@ -273,8 +276,8 @@ func TestMistakesWithATrainer(t *testing.T) {
 		{"augment: \"flip_crop\" is done here", []string{"task=cifar100", "trainer=x"}},
 		{"kernel: \"go\" is arithmetic of this program", []string{"kernel=go", "trainer=x"}},
 		{"network.model_megabits: exact is known to the trainer alone", []string{"train=false", "network.model_megabits=exact", "trainer=x"}},
-		{"x-does-not-exist cannot be started", []string{"trainer=x-does-not-exist"}},
-		{"trainer: the command is empty", []string{"trainer=' '"}},
+		{"x-does-not-exist cannot be started", []string{"clients=10", "cohort=2", "trainer=x-does-not-exist"}},
+		{"trainer: the command is empty", []string{"clients=10", "cohort=2", "trainer=' '"}},
 		{"local: trainer test.go does not know the optimizer adam", []string{"local=adam", "clients=10", "cohort=2", "trainer=" + externaltest.Command()}},
 	} {
 		args := []string{"run", "--out", filepath.Join(t.TempDir(), "run")}

@@ -28,6 +28,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
+	"fedpace/internal/testkit/slow"
 )
 
 // scene is a server with a host, on which runs are played one after another.
@@ -164,6 +165,7 @@ var errStop = errors.New("stopped by the test")
 // was kept then, with another number of jobs, ends as if it had not been: the
 // same history, the same model, the same scores of its clients.
 func TestARunGoesOnFromAnyStep(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	s := newScene(t)
 	number := 0

@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
+	"fedpace/internal/testkit/slow"
 	"fedpace/simclock"
 )
 
@@ -96,6 +97,7 @@ func (u updated) refl(beta, divisor float64) []float64 {
 // few of the clients take part, every next model is that of the rule's formula, written
 // out here in float64 over the clients' own models. Hosts and jobs make no difference.
 func TestLateUpdatesCountByTheirRules(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, x := range []struct {

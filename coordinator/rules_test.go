@@ -24,6 +24,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
+	"fedpace/internal/testkit/slow"
 	"fedpace/simclock"
 )
 
@@ -259,6 +260,7 @@ func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Confi
 // reference, for any hosts and jobs; and where no decision reads a loss, a run
 // that trains nothing has that history, too.
 func TestRulesThroughTheBus(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	type rules struct {

@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 )
 
 // medians are the middle values of some vectors.
@@ -41,6 +42,7 @@ func times(factor float64, v []float64) []float64 {
 // Over a run that uses late updates every next model is what the formula makes of the
 // clients' own models, written out in float64. Hosts and jobs make no difference.
 func TestSingleUpdatesCountByTheirRules(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
 	for _, x := range []struct {

@@ -7,10 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // The notebook's cells print what stands below them.
 func TestTheNotebook(t *testing.T) {
+	slow.Test(t, "it plays a notebook in Python")
 	t.Parallel()
 	const python = "/usr/bin/python3" // Debian's, which has numpy
 	if exec.CommandContext(t.Context(), python, "-c", "import numpy").Run() != nil {

@@ -27,30 +27,22 @@ type Algorithm interface {
 var Algorithms = registry.New[Algorithm]("algorithm", "algorithm")
 
 // Client is the client half of an algorithm in one worker, which does one task
-// after the other.
+// after the other. Its steps are those of any optimizer, against a gradient that it
+// corrects.
 type Client interface {
 	// Start begins a task. base is the global model; mean and own are c and the
 	// client's c_i of [Variates], nil for an algorithm without client state.
 	Start(base, mean, own []float32)
-	// Step moves the local model by one step at a rate against a minibatch's
-	// gradient.
-	Step(local, gradient []float32, rate float32)
+	// Correct replaces a minibatch's gradient at the local model. It rounds every
+	// operation by itself, so that machines agree.
+	Correct(local, gradient []float32)
 	// End returns the client's next c_i, the caller's to keep, after so many steps
 	// at a rate led from base to local; nil for an algorithm without client state.
 	End(local []float32, steps int, rate float64) []float32
 }
 
-// Correcting is a client half whose steps are plain ones against a corrected gradient.
-// It goes with any optimizer of local steps.
-type Correcting interface {
-	Client
-	// Correct replaces a minibatch's gradient at the local model.
-	Correct(local, gradient []float32)
-}
-
-// Additive is a client half whose steps are plain ones, or those of any optimizer,
-// against a gradient to which mu (y − x_r) and a vector of the task are added. Another
-// program can take them.
+// Additive is a client half that adds mu (y − x_r) and a vector of the task to the
+// gradient. Another program can take its steps.
 type Additive interface {
 	Client
 	// Terms returns mu and the vector of the task that was started last, which is valid

@@ -28,15 +28,6 @@ type proximal struct {
 
 func (p *proximal) Start(base, _, _ []float32) { p.base = base }
 
-// Step rounds every operation by itself, so that machines agree.
-func (p *proximal) Step(local, gradient []float32, rate float32) {
-	gradient, base := gradient[:len(local)], p.base[:len(local)]
-	for i := range local {
-		pull := float32(p.mu * float32(local[i]-base[i]))
-		local[i] -= float32(rate * float32(gradient[i]+pull))
-	}
-}
-
 // Correct adds the pull to the gradient.
 func (p *proximal) Correct(local, gradient []float32) {
 	gradient, base := gradient[:len(local)], p.base[:len(local)]

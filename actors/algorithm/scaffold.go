@@ -45,11 +45,11 @@ func (d *drift) Start(base, mean, own []float32) {
 	}
 }
 
-// Step rounds every operation by itself, so that machines agree.
-func (d *drift) Step(local, gradient []float32, rate float32) {
+// Correct adds the drift to the gradient.
+func (d *drift) Correct(local, gradient []float32) {
 	gradient, drift := gradient[:len(local)], d.drift[:len(local)]
 	for i := range local {
-		local[i] -= float32(rate * float32(gradient[i]+drift[i]))
+		gradient[i] += drift[i]
 	}
 }
 

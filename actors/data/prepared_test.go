@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // sources makes one source of every kind of store.
@@ -163,6 +164,7 @@ func FuzzPrepared(f *testing.F) {
 
 // The second start of full FEMNIST and of Shakespeare takes under a second.
 func TestRealPrepared(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, name := range []string{"femnist/femnist.parquet", "shakespeare/1994-01-100.zip", "sent140/tweets_with_users.csv.gz", "cifar100"} {
 		path := real(t, name)
 		cache := filepath.Join(t.TempDir(), "set")

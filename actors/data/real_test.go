@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // real gives the path of real data, or skips.
@@ -77,6 +78,7 @@ func checkSome(t *testing.T, s federated.Set) {
 
 // The paper's 3,000 writers (paper/NOTES, "Data").
 func TestRealFEMNISTParquet(t *testing.T) {
+	slow.NotUnderRace(t)
 	s := openReal(t, "femnist/femnist.parquet", federated.Options{Task: "femnist", Seed: 1})
 	if s.Clients() != 3000 || trainingSamples(s) != 509_654 || s.HeldOut() != 128_908 {
 		t.Errorf("%d writers, %d training and %d validation images, want 3000, 509654, 128908", s.Clients(), trainingSamples(s), s.HeldOut())
@@ -106,6 +108,7 @@ func quantiles(s federated.Set) []int {
 }
 
 func TestRealSent140(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, c := range []struct{ min, users int }{{3, 9314}, {10, 453}} {
 		s := openReal(t, "sent140/tweets_with_users.csv.gz", federated.Options{Task: "sent140", MinTweets: c.min})
 		if s.Clients() != c.users {
@@ -119,6 +122,7 @@ func TestRealSent140(t *testing.T) {
 // Two shards of LEAF's own tool hold writers of the Parquet file, whose images
 // are the same bytes.
 func TestRealFEMNISTLEAF(t *testing.T) {
+	slow.NotUnderRace(t)
 	s := openReal(t, "femnist/leaf", federated.Options{Task: "femnist"})
 	if s.Clients() != 10 {
 		t.Errorf("%d writers, want 10", s.Clients())
@@ -167,6 +171,7 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 }
 
 func TestRealTweetsWithoutUsers(t *testing.T) {
+	slow.NotUnderRace(t)
 	s := openReal(t, "sent140/tweets_without_users.tsv.gz", federated.Options{Task: "sent140"})
 	if s.Clients() != 21_876 || !s.Info().Synthetic {
 		t.Errorf("%d clients, synthetic %v", s.Clients(), s.Info().Synthetic)
@@ -181,6 +186,7 @@ func TestRealTweetsWithoutUsers(t *testing.T) {
 // LEAF's preparation gives 1,129 roles with 4,226,158 windows; its split in
 // sequence gives the paper's 660 clients to the digit (paper/NOTES, "Data").
 func TestRealShakespeare(t *testing.T) {
+	slow.NotUnderRace(t)
 	path := real(t, "shakespeare/1994-01-100.zip")
 	f, err := os.Open(path)
 	if err != nil {
@@ -235,6 +241,7 @@ func sentence(tokens []uint8) string {
 // The part of CIFAR-100 that is here has 100 training and 20 test images of
 // each class: 100 clients of 100 by Pachinko allocation.
 func TestRealCIFAR100(t *testing.T) {
+	slow.NotUnderRace(t)
 	s := openReal(t, "cifar100", federated.Options{Task: "cifar100", Seed: 1})
 	if s.Clients() != 100 || trainingSamples(s) != 10_000 || s.HeldOut() != 2000 {
 		t.Errorf("%d clients, %d training, %d held out; want 100, 10000, 2000", s.Clients(), trainingSamples(s), s.HeldOut())

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // The loop that testdata/fedavg.py plays in PyTorch.
@@ -90,12 +92,12 @@ func TestFedAvgOfAResNetFollowsPyTorch(t *testing.T) {
 		t.Errorf("the gradient of 32 real images is %.2g from PyTorch's", d)
 	}
 	rounds := len(golden.Runs[0].Losses)
-	if os.Getenv("FEDPACE_LONG") == "" {
+	if !slow.On() {
 		rounds = 2
 	}
 	var off, spread float64 // mean differences of losses: from PyTorch, and between seeds
 	for seed, run := range golden.Runs {
-		if seed > 0 && os.Getenv("FEDPACE_LONG") == "" {
+		if seed > 0 && !slow.On() {
 			break
 		}
 		for r, loss := range fedAvg(t, m, w, train, held, seed, rounds) {

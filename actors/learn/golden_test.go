@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/internal/testkit/slow"
 )
 
 // testdata/golden.py has the same hash, weights and batches.
@@ -126,7 +127,7 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 			everyISA(t, func(t *testing.T, isa kernel.ISA) {
 				m := parse(t, g.Spec)
 				steps := len(g.Losses)
-				if isa != fastest() && m.Params() > 100_000 && m.Samples().Input != Sparse && os.Getenv("FEDPACE_LONG") == "" {
+				if isa != fastest() && m.Params() > 100_000 && m.Samples().Input != Sparse && !slow.On() {
 					if steps = 8; isa == kernel.Go {
 						steps = 1 // half a minute in plain Go, several with the race detector
 					}

@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors/learn/internal/kernel"
 	"fedpace/actors/learn/network"
+	"fedpace/internal/testkit/slow"
 )
 
 // layered is what testdata/layers.py says of a network.
@@ -37,9 +38,7 @@ func layeredNetworks(t testing.TB) (list []layered) {
 
 // testdata/layers.json is what testdata/layers.py writes by the PyTorch of this machine.
 func TestLayersFileIsWhatPyTorchSays(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") == "" {
-		t.Skip("starts PyTorch: set FEDPACE_LONG=1")
-	}
+	slow.Test(t, "it starts PyTorch")
 	const python = "/usr/bin/python3" // the one that has Debian's python3-torch
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
 		t.Skipf("%s has no PyTorch (%v)", python, err)
@@ -154,7 +153,7 @@ func TestLayersHaveTheGradientsOfPyTorch(t *testing.T) {
 			params, gradient := layeredWeights(m, isScale(m)), make([]float32, m.Params())
 			w := on(m, 40, isa)
 			for _, want := range l.Batches {
-				if isa == kernel.Go && want.N > 32 && m.Params() > 50_000 && os.Getenv("FEDPACE_LONG") == "" {
+				if isa == kernel.Go && want.N > 32 && m.Params() > 50_000 && !slow.On() {
 					continue
 				}
 				b := layeredBatch(m, want.N)

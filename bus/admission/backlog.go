@@ -17,11 +17,13 @@ type backlogs struct {
 	size int64
 }
 
-// add counts bytes that were put, and returns the backlog that is to be given up.
+// add counts bytes that are put or, with n below 0, wait no more. It counts none where
+// there is no room for them, and returns the backlog that is to be given up.
 func (all *backlogs) add(n int64) (longest *backlog) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.size += n; all.size <= all.most {
+	if n <= 0 || all.size+n <= all.most {
+		all.size += n
 		return nil
 	}
 	for q := range all.open {
@@ -65,24 +67,33 @@ func (all *backlogs) backlog(most int64, full func()) *backlog {
 	return q
 }
 
-// put adds bytes. If too many wait, the backlog is given up, or another one.
+// put adds bytes. If too many wait, the backlog is given up, or others are until there
+// is room.
 func (q *backlog) put(b []byte) {
-	over := q
-	q.mu.Lock()
-	switch n := int64(len(b)); {
-	case q.broken:
-		over = nil
-	case q.waiting.Load()+n <= q.most:
-		q.parts = append(q.parts, b...)
-		q.waiting.Add(n)
-		q.changed.Broadcast()
-		over = q.all.add(n)
-	}
-	q.mu.Unlock()
-	if over != nil {
+	for over := q.try(b); over != nil; over = q.try(b) {
 		over.full()
 		over.abandon()
 	}
+}
+
+// try adds bytes, unless nobody reads them any more or a backlog, which it returns, is to
+// be given up before.
+func (q *backlog) try(b []byte) (over *backlog) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := int64(len(b))
+	if q.broken {
+		return nil
+	}
+	if q.waiting.Load()+n > q.most {
+		return q
+	}
+	if over = q.all.add(n); over == nil {
+		q.parts = append(q.parts, b...)
+		q.waiting.Add(n)
+		q.changed.Broadcast()
+	}
+	return over
 }
 
 // end says that there is no more to come.
@@ -146,7 +157,7 @@ func (q *backlog) drain(to net.Conn, sent *atomic.Int64) (err error) {
 
 const (
 	partBytes = 16 << 10 // written at a time
-	keptBytes = 64 << 10 // of a buffer that is used again
+	keptBytes = 64 << 10 // the largest buffer that is used again
 )
 
 // wrote says that bytes wait no more.

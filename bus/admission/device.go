@@ -27,7 +27,7 @@ type device struct {
 	expelled bool
 	asked    []string   // reply subjects of requests without an answer, the oldest first
 	requests int        // so far
-	replies  [32]string // of the last
+	replies  [32]string // the last ones
 }
 
 func newDevice(q *quota.Device) *device {

@@ -4,7 +4,7 @@
 //
 // A NATS server has one limit of pending bytes for all its connections, and none of
 // messages a second or of connections of one user. It needs large ones for a run's
-// hosts. So that a device cannot use them, a [Server] holds each device to its quota,
+// hosts. So that a device cannot use them, a [Front] holds each device to its quota,
 // by what its credentials say:
 //
 //   - Connections that have not shown credentials yet are few, have little time, and

@@ -39,7 +39,7 @@ const (
 	allBurst     = 4096
 	refusedRate  = 2000 // connections closed in a second; more wait in the system's queue
 	refusedBurst = 512
-	maxAddresses = 4096 // that are remembered
+	maxAddresses = 4096 // remembered addresses
 )
 
 // Limits of a device's traffic beside its quota.
@@ -48,7 +48,7 @@ const (
 	byteRate     = 128 << 20 // a second, to the server
 	byteBurst    = 4 << 20
 	readAhead    = 1 << 20     // bytes that wait for a device of which more is read
-	requests     = 2           // that wait for an answer; an honest device has one
+	requests     = 2           // requests that wait for an answer; an honest device has one
 	answerTime   = time.Second // after which one more is taken all the same
 )
 

@@ -16,17 +16,17 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// Config is what a Server needs.
+// Config is what a Front needs.
 type Config struct {
 	Listen string                   // address, as "127.0.0.1:4222"
 	TLS    *tls.Config              // nil: what comes is in the clear
 	Dial   func() (net.Conn, error) // connects to the server behind
-	Quota  quota.Device             // of each device
+	Quota  quota.Device             // for each device
 	Notice func(string)             // is told once of each device and reason; may be nil
 }
 
-// Server takes connections for the NATS server behind it.
-type Server struct {
+// Front takes connections for the NATS server behind it.
+type Front struct {
 	config   Config
 	listener net.Listener
 	open     *connlimit.Set
@@ -40,7 +40,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	devices map[string]*device
-	told    map[string]bool
+	noticed map[string]bool
 }
 
 // Reason is why a connection was not carried on.
@@ -72,16 +72,16 @@ type Stats struct {
 }
 
 // Listen starts a server.
-func Listen(ctx context.Context, c Config) (*Server, error) {
+func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
 	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
+	s := &Front{
 		config: c, listener: l, open: connlimit.New(waiting, admitted), most: waiting + admitted,
-		devices: map[string]*device{}, told: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
+		devices: map[string]*device{}, noticed: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.serving.Go(s.accept)
@@ -89,13 +89,13 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 }
 
 // Addr is the address that is listened on, with the port in use.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+func (s *Front) Addr() net.Addr { return s.listener.Addr() }
 
 // Most is how many connections the server has open at most.
-func (s *Server) Most() int { return s.most }
+func (s *Front) Most() int { return s.most }
 
 // Stop takes no connections any more.
-func (s *Server) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
+func (s *Front) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
 
 // drainTime is how long the last words of the server behind have to reach the clients.
 const drainTime = 2 * time.Second
@@ -103,7 +103,7 @@ const drainTime = 2 * time.Second
 // Close waits until the server behind has ended all connections and what it said has reached
 // their clients, or for a moment, closes what is left, and returns when nothing of the server
 // runs any more.
-func (s *Server) Close() {
+func (s *Front) Close() {
 	s.Stop()
 	done := make(chan struct{})
 	go func() {
@@ -121,7 +121,7 @@ func (s *Server) Close() {
 }
 
 // Stats may be asked for at any time.
-func (s *Server) Stats() Stats {
+func (s *Front) Stats() Stats {
 	open := s.open.Counts()
 	v := Stats{Admitted: open.Admitted, Waiting: open.Waiting, Pending: s.backlogs.bytes()}
 	for r := range v.Closed {
@@ -137,7 +137,7 @@ const acceptPause = 10 * time.Millisecond
 // accept takes connections until the server closes. Closing one costs the process more than
 // opening it costs an attacker, so closing too has a rate: beyond it, new connections wait
 // until the system itself turns them away, and honest ones are tried again.
-func (s *Server) accept() {
+func (s *Front) accept() {
 	rates, refusals := newAddresses(), rate.NewLimiter(refusedRate, refusedBurst)
 	for {
 		nc, err := s.listener.Accept()
@@ -147,7 +147,7 @@ func (s *Server) accept() {
 				_ = nc.Close()
 			}
 			return
-		case err != nil: // of one connection, or others have used the descriptors that are kept
+		case err != nil: // one connection's failure, or others have used the descriptors that are kept
 			time.Sleep(acceptPause)
 		case !rates.allow(connlimit.Origin(nc.RemoteAddr())):
 			if tcp, ok := nc.(*net.TCPConn); ok {
@@ -164,27 +164,27 @@ func (s *Server) accept() {
 }
 
 // refused counts a connection that is not carried on, and tells of the first of a device.
-func (s *Server) refused(r Reason, device, why string) {
+func (s *Front) refused(r Reason, device, why string) {
 	s.closed[r].Add(1)
 	key := device + " " + r.String()
 	s.mu.Lock()
-	told := s.told[key] || device == ""
-	if !told {
-		s.told[key] = true
+	noticed := s.noticed[key] || device == ""
+	if !noticed {
+		s.noticed[key] = true
 	}
 	s.mu.Unlock()
-	if !told && s.config.Notice != nil {
+	if !noticed && s.config.Notice != nil {
 		s.config.Notice(fmt.Sprintf("A connection of device %s is closed: %s.", device, why))
 	}
 }
 
 // Sent is how many bytes a device was sent.
-func (s *Server) Sent(device string) int64 {
+func (s *Front) Sent(device string) int64 {
 	return s.device(device).sent.Load()
 }
 
 // Expel closes the connections of a device and refuses further ones.
-func (s *Server) Expel(device string) {
+func (s *Front) Expel(device string) {
 	d := s.device(device)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Server) Expel(device string) {
 }
 
 // Readmit takes connections of a device again that was expelled.
-func (s *Server) Readmit(device string) {
+func (s *Front) Readmit(device string) {
 	d := s.device(device)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Server) Readmit(device string) {
 
 // device is what is known of a device, which is one that a run names or that has
 // credentials.
-func (s *Server) device(id string) *device {
+func (s *Front) device(id string) *device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.devices[id]

@@ -18,16 +18,16 @@ import (
 
 // session is one connection and its other half, to the server behind.
 type session struct {
-	server *Server
+	server *Front
 	conn   *connlimit.Conn
 	client net.Conn // conn, encrypted where that is asked for
 	nats   net.Conn
-	from   *bufio.Reader // of the client
-	back   *bufio.Reader // of nats
+	from   *bufio.Reader // reads the client
+	back   *bufio.Reader // reads nats
 }
 
 // serve carries a connection until it ends.
-func (s *Server) serve(c *connlimit.Conn) {
+func (s *Front) serve(c *connlimit.Conn) {
 	defer c.Close()
 	behind, err := s.config.Dial()
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) serve(c *connlimit.Conn) {
 		defer d.leave(c)
 	}
 	if !c.Admit() {
-		x.tell(tooMany)
+		x.sendError(tooMany)
 		return
 	}
 	if _, err := x.client.Write([]byte(accepted)); err != nil {
@@ -80,8 +80,8 @@ const (
 	accepted     = "PONG\r\n"
 )
 
-// tell says a last thing to the client.
-func (x *session) tell(text string) {
+// sendError says a last thing to the client.
+func (x *session) sendError(text string) {
 	_ = x.client.SetWriteDeadline(time.Now().Add(flushTime))
 	_, _ = x.client.Write([]byte(text)) // it may be gone
 }
@@ -89,11 +89,11 @@ func (x *session) tell(text string) {
 // refuse tells a device that is not carried on, and the server's own.
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
-		x.tell(unauthorized)
+		x.sendError(unauthorized)
 		x.server.closed[r].Add(1) // the run has told of it
 		return
 	}
-	x.tell(tooMany)
+	x.sendError(tooMany)
 	x.server.refused(r, id, fmt.Sprintf("it has %d already (devices.quota.connections)", x.server.config.Quota.Connections))
 }
 
@@ -130,13 +130,13 @@ func (x *session) login() (id string, err error) {
 		JWT string `json:"jwt"`
 	}
 	if !ok || json.Unmarshal(options, &with) != nil {
-		x.tell(unknown)
+		x.sendError(unknown)
 		return "", fmt.Errorf("admission: %.20q in place of CONNECT", line)
 	}
 	if with.JWT != "" {
 		h, err := auth.ReadToken(with.JWT)
 		if err != nil {
-			x.tell(unauthorized)
+			x.sendError(unauthorized)
 			return "", err
 		}
 		if h.Role == auth.RoleDevice {
@@ -149,7 +149,7 @@ func (x *session) login() (id string, err error) {
 		return "", err
 	}
 	if _, ok := cutVerb(line, "PING"); !ok {
-		x.tell(unknown)
+		x.sendError(unknown)
 		return "", fmt.Errorf("admission: %.20q in place of PING", line)
 	}
 	hello = append(hello, line...)

@@ -561,7 +561,7 @@ func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, 
 		return "", err
 	}
 	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
-	c.devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
+	c.devices.Imports = nil // the account is not here: messages go to the leaf's other end
 	text, err := a.configuration(c.system, c.devices)
 	quoted := make([]string, len(urls))
 	for i, u := range urls {

@@ -28,7 +28,7 @@ type Holder struct {
 	Role    Role
 	ID      string
 	Expires time.Time // zero: never
-	Samples uint64    // that a device may say that it has; 0: any number
+	Samples uint64    // the most that a device may say it has; 0: any number
 	inbox   string
 }
 

@@ -49,13 +49,13 @@ type Config struct {
 	Open bool
 }
 
-// Server is a NATS server inside this process.
-type Server struct {
+// Embedded is a NATS server inside this process.
+type Embedded struct {
 	config Config
 	server *server.Server
-	door   *admission.Server // for TCP; nil: no port is opened
+	front  *admission.Front // for TCP; nil: no port is opened
 	log    recorder
-	folder *folder // of JetStream, though a run's streams live in memory; Close removes it
+	folder *folder // JetStream's, though a run's streams live in memory; Close removes it
 	once   sync.Once
 
 	issued   string // the state of the authority that the server knows
@@ -65,11 +65,11 @@ type Server struct {
 
 // Start starts a server with JetStream and waits until it takes
 // connections.
-func Start(ctx context.Context, c Config) (_ *Server, err error) {
+func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}
-	s := &Server{config: c, stop: func() {}}
+	s := &Embedded{config: c, stop: func() {}}
 	if s.folder, err = newFolder(); err != nil {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
@@ -109,12 +109,12 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 }
 
 // listen lets connections in over TCP.
-func (s *Server) listen(ctx context.Context) (err error) {
+func (s *Embedded) listen(ctx context.Context) (err error) {
 	c := &s.config
 	if err := checkListen(c.Listen); err != nil {
 		return err
 	}
-	s.door, err = admission.Listen(ctx, admission.Config{
+	s.front, err = admission.Listen(ctx, admission.Config{
 		Listen: c.Listen, TLS: c.TLS, Dial: s.InProcessConn, Quota: cmp.Or(c.Quota, quota.Default()), Notice: c.Notice,
 	})
 	if err != nil {
@@ -124,11 +124,11 @@ func (s *Server) listen(ctx context.Context) (err error) {
 }
 
 // options are the server's, with the authority's accounts as they are now.
-func (s *Server) options() (_ *server.Options, err error) {
+func (s *Embedded) options() (_ *server.Options, err error) {
 	c := &s.config
 	options := &server.Options{
 		ServerName:      "fedpace",
-		DontListen:      true, // what comes over TCP comes through the door
+		DontListen:      true, // what comes over TCP comes through the front
 		AuthTimeout:     loginTimeout.Seconds(),
 		NoSigs:          true,
 		NoLog:           true,
@@ -166,57 +166,57 @@ func checkListen(addr string) error {
 }
 
 // URL is the address for connections over TCP; empty without a listener.
-func (s *Server) URL() string {
+func (s *Embedded) URL() string {
 	switch {
-	case s.door == nil:
+	case s.front == nil:
 		return ""
 	case s.config.TLS != nil:
-		return "tls://" + s.door.Addr().String()
+		return "tls://" + s.front.Addr().String()
 	default:
-		return "nats://" + s.door.Addr().String()
+		return "nats://" + s.front.Addr().String()
 	}
 }
 
 // CertificateEnd is when the server's certificate ends; the zero time: it has none.
-func (s *Server) CertificateEnd() time.Time {
+func (s *Embedded) CertificateEnd() time.Time {
 	if s.config.TLS == nil {
 		return time.Time{}
 	}
 	return s.config.TLS.Certificates[0].Leaf.NotAfter
 }
 
-// Door is what connections over TCP come through; nil: no port is opened.
-func (s *Server) Door() *admission.Server { return s.door }
+// Admission is what connections over TCP come through; nil: no port is opened.
+func (s *Embedded) Admission() *admission.Front { return s.front }
 
 // Close stops the server and waits until it is gone.
-func (s *Server) Close() {
+func (s *Embedded) Close() {
 	s.once.Do(func() {
 		s.stop()
 		s.watching.Wait()
-		if s.door != nil {
-			s.door.Stop()
+		if s.front != nil {
+			s.front.Stop()
 		}
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
-		if s.door != nil {
-			s.door.Close() // after the server's last words
+		if s.front != nil {
+			s.front.Close() // after the server's last words
 		}
 		s.folder.remove()
 	})
 }
 
 // Trouble is what the server last complained of; empty: nothing.
-func (s *Server) Trouble() string {
+func (s *Embedded) Trouble() string {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return strings.Join(s.log.lines, "; ")
 }
 
 // InProcessConn makes a connection that no network carries.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
+func (s *Embedded) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
 
 // Credentials are those of a connection within this process.
-func (s *Server) Credentials() ([]nats.Option, error) {
+func (s *Embedded) Credentials() ([]nats.Option, error) {
 	if s.config.Authority == nil {
 		return nil, nil
 	}
@@ -228,7 +228,7 @@ const revocationEvery = time.Second
 
 // watchRevocations ends what the authority has revoked, connections that are
 // open included, until ctx ends.
-func (s *Server) watchRevocations(ctx context.Context) {
+func (s *Embedded) watchRevocations(ctx context.Context) {
 	for range bus.Ticks(ctx, revocationEvery) {
 		issued := s.config.Authority.Issued()
 		if issued == s.issued {
@@ -244,7 +244,7 @@ func (s *Server) watchRevocations(ctx context.Context) {
 
 // update gives the server an account as it is now. A reload of all options would
 // do, but the server reads its options without a lock in places.
-func (s *Server) update(c *jwt.AccountClaims, token string) error {
+func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	if err := s.server.AccountResolver().Store(c.Subject, token); err != nil {
 		return err
 	}

@@ -56,9 +56,9 @@ type Device struct {
 	welcome *bus.Welcome
 	phase   bus.Phase          // what heartbeats say
 	task    *bus.Task          // the last that was worked on in the run
-	cancel  context.CancelFunc // of the task that is worked on
+	cancel  context.CancelFunc // ends the work on the task
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
-	beat    *time.Timer        // of the next heartbeat
+	beat    *time.Timer        // sends the next heartbeat
 }
 
 // maxCalls is how many messages may wait when a device still keeps a call.

@@ -57,10 +57,10 @@ const (
 type Event struct {
 	Device int
 	Kind   EventKind
-	Join   *bus.Join // of DeviceJoined
+	Join   *bus.Join // what the device said when it joined
 	Update *bus.DeviceUpdate
 	Text   string
-	At     time.Time // of Updated and Refused: when its last message was here, with the monotonic clock
+	At     time.Time // when the last message of an update was here, with the monotonic clock
 }
 
 // maxEvents is how many events may wait to be taken; closeTimeout bounds telling

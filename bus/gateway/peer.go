@@ -15,14 +15,14 @@ import (
 // The reasons for which messages of devices are refused.
 const (
 	ReasonMalformed = "malformed" // no message of the protocol
-	ReasonOld       = "old"       // of a device that does not know the protocol that the run needs
-	ReasonUnfit     = "unfit"     // of a device that does not fit the run
-	ReasonStale     = "stale"     // of a task that is not open
+	ReasonOld       = "old"       // the device does not know the protocol that the run needs
+	ReasonUnfit     = "unfit"     // the device does not fit the run
+	ReasonStale     = "stale"     // the task is not open
 	ReasonOrder     = "order"     // a chunk out of order
 	ReasonShape     = "shape"     // not as many values as the model has
 	ReasonInvalid   = "invalid"   // values or durations that cannot count
 	ReasonFlood     = "flood"     // more than a device may send
-	ReasonTwin      = "twin"      // of a process that does not have the device's place
+	ReasonTwin      = "twin"      // another process has the device's place
 	ReasonSamples   = "samples"   // more than the device's credentials let it have
 )
 
@@ -64,10 +64,10 @@ type peer struct {
 
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
-	digest []byte // of the task
+	digest []byte // the task's
 	params int    // values of its update
 	done   bool   // accepted or refused
-	reason string // of its refusal
+	reason string // why it was refused
 	chunks uint32
 	next   uint32 // chunk
 	values []float32

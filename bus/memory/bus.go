@@ -64,7 +64,7 @@ type run struct {
 
 	mu          sync.Mutex
 	coordinator *Coordinator // nil: there is none
-	hosts       []*Host      // that serve tasks
+	hosts       []*Host      // hosts that serve tasks
 	next        int          // who gets the next tasks
 	models      map[bus.Digest][]float32
 	jobs        map[uint64]*openJob // all whose sums have not been accepted

@@ -23,7 +23,7 @@ type Host struct {
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of its goroutine
+	work sync.WaitGroup // its goroutine
 
 	plan     func(client int, t *bus.Task, p *bus.Plan) error
 	batches  chan *batch

@@ -17,7 +17,7 @@ type place struct {
 	conformance.Bus
 	name    string
 	connect func(t testing.TB) *natsbus.Conn
-	server  *embedded.Server
+	server  *embedded.Embedded
 }
 
 const patience = conformance.Patience

@@ -45,7 +45,7 @@ type Coordinator struct {
 	looking chan error // why the streams are to be looked at; one at a time is enough
 
 	deleting sync.Mutex
-	unwanted []bus.Digest // whose chunks are still to be deleted
+	unwanted []bus.Digest // models to be deleted on the server
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription

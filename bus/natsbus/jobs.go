@@ -27,7 +27,7 @@ type delivery struct {
 	job  *bus.Job
 	host *Host
 	msg  jetstream.Msg
-	stop context.CancelFunc // of the marks
+	stop context.CancelFunc // ends the marks
 	mark sync.WaitGroup
 }
 

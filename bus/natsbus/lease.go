@@ -43,7 +43,7 @@ type lease struct {
 	kv    jetstream.KeyValue
 
 	me       string // unique, then words for people
-	revision uint64 // of the entry; 0: it is not known to be there
+	revision uint64 // the entry's; 0: it is not known to be there
 	renewed  atomic.Pointer[time.Time]
 }
 

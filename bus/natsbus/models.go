@@ -154,7 +154,7 @@ type modelCache struct {
 	mu    sync.Mutex
 	bytes int64
 	known map[bus.Digest]*list.Element
-	order list.List // of cachedModel, the least recently used first
+	order list.List // cachedModel values, the least recently used first
 }
 
 type cachedModel struct {

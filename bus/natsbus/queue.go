@@ -398,7 +398,7 @@ const damagedReason = "damaged"
 // advisory has the parts of the server's advisories on jobs that are used here.
 type advisory struct {
 	Sequence uint64 `json:"stream_seq"`
-	Reason   string `json:"reason"` // of a termination
+	Reason   string `json:"reason"` // why it was terminated
 }
 
 func (c *Coordinator) onExhausted(m *nats.Msg) {

@@ -23,8 +23,8 @@ const (
 	heartbeatEvery = time.Second
 	hostLease      = 3 * heartbeatEvery // from its last heartbeat on
 
-	maxHosts   = placement.MostHosts // whose presence a coordinator keeps
-	maxWorkers = 1 << 12             // of one host that count
+	maxHosts   = placement.MostHosts // hosts that a coordinator knows at once
+	maxWorkers = 1 << 12             // the most that count of one host
 )
 
 // hostRegistry is the coordinator's end: it announces the run, answers with its
@@ -36,8 +36,8 @@ type hostRegistry struct {
 	placement              *placement.Table
 	jobs                   *placement.Jobs
 
-	warned bool      // of hosts that are missing; of the announcing goroutine
-	looked time.Time // when leases were looked at; of the announcing goroutine
+	warned bool      // missing hosts were told; the announcing goroutine's
+	looked time.Time // when leases were looked at; the announcing goroutine's
 
 	mu    sync.Mutex
 	hosts map[string]presence

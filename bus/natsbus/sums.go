@@ -22,7 +22,7 @@ import (
 // sumCollector receives sums: it puts chunks together, checks a sum against its job
 // and makes sure that each job's sum is handed on once.
 type sumCollector struct {
-	store   *Store // of handles
+	store   *Store // finds handles
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
 
@@ -39,8 +39,8 @@ const (
 // openJob is a job whose sum has not been accepted.
 type openJob struct {
 	job     *bus.Job
-	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: it has none
-	number  uint64                 // of that message in the queue; 0: it is not confirmed
+	future  jetstream.PubAckFuture // its newest message to the work queue; nil: it has none
+	number  uint64                 // that message's place in the queue; 0: it is not confirmed
 	older   []uint64               // numbers of its messages before that
 	damaged int                    // its messages that a trainer has found damaged
 	taken   bool                   // a sum is with the coordinator

@@ -43,7 +43,7 @@ type Config struct {
 // Local is a server in this process (package embedded has it).
 type Local interface {
 	nats.InProcessConnProvider
-	Credentials() ([]nats.Option, error) // of a connection; none where nobody asks for any
+	Credentials() ([]nats.Option, error) // a connection's; none where nobody asks for any
 	Trouble() string                     // what the server last complained of
 }
 
@@ -57,7 +57,7 @@ type Conn struct {
 	end  context.CancelCauseFunc
 
 	waiting sync.Mutex
-	waits   map[*wait]bool // told: for longer than tellAfter, or since a limit is reached
+	waits   map[*wait]bool // told: for longer than reportAfter, or since a limit is reached
 
 	mu       sync.Mutex
 	watchers []*func(interrupted error)

@@ -169,7 +169,7 @@ func (c *Conn) clarified(err error) error {
 
 // absent tells whether a server could not be reached, which may pass.
 func absent(err error) bool {
-	var network net.Error // of a name that cannot be looked up yet, say
+	var network net.Error // a name cannot be looked up yet, say
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoInfoReceived) ||
 		errors.Is(err, io.EOF) || errors.Is(err, nats.ErrStaleConnection) || errors.As(err, &network)
 }

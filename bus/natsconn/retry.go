@@ -27,7 +27,7 @@ import (
 //
 // The loss of the connection ends a request at once, since what was asked before
 // may never be answered; it is made again when the connection is back. What is
-// waited for longer than tellAfter is told in a notice and by Conn.Waiting. So is, at
+// waited for longer than reportAfter is told in a notice and by Conn.Waiting. So is, at
 // once, that JetStream has no memory left, which passes when somebody gives it more
 // or another run ends.
 
@@ -35,14 +35,14 @@ import (
 const (
 	firstPause    = 50 * time.Millisecond
 	lastPause     = time.Second
-	lastReconnect = 5 * time.Second // of attempts to reconnect
+	lastReconnect = 5 * time.Second // between attempts to reconnect
 )
 
 // How long things may take that a server or a connection may come back for.
 const (
 	RequestTimeout = 5 * time.Second // one request
 	reconnectFor   = 2 * time.Minute // a connection over TCP, unless Config says otherwise
-	tellAfter      = 5 * time.Second // until it is told what is waited for
+	reportAfter    = 5 * time.Second // until it is told what is waited for
 )
 
 // Retry is how something is tried again whose failure may pass.
@@ -51,7 +51,7 @@ type Retry struct {
 	Attempt time.Duration    // one call; it also ends when the connection is lost. 0: what f bounds itself
 	Passes  func(error) bool // whether a failure may pass; nil: as Conn.Passes says
 
-	what string // of Do; empty: the caller's error says it
+	what string // what Do has done; empty: the caller's error says it
 }
 
 // Do has the server do something, as in "make stream x", and tries for as long as a
@@ -168,7 +168,7 @@ var passing = []error{
 	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
 	nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
-	io.EOF, // of a connection that broke a moment ago, of which NATS does not know; or a net.OpError
+	io.EOF, // a connection broke a moment ago, and NATS does not know it yet; or a net.OpError
 }
 
 // Passes tells whether a failure of an attempt may pass.

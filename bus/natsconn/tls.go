@@ -12,7 +12,7 @@ import (
 // TLSFiles are PEM files. With any of them the connection is encrypted whatever
 // the URL's scheme.
 type TLSFiles struct {
-	CA        string // that signed the other end's certificate; empty: the system's
+	CA        string // signs the other end's certificate; empty: the system's
 	Cert, Key string // this end's own; both or none
 }
 

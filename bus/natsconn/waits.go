@@ -14,7 +14,7 @@ import (
 // timer.
 type wait struct {
 	conn  *Conn
-	what  string        // that the server is to do
+	what  string        // what the server is to do
 	most  time.Duration // 0: for ever
 	since time.Time
 	timer *time.Timer
@@ -30,7 +30,7 @@ func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
 		return nil
 	}
 	w := &wait{conn: c, what: what, most: most, since: time.Now(), why: why}
-	w.timer = time.AfterFunc(tellAfter, w.tell)
+	w.timer = time.AfterFunc(reportAfter, w.report)
 	return w
 }
 
@@ -46,12 +46,12 @@ func (w *wait) failed(why error) {
 	w.conn.waiting.Unlock()
 	if first {
 		w.timer.Stop()
-		w.tell()
+		w.report()
 	}
 }
 
-// tell says what is waited for, why, and how long at most.
-func (w *wait) tell() {
+// report says what is waited for, why, and how long at most.
+func (w *wait) report() {
 	c := w.conn
 	c.waiting.Lock()
 	why, over := w.why, w.over

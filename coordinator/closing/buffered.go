@@ -18,9 +18,9 @@ type Buffered struct {
 func (Buffered) Deadline() Time            { return 0 }
 func (b Buffered) Close(now Standing) bool { return now.Accepted >= b.N }
 
-// Stale says that rounds overlap.
-func (b Buffered) Stale(aggregations int) bool {
-	return b.StalenessLimit > 0 && aggregations > b.StalenessLimit
+// Keeps implements [Lateness].
+func (b Buffered) Keeps(aggregations int) bool {
+	return b.StalenessLimit == 0 || aggregations <= b.StalenessLimit
 }
 
 func (b Buffered) String() string {

@@ -56,13 +56,11 @@ type Standing struct {
 
 // Overlapping is a closing rule whose tasks outlive the round in which they
 // were issued: when a task completes, another client gets one at once, with the
-// newest model and the local steps and learning rate of the round under way.
+// newest model and the local steps and learning rate of the round under way. Its
+// Lateness says whose updates still count.
 type Overlapping interface {
 	Rule
-	// Stale reports whether an update is late because its base model is so many
-	// aggregations old. It is false for 0; once true, it is true for all greater
-	// numbers.
-	Stale(aggregations int) bool
+	Lateness
 }
 
 // Overlaps reports whether rounds overlap under a closing rule.

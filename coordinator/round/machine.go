@@ -28,6 +28,7 @@ type Machine struct {
 
 	unplanned   int                 // tasks or candidates without a plan
 	overlapping closing.Overlapping // the closing rule, if rounds overlap; else nil
+	lateness    closing.Lateness    // which tasks outlive their round, and count; nil: none
 	times       bool                // a schedule reads how long tasks took
 }
 
@@ -84,7 +85,11 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
 		return nil, err
 	}
-	m.overlapping, _ = c.Closing.(closing.Overlapping)
+	if m.overlapping, _ = c.Closing.(closing.Overlapping); m.overlapping != nil {
+		m.lateness = m.overlapping
+	} else if closing.UsesLate(c.Late) {
+		m.lateness = c.Late
+	}
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
 	return m, nil
 }

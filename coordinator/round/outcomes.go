@@ -66,13 +66,13 @@ func (m *Machine) endRest() {
 	if m.round.Outcomes[Accepted] > 0 {
 		next++
 	}
-	if !closing.UsesLate(m.config.Late) {
+	if m.lateness == nil {
 		m.cancelRest(o)
 		return
 	}
 	for _, tasks := range m.tasks.both() {
 		for i := range tasks.List {
-			if t := &tasks.List[i]; t.underWay() && !m.config.Late.Keeps(int(next-t.Model)) {
+			if t := &tasks.List[i]; t.underWay() && !m.lateness.Keeps(int(next-t.Model)) {
 				m.setOutcome(t, Late)
 				m.cancel(&t.Timer)
 			}
@@ -89,8 +89,5 @@ func (m *Machine) standing() closing.Standing {
 // stale reports whether an update from a base model is too old by now.
 func (m *Machine) stale(model uint64) bool {
 	age := int(m.tasks.model - model)
-	if m.overlapping != nil {
-		return m.overlapping.Stale(age)
-	}
-	return age > 0 && closing.UsesLate(m.config.Late) && !m.config.Late.Keeps(age)
+	return age > 0 && m.lateness != nil && !m.lateness.Keeps(age)
 }

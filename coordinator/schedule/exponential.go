@@ -5,27 +5,15 @@ func init() {
 	Etas.Register("exponential", "goes from eta_0 to another rate by equal factors in equal times", ExponentialEta{})
 }
 
-// ExponentialK goes from K_0 to To by equal factors in equal times, rounded up.
-type ExponentialK struct{ toK }
+// ExponentialK and ExponentialEta go from K_0, and from eta_0, to another value by equal factors in equal times.
+type (
+	ExponentialK   = curveK[exponential]
+	ExponentialEta = curveEta[exponential]
+)
 
-func (s ExponentialK) With(run Setup) (K, error) {
-	err := s.begin(&run)
-	return s, err
-}
+type exponential struct{}
 
-func (s ExponentialK) LocalSteps(p Progress) int { return s.steps(p, exponential) }
-
-// ExponentialEta goes from eta_0 to To by equal factors in equal times.
-type ExponentialEta struct{ toEta }
-
-func (s ExponentialEta) With(run Setup) (Eta, error) {
-	err := s.begin(&run)
-	return s, err
-}
-
-func (s ExponentialEta) LearningRate(p Progress) float64 { return s.rate(p, exponential) }
-
-// exponential is from (to/from)^(at/all).
-func exponential(from, to, at, all float64) float64 {
+// between is from (to/from)^(at/all).
+func (exponential) between(from, to, at, all float64) float64 {
 	return float64(from * pow(to/from, at/all))
 }

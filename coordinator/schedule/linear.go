@@ -5,27 +5,15 @@ func init() {
 	Etas.Register("linear", "goes from eta_0 to another rate in a straight line", LinearEta{})
 }
 
-// LinearK goes from K_0 to To in a straight line, rounded up.
-type LinearK struct{ toK }
+// LinearK and LinearEta go from K_0, and from eta_0, to another value in a straight line.
+type (
+	LinearK   = curveK[linear]
+	LinearEta = curveEta[linear]
+)
 
-func (s LinearK) With(run Setup) (K, error) {
-	err := s.begin(&run)
-	return s, err
-}
+type linear struct{}
 
-func (s LinearK) LocalSteps(p Progress) int { return s.steps(p, linear) }
-
-// LinearEta goes from eta_0 to To in a straight line.
-type LinearEta struct{ toEta }
-
-func (s LinearEta) With(run Setup) (Eta, error) {
-	err := s.begin(&run)
-	return s, err
-}
-
-func (s LinearEta) LearningRate(p Progress) float64 { return s.rate(p, linear) }
-
-// linear is the line from one value to the other.
-func linear(from, to, at, all float64) float64 {
+// between is the line from one value to the other.
+func (linear) between(from, to, at, all float64) float64 {
 	return (float64(from*(all-at)) + float64(to*at)) / all
 }

@@ -33,7 +33,12 @@ func (s Span) at(p Progress) (at, all float64) {
 	return min(p.Seconds, s.Seconds), s.Seconds
 }
 
-// toK are the options of schedules that go from K_0 to another K on a curve.
+// curve is a way from one value to another.
+type curve interface {
+	between(from, to, at, all float64) float64
+}
+
+// toK are the options of a schedule that goes from K_0 to another K.
 type toK struct {
 	To int `key:"to" range:"[1,1000000]" help:"K at the end"`
 	Span
@@ -41,24 +46,28 @@ type toK struct {
 	k0 int
 }
 
-func (s *toK) begin(run *Setup) error {
+// curveK goes from K_0 to To on a curve, rounded up.
+type curveK[C curve] struct{ toK }
+
+func (s curveK[C]) With(run Setup) (K, error) {
 	s.k0, s.To = run.K0, s.To*run.scale()
-	return run.checkWith(s.Span)
+	return s, run.checkWith(s.Span)
 }
 
-func (s *toK) steps(p Progress, curve func(from, to, at, all float64) float64) int {
+func (s curveK[C]) LocalSteps(p Progress) int {
 	switch at, all := s.at(p); {
 	case at <= 0:
 		return s.k0
 	case at >= all:
 		return s.To
 	default:
+		var c C
 		from, to := float64(s.k0), float64(s.To)
-		return steps(curve(from, to, at, all), max(from, to))
+		return steps(c.between(from, to, at, all), max(from, to))
 	}
 }
 
-// toEta are the options of schedules that go from eta_0 to another rate on a curve.
+// toEta are the options of a schedule that goes from eta_0 to another rate.
 type toEta struct {
 	To float64 `key:"to" range:"(0,1000000]" help:"rate at the end"`
 	Span
@@ -66,19 +75,23 @@ type toEta struct {
 	eta0 float64
 }
 
-func (s *toEta) begin(run *Setup) error {
+// curveEta goes from eta_0 to To on a curve.
+type curveEta[C curve] struct{ toEta }
+
+func (s curveEta[C]) With(run Setup) (Eta, error) {
 	s.eta0 = run.Eta0
-	return run.checkWith(s.Span)
+	return s, run.checkWith(s.Span)
 }
 
-func (s *toEta) rate(p Progress, curve func(from, to, at, all float64) float64) float64 {
+func (s curveEta[C]) LearningRate(p Progress) float64 {
 	switch at, all := s.at(p); {
 	case at <= 0:
 		return s.eta0
 	case at >= all:
 		return s.To
 	default:
-		return curve(s.eta0, s.To, at, all)
+		var c C
+		return c.between(s.eta0, s.To, at, all)
 	}
 }
 

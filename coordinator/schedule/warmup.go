@@ -41,5 +41,5 @@ func (s Warmup) part(round int) float64 {
 	if round > s.Rounds {
 		return 1
 	}
-	return linear(s.From, 1, float64(round-1), float64(s.Rounds))
+	return linear{}.between(s.From, 1, float64(round-1), float64(s.Rounds))
 }

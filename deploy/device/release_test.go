@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // One commit makes one set of bits, whatever the folder is in which it is built and the
 // time. It takes minutes.
 func TestAReleaseIsTheSameBitsTwice(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") != "1" {
-		t.Skip("FEDPACE_LONG=1 builds a release twice")
-	}
+	slow.Test(t, "it builds a release twice")
 	first, from := "", "../.."
 	for _, name := range []string{"here", "in/another/place"} {
 		dir := filepath.Join(t.TempDir(), name)

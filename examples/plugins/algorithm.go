@@ -34,12 +34,12 @@ func (s server) Apply(model []float32, sum []int64, scale float64) {
 func (server) State() [][]float64        { return nil }
 func (server) Restore([][]float64) error { return nil }
 
-type client struct{ norm float64 } // which keeps nothing from task to task
+type client struct{ norm float64 } // keeps nothing from task to task
 
 func (client) Start(_, _, _ []float32)               {}
 func (client) End([]float32, int, float64) []float32 { return nil }
 
-// Correct shrinks the gradient; then an optimizer (local) can take the step.
+// Correct shrinks the gradient; then an optimizer (local) takes the step.
 func (c client) Correct(local, gradient []float32) {
 	square := 0.0
 	for _, g := range gradient {
@@ -48,13 +48,5 @@ func (c client) Correct(local, gradient []float32) {
 	shrink := float32(min(1, c.norm/math.Sqrt(square)))
 	for i := range gradient {
 		gradient[i] *= shrink
-	}
-}
-
-// Step moves the local model against the gradient.
-func (c client) Step(local, gradient []float32, rate float32) {
-	c.Correct(local, gradient)
-	for i, g := range gradient[:len(local)] {
-		local[i] -= float32(rate * g)
 	}
 }

@@ -103,9 +103,9 @@ func TestDeviceLaws(t *testing.T) {
 }
 
 func TestClippedStepsAreShort(t *testing.T) {
-	c, local := Clipped{Rate: 1, Norm: 1}, []float32{0, 0, 0}
-	c.Client(3).Step(local, []float32{2, 1, 2}, 0.75)
-	if diff := cmp.Diff([]float32{-0.5, -0.25, -0.5}, local); diff != "" {
+	c, local, gradient := Clipped{Rate: 1, Norm: 0.75}, []float32{-0.5, -0.25, -0.5}, []float32{2, 1, 2}
+	c.Client(3).Correct(local, gradient)
+	if diff := cmp.Diff([]float32{0.5, 0.25, 0.5}, gradient); diff != "" {
 		t.Error(diff)
 	}
 	c.Server(3).Apply(local, []int64{algorithm.One / 2, 0, algorithm.One}, 1)

@@ -157,14 +157,14 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	if p.Config.Train {
 		model := p.Model.String()
 		f.Model = &model
-		wall, core, err := timeLearning(ctx, p)
+		step, sample, err := timeLearning(ctx, p)
 		if err != nil {
 			return err
 		}
 		steps := float64(f.Steps) * float64(t.Stop.Outcomes[round.Accepted]) / float64(max(1, t.Stop.Rounds)) // of all clients
 		samples := m.samples(0, f.Rounds, 0, round.Time(f.Virtual*1e9)) + m.atEnd()
-		f.Training, f.Evaluating = core.step*steps, core.sample*samples
-		f.Wall += (wall.step*steps + wall.sample*samples) / float64(runtime.GOMAXPROCS(0))
+		f.Training, f.Evaluating = step*steps, sample*samples
+		f.Wall += (f.Training + f.Evaluating) / float64(runtime.GOMAXPROCS(0))
 	}
 	if pace := p.Config.Pace; pace > 0 {
 		f.Wall = max(f.Wall, f.Virtual/pace)

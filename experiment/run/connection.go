@@ -59,7 +59,7 @@ func (c *Connection) Reach(ctx context.Context, notice func(string)) error {
 }
 
 // Embedded starts a server in this process. Where it listens it asks for credentials.
-func (c *Connection) Embedded(ctx context.Context, s embedded.Config) (_ *embedded.Server, err error) {
+func (c *Connection) Embedded(ctx context.Context, s embedded.Config) (_ *embedded.Embedded, err error) {
 	if s.Listen != "" {
 		keys := c.Keys
 		if keys == "" {
@@ -97,12 +97,12 @@ func (c *Connection) encryption(listen string, own certificate.Folder) (*tls.Con
 }
 
 // Joining tells people how others join a server that listens.
-func Joining(s *embedded.Server) string {
+func Joining(s *embedded.Embedded) string {
 	text := fmt.Sprintf("can join on %s with credentials (fedpace enroll)", s.URL())
 	if end := s.CertificateEnd(); !end.IsZero() {
 		text += fmt.Sprintf(" and --tls-ca; its certificate ends on %s", end.Local().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("%s, over %d connections at most.", text, s.Door().Most())
+	return fmt.Sprintf("%s, over %d connections at most.", text, s.Admission().Most())
 }
 
 // startLocal starts an engine for a run of the same process that only finds out how
@@ -166,7 +166,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if e.embedded, err = o.NATS.Embedded(ctx, server); err != nil {
 		return err
 	}
-	if door := e.embedded.Door(); door != nil {
+	if door := e.embedded.Admission(); door != nil {
 		o.notice("Hosts and devices " + Joining(e.embedded))
 	}
 	e.to = natsconn.Config{Server: e.embedded}

@@ -14,6 +14,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
@@ -103,6 +104,7 @@ func TestTheoryScheduleOfANetwork(t *testing.T) {
 }
 
 func TestTimingAndForeseeing(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		trained := mustRun(t, runtest.Convex(t, task), Options{})

@@ -11,6 +11,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // tied are clients whose speed and availability follow their data.
@@ -23,6 +24,7 @@ var tied = []string{
 // Hosts plan with the device, the availability and the charge that the coordinator
 // names, and what a task takes of a battery is what is missing from it later.
 func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
+	slow.NotUnderRace(t)
 	p, err := prepare(runtest.Small(t, tied...), false)
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +68,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 
 // A dry run and the run itself say what correlations have come to.
 func TestRunsSayTheirCorrelations(t *testing.T) {
+	slow.NotUnderRace(t)
 	c := runtest.Small(t, tied...)
 	e, err := DryRun(t.Context(), c, Options{})
 	if err != nil {

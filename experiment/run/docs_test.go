@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/testkit/slow"
 )
 
 // The configurations in the documentation can be run as they stand.
 func TestDocumentedConfigurations(t *testing.T) {
+	slow.NotUnderRace(t)
 	var blocks [][]string
 	for _, name := range []string{"stragglers.md", "local.md", "models.md", "robust.md", "privacy.md"} {
 		page, err := os.ReadFile("../../docs/" + name)

@@ -35,12 +35,12 @@ type engine struct {
 	hosts   []bus.Transport
 	workers []int // of each host
 
-	memory   *memory.Bus      // nil: there is a server
-	embedded *embedded.Server // nil: there is none, or it is another process
-	conns    []*natsconn.Conn // all that are to be closed
-	external bool             // hosts may be in other processes
-	to       natsconn.Config  // how connections to the server are made
-	store    *natsbus.Store   // that the run's ends share
+	memory   *memory.Bus        // nil: there is a server
+	embedded *embedded.Embedded // nil: there is none, or it is another process
+	conns    []*natsconn.Conn   // all that are to be closed
+	external bool               // hosts may be in other processes
+	to       natsconn.Config    // how connections to the server are made
+	store    *natsbus.Store     // that the run's ends share
 
 	record     *devicelog.Log // of real devices; nil: none is kept
 	checkpoint coordinator.Checkpoint
@@ -224,8 +224,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if v.Replay {
 		return v, nil
 	}
-	if e.embedded != nil && e.embedded.Door() != nil {
-		v.Door = e.embedded.Door()
+	if e.embedded != nil && e.embedded.Admission() != nil {
+		v.Door = e.embedded.Admission()
 	}
 	to := e.to
 	to.Name = "devices of " + c.Name

@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
@@ -39,6 +40,7 @@ func cellsOf(t *testing.T, dir, name string) [][]string {
 // The losses and accuracies are those of each round's model on each client's samples, measured
 // here one client at a time; and what they come to is in all places the same.
 func TestEvaluationsByClient(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "clients=40", classes, "stop.rounds=7", "evaluate.clients={every: 3, rounds: [5], samples: 30}")
 	models := map[int][]float32{}
@@ -103,6 +105,7 @@ func TestEvaluationsByClient(t *testing.T) {
 // An evaluation by client changes nothing in a run: it has the model, the history and the rounds
 // of a run without. A run that is timed alone has none.
 func TestEvaluationsByClientChangeNothing(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const evaluate = "evaluate.clients={every: 1}"
 	for _, sets := range [][]string{
@@ -145,6 +148,7 @@ func equalFiles(t *testing.T, one, other string, names ...string) {
 // The scores are the same bits however many hosts measure, and in a run that was stopped and
 // went on, also within an evaluation.
 func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := []string{"clients=60", classes, "outputs=[tasks]", "evaluate.every=2", "evaluate.clients={every: 2}", "stop.rounds=12", "checkpoint.seconds=1000"}
 	whole := runtest.Small(t, sets...)
@@ -172,6 +176,7 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 
 // The metrics show the last evaluation.
 func TestEvaluationsByClientAreShown(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	var base string
 	var got scraped

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // evaluatedAfter are the rounds of a run whose models were measured.
@@ -26,6 +27,7 @@ func evaluatedAfter(t *testing.T, dir string) (rounds []int) {
 // On a grid of seconds the first round that ends at an instant or later is evaluated, which
 // changes no history. FEMNIST's K-eta-fixed rounds take 1.7455 s at K_0 = 4 (Eq. 4).
 func TestEvaluationsOnAGridOfTime(t *testing.T) {
+	slow.NotUnderRace(t)
 	play := func(sets ...string) (folder.Summary, []int) {
 		c := runtest.Small(t, append([]string{"schedule.k=fixed", "stop.rounds=9"}, sets...)...)
 		return mustRun(t, c, Options{Version: "v"}), evaluatedAfter(t, c.Out)

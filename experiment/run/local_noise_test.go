@@ -7,6 +7,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier=0.5"}
@@ -14,6 +15,7 @@ var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier
 // Clients' own noise has the same bits with hosts, in memory and after a resume, beside attackers,
 // too, and the summary says what an update costs.
 func TestLocalNoiseHasTheSameBits(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := append(hidden[:2:2], "fleet=[{name: honest, count: 150}, {name: gang, count: 40, attack: {kind: min_max, knows: 2}}, {name: flip, count: 10, attack: sign_flip}]")
 	want, _ := sameAnywhere(t, sets)

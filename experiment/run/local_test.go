@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // Local steps by an optimizer, and minibatches of a class's own size, lead to a model of
 // their own, the same on any hosts. They take no other time: a run that is only timed has
 // the history of the run that trains, which is that of plain steps.
 func TestLocalWorkChangesNoHistory(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const classes = "fleet=[{name: slow, weight: 1, seconds_per_step: 0.4}, {name: fast, weight: 2, step_cv: 0.2}]"
 	own := strings.Replace(classes, "0.4}", "0.4, batch: 2}", 1)

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // A run in memory has the history and the model of the same run through NATS, and
@@ -77,6 +78,7 @@ func TestNobodyElseWorksForARunInMemory(t *testing.T) {
 
 // The dry run says what carries the messages.
 func TestDryRunSaysWhatCarriesMessages(t *testing.T) {
+	slow.NotUnderRace(t)
 	for url, want := range map[string]string{config.Embedded: "through NATS", config.None: "in memory, without NATS"} {
 		c, err := config.Load("", []string{"nats.url=" + url, "train=false", "stop.rounds=2", "out=" + filepath.Join(t.TempDir(), "run")})
 		if err != nil {

@@ -121,7 +121,7 @@ func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 
 // serve shows the pages of the outputs under the configuration's http. The page of
 // a run that is interrupted still shows how it ended, so only Close ends it.
-func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.Server, error) {
+func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.WebServer, error) {
 	var pages []web.Page
 	for _, o := range metrics.Outputs[web.Pager](r.outputs) {
 		pages = append(pages, o.Pages()...)

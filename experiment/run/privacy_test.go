@@ -13,6 +13,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
@@ -20,6 +21,7 @@ var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
 // A private run has the same bits through NATS, in memory, with three hosts, and stopped and
 // resumed; its summary says what the dry run foresaw.
 func TestPrivateRunsHaveTheSameBits(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := append(private[:2:2], "aggregate.algorithm=fedadam", "aggregate.server_rate=0.01")
 	want, goneOn := sameAnywhere(t, sets)
@@ -128,6 +130,7 @@ func TestWhatRoundsCost(t *testing.T) {
 
 // The page shows what the dry run of its example says.
 func TestPageOfPrivacy(t *testing.T) {
+	slow.NotUnderRace(t)
 	page, err := os.ReadFile("../../docs/privacy.md")
 	if err != nil {
 		t.Fatal(err)

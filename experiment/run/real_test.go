@@ -16,6 +16,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // realData is the path of a file of real data; the test is skipped, by name, where
@@ -112,6 +113,7 @@ func follows(t *testing.T, curves [][]round.Report) {
 // The first point of the reference curve: ten rounds of 60 writers, three seeds. .ci/run runs
 // this test by its name.
 func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
+	slow.NotUnderRace(t)
 	if !longTests {
 		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
@@ -129,6 +131,7 @@ func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 // The whole reference curve with eight seeds, and K_r-rounds ahead of K-eta-fixed at equal
 // virtual time. Some eight minutes on two cores.
 func TestRealFEMNISTFollowsTheReference(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	if !longTests {
 		t.Skip("long: set FEDPACE_LONG=1 to run it")
@@ -172,6 +175,7 @@ func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 
 // Two shards of LEAF's own JSON: ten writers, learned by heart in few rounds.
 func TestRealLEAFRuns(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realData(t, "femnist/leaf"))
 	s := mustRun(t, c, Options{})
@@ -184,6 +188,7 @@ func TestRealLEAFRuns(t *testing.T) {
 // .732 to .747 in the notes' reference runs (two splits, two seeds). Another
 // split may be as far from those as they are from each other.
 func TestRealSent140FollowsTheReference(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c, err := config.Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),

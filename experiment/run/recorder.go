@@ -33,7 +33,7 @@ type recorder struct {
 	started time.Time       // wall time of earlier attempts included
 	shown   time.Time       // when progress was reported last
 
-	door       *admission.Server                 // of the run's own server; nil: it does not listen
+	door       *admission.Front                  // of the run's own server; nil: it does not listen
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written

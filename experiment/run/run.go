@@ -133,7 +133,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		return s, err
 	}
 	if e.embedded != nil {
-		r.door = e.embedded.Door()
+		r.door = e.embedded.Admission()
 	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {

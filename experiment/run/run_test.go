@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )
 
@@ -46,7 +47,7 @@ var table4Rounds = []struct {
 	{"cifar100", "320", 11763, "0.0897"},
 }
 
-var longTests = os.Getenv("FEDPACE_LONG") != ""
+var longTests = slow.On()
 
 func table4Cohort() []string {
 	if longTests {
@@ -86,6 +87,7 @@ func isTable4(t *testing.T, c config.Config, rounds int, relative string) {
 }
 
 func TestTable4ByRounds(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, c := range table4Rounds {
 		t.Run(c.task+"/"+c.megabits, func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +99,7 @@ func TestTable4ByRounds(t *testing.T) {
 // Table 4's K_r-step column: with the round of the decay from the notes the
 // rounds in all follow, and the cell to two digits.
 func TestTable4ByStep(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, c := range []struct {
 		task, megabits string
 		decay, rounds  int
@@ -322,6 +325,7 @@ func TestMistakesLeaveNothing(t *testing.T) {
 }
 
 func TestDryRunForesees(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "schedule.k=rounds")
 	e, err := DryRun(t.Context(), c, Options{})

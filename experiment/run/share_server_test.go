@@ -7,6 +7,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // Sixty equal clients and a server that has no more than 100 Mbit/s each way:
@@ -38,6 +39,7 @@ func TestEqualClientsShareTheServer(t *testing.T) {
 // With shared transfers, too, a run that trains has the history of the run that
 // does not, under every closing rule.
 func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	server := "network={server_download_mbps: 80, server_upload_mbps: 20}"
 	for rule, closing := range closings {

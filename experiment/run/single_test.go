@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // A run with a rule has the same bits through NATS, in memory, with three hosts, and
 // stopped and resumed.
 func TestCombinedRunsHaveTheSameBits(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := []string{"aggregate={algorithm: fedadam, combine: {rule: multi_krum, liars: 0.2}, clip: {bound: median, times: 1.1, updates: 15}}"}
 	want, _ := sameAnywhere(t, sets)
@@ -22,6 +24,7 @@ func TestCombinedRunsHaveTheSameBits(t *testing.T) {
 // Honest clients of all kinds of data never meet ten times the median norm, which is the
 // bound of real devices: their run is the one with a bound that nobody could meet.
 func TestHonestUpdatesDoNotMeetTheBound(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, kind := range []string{"task=femnist", "task=sent140", "task=logistic", "task=quadratic", "task=femnist schedule.unit=epochs schedule.k0=1", "task=sent140 synthetic.heterogeneity=10"} {
 		play := func(times string) string {

@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 var closings = map[string]struct {
@@ -94,6 +95,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 // history of the run that does not, and trains on nothing but what counts: a
 // client that is late, leaves or is not needed costs no gradient.
 func TestTrainingChangesNoHistory(t *testing.T) {
+	slow.NotUnderRace(t)
 	for rule, closing := range closings {
 		for model, available := range availabilities {
 			t.Run(rule+"/"+model, func(t *testing.T) {
@@ -122,6 +124,7 @@ func TestTrainingChangesNoHistory(t *testing.T) {
 
 // Ways to choose clients, in real runs.
 func TestWaysToChoose(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	deadline := closings["deadline"].set
 	uniform := mustRun(t, runtest.Stragglers(t, deadline, "train=false"), Options{})
@@ -163,6 +166,7 @@ func TestWaysToChoose(t *testing.T) {
 // Each algorithm runs end to end, with decaying K and with stragglers, to a
 // model of its own and the same history.
 func TestEveryAlgorithmRuns(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	models := map[string]string{}
 	var fingerprint string
@@ -198,6 +202,7 @@ func TestEveryAlgorithmRuns(t *testing.T) {
 // Compressed updates are smaller on the network, and lead to a model of their own. A
 // run that is only timed has the history of the run that trains.
 func TestEveryCompressionRuns(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	whole := mustRun(t, runtest.Stragglers(t), Options{})
 	models := map[string]string{*whole.ModelSHA256: "none"}
@@ -240,6 +245,7 @@ func TestEveryCompressionRuns(t *testing.T) {
 // A run of K-eta-fixed under any rule and devices takes exactly the time that
 // equal_runtime_rounds gives it.
 func TestEqualRuntimeOfRules(t *testing.T) {
+	slow.NotUnderRace(t)
 	for rule, closing := range closings {
 		for model, available := range availabilities {
 			t.Run(rule+"/"+model, func(t *testing.T) {
@@ -335,6 +341,7 @@ func TestAccountsOfCandidates(t *testing.T) {
 }
 
 func TestTimeToTarget(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "evaluate={every: 1, target: 0.1}", "stop.rounds=12", "schedule.k0=20")
 	s := mustRun(t, c, Options{})
@@ -435,6 +442,7 @@ func TestDesertedRun(t *testing.T) {
 // Dry runs of random rounds: a short run is foreseen exactly, a long one by a
 // sample.
 func TestDryRunOfStragglers(t *testing.T) {
+	slow.NotUnderRace(t)
 	stays(t)
 	defer func(tasks int) { trialTasks = tasks }(trialTasks)
 	trialTasks = 4000

@@ -15,12 +15,14 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/tables"
 )
 
 // The table of tasks adds up to the rows of rounds.csv and to the summary, whatever closes a
 // round, chooses its clients or decides their K.
 func TestTheTasksOfARun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const tasks = "outputs=[tasks]"
 	for name, c := range map[string]config.Config{

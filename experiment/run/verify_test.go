@@ -18,6 +18,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/outputs"
 )
@@ -121,6 +122,7 @@ func trainingRuns(t *testing.T) (whole, stopped, other string) {
 // Whatever happens to a file of a stopped run is found, and the run goes on to the bits of
 // the undisturbed one, or is refused with the way out and changes nothing.
 func TestDamageIsFoundAndRepairedOrRefused(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	whole, stopped, other := trainingRuns(t)
 	want, err := folder.ReadSummary(filepath.Join(whole, folder.SummaryFile))
@@ -200,6 +202,7 @@ func checkFound(t *testing.T, dir, name, happened string) {
 // Damage to a run that is complete is found by verify, and by resume, which says how to play it
 // again.
 func TestDamageToACompleteRun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	play := func(seed string) string {
 		c := runtest.Small(t, "task=sent140", "clients=20", "cohort=3", "stop.rounds=3", "evaluate.samples=100", "seed="+seed)
@@ -250,6 +253,7 @@ func TestDamageToACompleteRun(t *testing.T) {
 // Where the part behind the previous checkpoint is damaged, or the newest checkpoint itself, the
 // run goes on from the previous one and says so.
 func TestThePairBeforeIsUsed(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, stopped, _ := trainingRuns(t)
 	c := &checkpoint.Checkpoint{}

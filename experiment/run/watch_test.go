@@ -12,6 +12,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // scraped is a scrape in text: values by series, labels of the run left out.
@@ -52,6 +53,7 @@ func (s scraped) sum(name, label string) (sum float64) {
 
 // What a run's metrics say at its end is what its summary says.
 func TestMetricsAreTheSummary(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{
 		"alike": nil,

@@ -161,6 +161,7 @@ internal/testkit/testport: net syscall
 internal/testkit/browsertest: os/... time github.com/chromedp/...
 internal/testkit/hostile: net time github.com/nats-io/jwt/...
 internal/testkit/testseed: os pgregory.net/rapid
+internal/testkit/slow: os
 `
 
 // outside are the standard library's ways out of the process.

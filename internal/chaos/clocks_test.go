@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
 
@@ -23,10 +24,8 @@ import (
 //
 //	FEDPACE_LONG=1 go test -v -run ClockJumps -timeout 30m ./internal/chaos
 func TestClockJumps(t *testing.T) {
+	slow.Test(t, "it builds the program anew from the standard library on")
 	t.Parallel()
-	if !long() {
-		t.Skip("it builds the program anew from the standard library on: FEDPACE_LONG=1")
-	}
 	c := courses[1]
 	want := c.undisturbed(t)
 	b := buildWithClocks(t)

@@ -7,13 +7,15 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // The coordinator dies, and "fedpace resume" goes on with the same hosts.
 func TestKill9OfTheCoordinator(t *testing.T) {
 	t.Parallel()
 	trials, kills, some := 1, 2, courses[1:3]
-	if long() {
+	if slow.On() {
 		trials, kills, some = 9, 3, courses // 108 in all
 	}
 	for trial := range trials {

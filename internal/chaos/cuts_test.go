@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/testkit/slow"
 )
 
 // The connection is cut at every message that a coordinator and a host send in a
@@ -27,6 +28,7 @@ import (
 // message, and after it has it and before its answer. Every run comes to the
 // results of one that nothing disturbs.
 func TestCutsAtEveryMessage(t *testing.T) {
+	slow.Test(t, "it cuts a connection at every message of a run")
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
@@ -45,7 +47,7 @@ func TestCutsAtEveryMessage(t *testing.T) {
 		t.Fatal("there are fewer messages than a run has")
 	}
 	step := 7 // a spread, which falls on other kinds before and after
-	if long() {
+	if slow.On() {
 		step = 1
 	}
 	for at := range len(sent) {

@@ -16,12 +16,14 @@ import (
 	"testing"
 
 	"fedpace/bus/embedded"
+	"fedpace/internal/testkit/slow"
 )
 
 // One bit is flipped in a message of each kind on which results depend, on its way to
 // the server and on its way from there: every run comes to the results of one that
 // nothing disturbs. So does one in which every tenth such message is damaged.
 func TestFlipsInEveryMessageWithValues(t *testing.T) {
+	slow.Test(t, "it damages every message of a run")
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
@@ -60,7 +62,7 @@ func TestFlipsInEveryMessageWithValues(t *testing.T) {
 		if seen[kind] == 0 {
 			t.Errorf("there is no %s in a run", kind)
 		}
-		if long() {
+		if slow.On() {
 			all = nil
 			for n := range seen[kind] {
 				all = append(all, n)

@@ -5,12 +5,13 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // patience bounds every run here: they take seconds, on a machine that is busy
@@ -106,12 +107,9 @@ func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
 	})
 }
 
-// long tells whether there is time for all that the package can do.
-func long() bool { return os.Getenv("FEDPACE_LONG") != "" }
-
 func TestKill9OfHostsAndServers(t *testing.T) {
 	trials, kills, some := 1, 2, courses[:3]
-	if long() {
+	if slow.On() {
 		trials, kills, some = 9, 3, courses // 108 in all
 	}
 	for _, c := range some {

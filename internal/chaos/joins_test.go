@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // 200 hosts join a run at once, ten of which hold other data: these are refused with a
@@ -18,7 +20,7 @@ import (
 func TestHostsJoinAtOnce(t *testing.T) {
 	t.Parallel()
 	joining, strangers := 12, 2
-	if long() {
+	if slow.On() {
 		joining, strangers = 190, 10
 	}
 	c := courses[1]

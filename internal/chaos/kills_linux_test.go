@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Whatever part is killed with kill -9, at a moment that a seed draws, the run comes to
@@ -22,13 +24,10 @@ import (
 //
 //	FEDPACE_LONG=1 go test -v -run Kill9Matrix -timeout 30m ./internal/chaos
 func TestKill9Matrix(t *testing.T) {
+	slow.Test(t, "it kills each part in each phase")
 	t.Parallel()
 	wants := map[*course]whole{}
-	some := courses[3:]
-	if long() {
-		some = courses
-	}
-	for _, c := range some {
+	for _, c := range courses {
 		out := filepath.Join(t.TempDir(), "run")
 		fedpace(t, append([]string{"run"}, c.flags(out)...)...).finish(patience)
 		wants[c] = wholeOf(t, out)
@@ -47,14 +46,8 @@ func TestKill9Matrix(t *testing.T) {
 			{"in mid-checkpoint", 16, (*victims).midCheckpoint},
 			{"twice", 8, func(v *victims) { v.coordinator(); v.again() }},
 		} {
-			trials := kind.trials
-			if !long() { // what no other test kills
-				if trials = 0; kind.name == "in mid-checkpoint" {
-					trials = 1
-				}
-			}
-			for trial := range trials {
-				c := some[trial%len(some)]
+			for trial := range kind.trials {
+				c := courses[trial%len(courses)]
 				t.Run(fmt.Sprint(kind.name, " ", trial, " ", c.name), func(t *testing.T) {
 					t.Parallel()
 					v := newVictims(t, c, rand.New(rand.NewPCG(uint64(trial), uint64(i))))
@@ -75,7 +68,7 @@ func TestKill9Matrix(t *testing.T) {
 		}
 	})
 	t.Logf("%d of %d kills end in the bits of the undisturbed run", equal.Load(), kills.Load())
-	if want := map[bool]int64{false: 1, true: 100}[long()]; kills.Load() != want {
+	if want := map[bool]int64{false: 1, true: 100}[slow.On()]; kills.Load() != want {
 		t.Errorf("%d kills, want %d", kills.Load(), want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Connections that are slow, cut off, held up and flapping, of the coordinator
@@ -32,7 +34,7 @@ func TestConnectionsThatFail(t *testing.T) {
 		},
 	} {
 		for _, of := range []string{"coordinator", "host"} {
-			if !long() && (of == "host") != (name == "slow" || name == "dead") {
+			if !slow.On() && (of == "host") != (name == "slow" || name == "dead") {
 				continue // each failure once, of one or the other
 			}
 			t.Run(name+" "+of, func(t *testing.T) {

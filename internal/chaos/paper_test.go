@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // evaluation starts a part of the paper's evaluation, small enough for seconds.
@@ -70,6 +72,7 @@ func completed(t *testing.T, out string) (n int) {
 // again, and beside another on the same server that differs in nothing but its
 // cohort.
 func TestThePaperOnHostsElsewhere(t *testing.T) {
+	slow.Test(t, "it plays the paper's runs on hosts elsewhere")
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -127,6 +130,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 // Without a server the evaluation waits, and has made nothing if it is interrupted; with
 // one that comes later it does the same as ever.
 func TestThePaperWithoutAServer(t *testing.T) {
+	slow.Test(t, "it plays the paper's runs without a server")
 	t.Parallel()
 	dir := t.TempDir()
 	alone, out := filepath.Join(dir, "alone"), filepath.Join(dir, "paper")

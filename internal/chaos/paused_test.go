@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // A server and a coordinator that stand for longer than a lease lasts and a
@@ -16,7 +18,7 @@ func TestAPauseOfTheServerOrTheCoordinator(t *testing.T) {
 	c := courses[1]
 	want := c.undisturbed(t)
 	pause := 14 * time.Second
-	if long() {
+	if slow.On() {
 		pause = 30 * time.Second
 	}
 	for _, who := range []string{"server", "coordinator"} {

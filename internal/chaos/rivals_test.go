@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // eavesdrop listens to all that a server carries for fedpace, as a dashboard does.
@@ -60,7 +62,7 @@ func TestACoordinatorThatIsCutOffIsReplaced(t *testing.T) {
 	c := courses[1]
 	want := c.undisturbed(t)
 	for how, off := range map[string]func(*proxy){"held": (*proxy).hold, "cut": func(p *proxy) { p.cut(true) }} {
-		if !long() && how == "cut" {
+		if !slow.On() && how == "cut" {
 			continue
 		}
 		t.Run(how, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fedpace/internal/testkit/hostile"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
 
@@ -147,6 +148,7 @@ const mostMemory = 300 << 20
 // Devices that connect without end, do not read and flood change nothing of a run. Its
 // memory and its descriptors are bounded.
 func TestASiege(t *testing.T) {
+	slow.Test(t, "it besieges a server")
 	t.Parallel()
 	s := newSiege(t)
 	undisturbed, out := s.run(20)
@@ -184,9 +186,7 @@ func TestASiege(t *testing.T) {
 //
 //	FEDPACE_LONG=1 go test -v -run SiegeAtLength ./internal/chaos
 func TestASiegeAtLength(t *testing.T) {
-	if !long() {
-		t.Skip("set FEDPACE_LONG=1: it takes minutes")
-	}
+	slow.Test(t, "it besieges a server at length")
 	if runtime.NumCPU() < 2 {
 		t.Skip("it needs two cores")
 	}

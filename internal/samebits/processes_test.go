@@ -11,11 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // A run whose work two hosts in other processes do, and which meet at the
 // coordinator's own server, has the bits of the run in one process.
 func TestTwoHostsComputeTheSameBits(t *testing.T) {
+	slow.Test(t, "it plays runs again on hosts in other processes")
 	w := newWorkshop(t)
 	w.mustTrain(t)
 	r, want := runNamed(t, "two-hosts")

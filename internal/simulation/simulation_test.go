@@ -3,7 +3,6 @@ package simulation
 import (
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"fedpace/actors/algorithm"
+	long "fedpace/internal/testkit/slow"
 )
 
 var (
@@ -20,7 +20,7 @@ var (
 
 // How many seeds are played, and with FEDPACE_LONG.
 const (
-	someSeeds = 1000
+	someSeeds = 300
 	manySeeds = 100_000
 )
 
@@ -60,7 +60,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	seeds := *allSeeds
-	if os.Getenv("FEDPACE_LONG") != "" {
+	if long.On() {
 		seeds = manySeeds
 	}
 	var next atomic.Uint64

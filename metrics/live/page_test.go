@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/testkit/browsertest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
@@ -72,18 +73,42 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 	return r
 }
 
+func init() {
+	metrics.Sinks.Register("turnstile", "holds a run until a test lets it go on", turnstile{})
+}
+
+// turnstile is an output that holds a run at the end of its third round until held is
+// closed.
+type turnstile struct{}
+
+var held chan struct{} // of the test under way
+
+func (turnstile) Files() []string                             { return nil }
+func (t turnstile) Open(*metrics.Run) (metrics.Output, error) { return t, nil }
+
+func (turnstile) Round(r *metrics.Round) error {
+	if r.Round == 3 {
+		<-held
+	}
+	return nil
+}
+
 // The page of a run that goes on, from its first round to its end, and the one
 // that it leaves behind, show the numbers of summary.json.
 func TestPageShowsTheRun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
-	c := configuration(t, "pace=40", "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}") // about two seconds; no round to evaluate is the last
+	c := configuration(t, "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}") // no round to evaluate is the last
+	c.Outputs = append(c.Outputs, turnstile{})
+	held = make(chan struct{})
 	run := start(t.Context(), t, c)
 	b.Do(chromedp.Navigate(run.address))
 	b.Until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Live" {
 		t.Errorf("the status of a run that goes on is %q", got)
 	}
+	close(held)
 	b.Until("document.body.dataset.state === 'completed'")
 	<-run.done
 	if run.err != nil {
@@ -119,6 +144,7 @@ func TestPageShowsTheRun(t *testing.T) {
 
 // A run that is stopped leaves its page as well, and says so.
 func TestPageOfARunThatStops(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,6 +181,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 
 // A run that goes on shows all of its rounds, not only those since.
 func TestPageOfARunThatGoesOn(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
@@ -188,6 +215,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 
 // A run that trains nothing has no losses to show.
 func TestPageOfARunThatTrainsNothing(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=3000", "http=")
@@ -210,6 +238,7 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 // A run whose models have another metric shows that one, and nothing by the name of
 // accuracy.
 func TestPageOfARegression(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	rows := "owner,a,y\n"
@@ -240,6 +269,7 @@ func TestPageOfARegression(t *testing.T) {
 
 // A run may be called anything, and say anything: it is text.
 func TestPageTakesTextForText(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	evil := `<img src=x onerror=document.title='owned'></script><script>document.body.dataset.owned=1</script>&amp;"'`
@@ -280,6 +310,7 @@ func TestPageTakesTextForText(t *testing.T) {
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
 func TestPageComesBack(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
 	address := testport.Held(t)
@@ -311,6 +342,7 @@ func TestPageComesBack(t *testing.T) {
 
 // All can be reached and read by keys alone.
 func TestPageByKeys(t *testing.T) {
+	slow.NotUnderRace(t)
 	b := browsertest.Open(t, 1280, 900, false)
 	_, address := serveHub(t, "demo")
 	b.Do(chromedp.Navigate(address))
@@ -370,6 +402,7 @@ func TestPageByKeys(t *testing.T) {
 // A pointer over a drawing reads what is below it, also on what has just been
 // drawn anew.
 func TestPageByPointer(t *testing.T) {
+	slow.NotUnderRace(t)
 	b := browsertest.Open(t, 1280, 900, false)
 	hub, address := serveHub(t, "demo")
 	b.Do(chromedp.Navigate(address))
@@ -394,6 +427,7 @@ func TestPageByPointer(t *testing.T) {
 
 // On a phone nothing is wider than the screen, in whatever state.
 func TestPageFitsScreens(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
 	b := browsertest.Open(t, 1280, 800, false)
@@ -420,6 +454,7 @@ func TestPageFitsScreens(t *testing.T) {
 // Text stands out from what is behind it by 4.5 to 1 (WCAG 2.2, 1.4.3), in both
 // schemes.
 func TestPageContrast(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")
 	b := browsertest.Open(t, 1280, 900, false)
@@ -451,6 +486,7 @@ func TestPageContrast(t *testing.T) {
 
 // For who asks for less motion nothing moves by itself.
 func TestPageKeepsStill(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")
 	b := browsertest.Open(t, 1280, 900, false)
@@ -469,6 +505,7 @@ func TestPageKeepsStill(t *testing.T) {
 // The page is drawn on a phone and a desktop, light and dark. With the flag
 // screenshots it is a real run's, and the pictures are kept to be looked at.
 func TestPageScreenshots(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")
 	if *browsertest.Screenshots != "" {

@@ -19,6 +19,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics"
 	"fedpace/metrics/web"
 )
@@ -294,6 +295,7 @@ func TestWhatARunShows(t *testing.T) {
 }
 
 func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
+	slow.NotUnderRace(t)
 	families := gather(t, equipped(t))
 	for _, test := range []struct {
 		name   string

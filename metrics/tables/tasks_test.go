@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics"
 )
 
@@ -165,7 +166,7 @@ func TestManyTasksTakeLittleMemory(t *testing.T) {
 		most = max(most, m.HeapAlloc)
 	}
 	number := 250_000
-	if os.Getenv("FEDPACE_LONG") != "" {
+	if slow.On() {
 		number = 1_000_000
 	}
 	look()

@@ -26,8 +26,8 @@ type Page struct {
 // Pager is an output that has pages to serve.
 type Pager interface{ Pages() []Page }
 
-// Server serves the pages of a run.
-type Server struct {
+// WebServer serves the pages of a run.
+type WebServer struct {
 	listener *limitedListener
 	server   http.Server
 	stop     func() bool        // detaches from the context
@@ -64,7 +64,7 @@ var ErrInUse = errors.New("the port is in use")
 // names are refused, because a foreign page may let its own name resolve to this machine
 // (DNS rebinding). At most [MaxConns] connections are open at a time. A new one takes the
 // place of the oldest without a request, of whichever address has the most of them.
-func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
+func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	switch {
@@ -74,7 +74,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Server{
+	s := &WebServer{
 		listener: &limitedListener{l, connlimit.New(maxWaiting, maxRequests)},
 		cancel:   cancel,
 		done:     make(chan struct{}),
@@ -101,19 +101,19 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 }
 
 // Addr is the address that is listened on, with the port in use.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *WebServer) Addr() string { return s.listener.Addr().String() }
 
 // Close ends streams, lets other answers end for a moment, closes the port and
 // returns when nothing of the server runs any more. It may be called twice. The
 // error says why the server ended before it was told to.
-func (s *Server) Close() error {
+func (s *WebServer) Close() error {
 	s.stop()
 	err := s.shutdown()
 	<-s.done
 	return errors.Join(s.err, err)
 }
 
-func (s *Server) shutdown() error {
+func (s *WebServer) shutdown() error {
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

@@ -20,8 +20,8 @@ const (
 	untaken     = 250 * time.Millisecond
 	endedKept   = 64
 	removedKept = 1 << 10
-	mostCopies  = 3  // of one job in the queue, the first included
-	pacesKept   = 15 // of the last jobs of a kind
+	mostCopies  = 3  // messages of one job in the queue, the first included
+	pacesKept   = 15 // for the last jobs of a kind
 	pacesNeeded = 2  // before a job counts as slow
 )
 
@@ -44,7 +44,7 @@ type Jobs struct {
 // openJob is a job without a sum.
 type openJob struct {
 	kind   bus.JobKind
-	units  float64 // of its work
+	units  float64 // amount of work
 	copies int
 	queued time.Time // the last copy
 	taken  time.Time // by the last who did; zero: the last copy is not
@@ -53,7 +53,7 @@ type openJob struct {
 // holder is a host as it last said.
 type holder struct {
 	workers int
-	jobs    map[uint64]time.Time // that it holds, and since when
+	jobs    map[uint64]time.Time // jobs that it holds, and since when
 	ended   []uint64             // the last ones whose sums were accepted: it may still say that it holds them
 	slow    bool                 // another did its job in less time, and none of its own has counted since
 }

@@ -19,10 +19,10 @@ const (
 	firstProbation = 250 * time.Millisecond
 	mostStrikes    = 8 // doublings of the probation
 	copyEvery      = 50 * time.Millisecond
-	lostAfter      = time.Second // that a copy without an answer counts as lost
-	copiesAnswered = 3           // that end a probation, at least
+	lostAfter      = time.Second // then a copy without an answer counts as lost
+	copiesAnswered = 3           // answers that end a probation, at least
 	slowest        = 2.0         // times a batch, in which a trusted host answers one task
-	leastWeight    = 1. / 32     // of the heaviest: a host with less goes on probation
+	leastWeight    = 1. / 32     // as a share of the heaviest: a host with less goes on probation
 	firstWeight    = 0.5         // after a probation
 	haste          = 0.25        // exponent of a batch's correction of the weights
 	memory         = 0.98        // exponent of the weights from one batch to the next
@@ -41,13 +41,13 @@ type Target struct {
 type Table struct {
 	verb  func(host string) string
 	now   func() time.Duration // monotonic
-	first uint64               // of the tokens, also that of tasks for any host
+	first uint64               // the first token, which tasks for any host have
 
 	mu      sync.Mutex
 	named   map[string]*host
-	trusted []*host // of hosts that are there, by name
+	trusted []*host // hosts that are there, by name
 	waiting []*host // those on probation
-	next    int     // of waiting, to be tried in this batch
+	next    int     // index in waiting: to be tried in this batch
 	started time.Duration
 	batch   time.Duration // smoothed time of a batch
 
@@ -57,7 +57,7 @@ type Table struct {
 // host is what the table knows of one.
 type host struct {
 	Target        // with the token of its present generation
-	key    uint64 // of the hash
+	key    uint64 // for the hash
 	there  bool
 
 	// Tasks of the present generation. The answers are counted on another goroutine.
@@ -69,7 +69,7 @@ type host struct {
 
 	weight    float64
 	strikes   int
-	since     time.Duration // that it is trusted, or has done well on probation
+	since     time.Duration // start of its trust, or of doing well on probation
 	copied    time.Duration // when the last copy went out
 	latency   float64       // smoothed, of copies, in seconds
 	measured  int           // copies answered

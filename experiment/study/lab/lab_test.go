@@ -23,6 +23,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )
 
@@ -327,9 +328,7 @@ func TestLaboratoryFromAModel(t *testing.T) {
 
 // The commands of docs/theory.md print what stands there. They take minutes.
 func TestDocsAreReproduced(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") == "" {
-		t.Skip("runs 140 schedules of 200 rounds; FEDPACE_LONG=1 runs them")
-	}
+	slow.Test(t, "it runs 140 schedules of 200 rounds")
 	for name, sets := range map[string][]string{
 		"quadratic":  {"task=quadratic"},
 		"small-rate": {"task=quadratic", "schedule.eta0=0.005"},

@@ -5,7 +5,7 @@
 // A [Plan] says which part of it; its cells are runs, one for each task,
 // schedule and seed, all to the virtual time of the fixed schedule's rounds, and
 // evaluated in the time of as many of them, so that the best of one schedule is not
-// that of more values than another's. [Forecast] says what they cost. A
+// that of more values than another's. [WriteCells] says what they cost. A
 // cell has a folder that is named for a hash of its configuration, so a cell
 // that is done is never done again, whatever plan asks for it, and one that was
 // cut goes on from its checkpoint. [Curves] thins the cells to their evaluations,

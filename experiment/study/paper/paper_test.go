@@ -152,18 +152,13 @@ func TestCostsAreForeseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	costs, err := Forecast(t.Context(), cells, run.Options{Version: "test"}, func(c *study.Cell) { told = append(told, c.Schedule) })
-	if err != nil || !slices.Equal(told, p.Schedules) || len(costs) != 2 {
-		t.Fatalf("%v, %v of %v", err, costs, told)
-	}
-	for of, c := range costs {
-		if !(c.Training > 0 && c.Evaluating > 0 && c.Simulating > 0) || c.Upper != (of.schedule == "k-step") {
-			t.Errorf("%v: %+v", of, c)
-		}
-	}
 	var b bytes.Buffer
-	if err := WriteCells(&b, cells, costs); err != nil || strings.Count(b.String(), "up to ") != 3 || !strings.Contains(b.String(), "core-hours of this machine") {
-		t.Errorf("%v\n%s", err, b.String())
+	err = WriteCells(t.Context(), &b, cells, run.Options{Version: "test"}, func(c *study.Cell) { told = append(told, c.Schedule) })
+	if err != nil || !slices.Equal(told, p.Schedules) {
+		t.Fatalf("%v, of %v", err, told)
+	}
+	if strings.Count(b.String(), "up to ") != 3 || !strings.Contains(b.String(), "core-hours of this machine") {
+		t.Errorf("%s", b.String())
 	}
 	p.Sets = append(p.Sets, "evaluate.metric=loss")
 	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "evaluate.metric: loss") {

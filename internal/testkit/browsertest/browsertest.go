@@ -90,7 +90,7 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as its context
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, patience(t))
 	t.Cleanup(stop)
 	b := &Tab{Context: ctx, t: t}
 	err = chromedp.Listen(ctx, func(event any) {
@@ -117,6 +117,17 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	)
 	b.Look(width, height, dark)
 	return b
+}
+
+// patience is what is left of the time of all tests: however busy the machine is, a page
+// that comes to what is awaited comes to it in time.
+func patience(t testing.TB) time.Duration {
+	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := limited.Deadline(); ok {
+			return time.Until(end) - 10*time.Second // to say what the page shows instead
+		}
+	}
+	return time.Hour
 }
 
 // Look makes the tab another screen, in a light or a dark scheme.
@@ -174,7 +185,7 @@ func Await[T any](b *Tab, expression string) T {
 // Until waits for an expression to be true.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
-	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(20*time.Second))
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(patience(b.t)))
 	if _, err := chromedp.Run(b, poll); err != nil {
 		b.t.Fatalf("%s does not become true: %v; the page says %q", expression, err, JS[string](b, "document.body.innerText"))
 	}

@@ -20,7 +20,7 @@ import (
 type Guarded struct {
 	*testing.T
 	Authority *auth.Authority
-	Server    *embedded.Server
+	Server    *embedded.Embedded
 	Folder    string // of its keys, in "keys", and of what tests add
 }
 

@@ -255,9 +255,9 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		stepper = o.Stepper(n)
 		stepper.Start()
 	}
-	var pull algorithm.Correcting
+	var pull algorithm.Client
 	if m.Train.Proximal != 0 {
-		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n).(algorithm.Correcting)
+		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n)
 		pull.Start(base[:n], nil, nil)
 	}
 	rows := t.rows(of.Rows)

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 func TestDrawsAreFixed(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") != "" || os.Getenv("RAPID_SEED") != "" {
+	if slow.On() || os.Getenv("RAPID_SEED") != "" {
 		t.Skip("the draws of this run are fresh ones, or those of a given seed")
 	}
 	if got := flag.Lookup("rapid.seed").Value.String(); got == "0" {

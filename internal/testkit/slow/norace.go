@@ -1,0 +1,6 @@
+//go:build !race
+
+package slow
+
+// race says that the race detector watches.
+const race = false

@@ -1,0 +1,29 @@
+package slow
+
+import (
+	"os"
+	"testing"
+)
+
+// Switch is the environment variable that has tests take long.
+const Switch = "FEDPACE_LONG"
+
+// On reports whether tests may take long.
+func On() bool { return os.Getenv(Switch) != "" }
+
+// Test skips a test that takes long for the reason given, unless the switch is on.
+func Test(t testing.TB, reason string) {
+	t.Helper()
+	if !On() {
+		t.Skipf("%s: set %s=1, as .ci/long does", reason, Switch)
+	}
+}
+
+// NotUnderRace skips a test that the race detector need not see: its goroutines are those
+// of other tests, and its calculations would only take longer.
+func NotUnderRace(t testing.TB) {
+	t.Helper()
+	if race {
+		t.Skip("nothing in it runs beside anything that other tests do not: the race detector leaves it out")
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -52,11 +51,6 @@ var damages = []struct {
 
 // sameFiles are those that a run leaves to the bit, whenever it was stopped.
 var sameFiles = []string{folder.RoundsFile, eventlog.File, outputs.ModelFile, outputs.BestModelFile}
-
-// rewrite writes a checkpoint's payload with the outputs that it names.
-func rewrite(c *checkpoint.Checkpoint) func(io.Writer, []folder.FileDigest) error {
-	return func(w io.Writer, _ []folder.FileDigest) error { return c.WriteWith(w, c.Body.Outputs) }
-}
 
 // damaged is a copy of a folder in which something has happened to a file.
 func damaged(t *testing.T, from, other, name string, happen func(b, other []byte) []byte) string {

@@ -244,6 +244,7 @@ func TestTheClosingSummary(t *testing.T) {
 		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
 		SGDSteps: 1110, RelativeSGDSteps: metrics.Measured(0.35), TrainingLoss: metrics.Measured(2.5), BestTrainingLoss: metrics.Measured(2.25),
 		ValidationLoss: metrics.Measured(2.125), ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.5),
+		Metrics:  []folder.Metric{{Name: measure.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
 		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {

@@ -136,8 +136,7 @@ func mustJSON(t *testing.T, v any) string {
 // what was said before there was one; how a run failed is, too.
 func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 	t.Parallel()
-	c := runtest.Small(t, "train=false", "compute.std=5.1e-4", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
-	c.Stop.Rounds = 0
+	c := runtest.Small(t, "train=false", "http=127.0.0.1:0", "correlation.speed.spearman=0.5", "fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 1}}]")
 	var told []string
 	mustRun(t, c, Options{Shown: Shown{Notice: func(line string) { told = append(told, line) }}})
 	p := readPage(t, c.Out)

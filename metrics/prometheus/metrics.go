@@ -9,6 +9,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -78,8 +79,16 @@ type Metrics struct {
 	duration client.Histogram
 	phases   [][phases]client.Observer // by class
 
-	mu    sync.Mutex
-	state state
+	scrape sync.Mutex // a scrape sees a round wholly or not at all
+	mu     sync.Mutex
+	state  state
+}
+
+// Gather implements [client.Gatherer].
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	m.scrape.Lock()
+	defer m.scrape.Unlock()
+	return m.registry.Gather()
 }
 
 // answered is a real device's task as far as its modelled times depend on it.
@@ -95,6 +104,13 @@ type batch struct {
 	outcomes [round.Outcomes]uint64 // of real devices
 	slowest  round.TaskReport       // the accepted task whose update came last
 	waited   bool                   // whether there is one
+	phases   []observed             // of tasks of both kinds
+}
+
+// observed is how long the phases of a task of a client of a class took.
+type observed struct {
+	class int
+	took  [phases]round.Time
 }
 
 // state is everything that a scrape reads, behind one lock.
@@ -202,11 +218,8 @@ func (m *Metrics) Task(e *round.TaskReport) {
 	if e.Probe || e.Plan.Drops {
 		return
 	}
-	of := &m.phases[m.class(e.Client)]
-	for p, took := range phasesOf(&e.Plan) {
-		if of[p] != nil { // the run has clients of that kind
-			of[p].Observe(took.Seconds())
-		}
+	if class := m.class(e.Client); m.phases[class][0] != nil { // the run has clients of that kind
+		b.phases = append(b.phases, observed{class, phasesOf(&e.Plan)})
 	}
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
 		b.slowest, b.waited = *e, true
@@ -249,6 +262,8 @@ func (m *Metrics) deviceClass(client int) int {
 // Round implements [metrics.Output]: it takes over a round, and the batch.
 func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
+	m.scrape.Lock()
+	defer m.scrape.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
@@ -284,6 +299,12 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 		b.compared[c] = comparison{}
 	}
+	for _, o := range b.phases {
+		for p, took := range o.took {
+			m.phases[o.class][p].Observe(took.Seconds())
+		}
+	}
+	b.phases = b.phases[:0]
 	if b.waited {
 		slowest := &s.slowest[m.class(b.slowest.Client)]
 		for p, d := range phasesOf(&b.slowest.Plan) {
@@ -308,7 +329,7 @@ const maxScrapes = 8
 // Handler answers a scrape: in text, in OpenMetrics, or in protobuf, which alone
 // has the native histograms.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(m, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes,
 		EnableOpenMetrics:   true,
 	})

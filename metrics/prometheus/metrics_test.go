@@ -115,7 +115,7 @@ func gather(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 // families gathers without HTTP.
 func families(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
-	list, err := m.registry.Gather()
+	list, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

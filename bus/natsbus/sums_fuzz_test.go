@@ -76,7 +76,7 @@ func FuzzReceiveVariates(f *testing.F) {
 		f.Add(bytesOf(pair[0]), bytesOf(pair[1]))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		d := newSumCollector(nil)
+		d := newSumCollector(NewStore())
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, m := range [][]byte{a, b} {
 			s, status, reason := d.receive(message(Sealed(m)))

@@ -50,7 +50,7 @@ func TestMLflowAndWandbOnThePage(t *testing.T) {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
-		t.Skip(err)
+		t.Skip("it plays Python, and python3 is missing: CI has it")
 	}
 	page, err := os.ReadFile("../../docs/results.md")
 	if err != nil {

@@ -24,6 +24,6 @@ func Test(t testing.TB, reason string) {
 func NotUnderRace(t testing.TB) {
 	t.Helper()
 	if race {
-		t.Skip("nothing in it runs beside anything that other tests do not: the race detector leaves it out")
+		t.Skip("go test without -race plays it: it starts no goroutines that other tests do not start, and would only take longer here")
 	}
 }

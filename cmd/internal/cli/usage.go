@@ -82,14 +82,17 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// belowWith are the commands below one that a flag goes with, or the one of that name; nil
-// where they are more than a sentence should list.
+// belowWith are the commands below one that a flag goes with, or the one of that name, of
+// those that help lists; nil where they are more than a sentence should list.
 func belowWith(group *cobra.Command, flag string) (list []string) {
 	for _, c := range group.Commands() {
-		switch {
-		case c.Name() == flag:
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		if c.Name() == flag {
 			return []string{c.CommandPath()}
-		case c.Flags().Lookup(flag) != nil:
+		}
+		if f := c.Flags().Lookup(flag); f != nil && !f.Hidden {
 			list = append(list, c.CommandPath()+" --"+flag)
 		}
 	}

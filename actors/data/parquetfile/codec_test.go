@@ -65,6 +65,18 @@ func TestDecompress(t *testing.T) {
 			t.Errorf("%s: no error for half of it", name)
 		}
 	}
+	// A frame of LZ4, which no writer of Parquet makes, is no form of the codec.
+	var frame bytes.Buffer
+	w := lz4.NewWriter(&frame)
+	if _, err := w.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := decompress(format.Lz4, make([]byte, len(plain)), frame.Bytes()); err == nil {
+		t.Error("a frame of LZ4 is read")
+	}
 	if err := decompress(format.LZO, make([]byte, 1), []byte{1}); err == nil || err.Error() != "compressed with LZO; want none, Snappy, gzip, Brotli, Zstandard or LZ4" {
 		t.Error(err)
 	}

@@ -29,6 +29,13 @@ type hasty struct{ selection.Uniform }
 
 func (hasty) Needs() selection.Needs { return selection.Needs{Deadline: true} }
 
+// gathering is a selection that says how long a round takes, and can also draw single
+// clients.
+type gathering struct{ selection.Uniform }
+
+func (gathering) Limit(_ *selection.Setup, _, k int) int                              { return k }
+func (gathering) Deadline(_ *selection.Setup, _ []int32, _ func(client int) int) Time { return 1 }
+
 func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 
 // after is the closing rule of a deadline.
@@ -64,6 +71,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"negative sizes", func(c *Config) { c.Select, c.Samples = chosen("size"), func(c int) int { return 2 - c } }, "client 3 has -1 samples"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
 		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
+		{"rounds that overlap and gather", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, gathering{} }, "the selection needs rounds that do not overlap"},
 		{"tiers of nobody knows what", func(c *Config) { c.Select = chosen("tifl", "tiers", 2, "interval", 1) }, "the clients' expected times"},
 		{"more tiers than clients", func(c *Config) { c.Select, c.Expect = chosen("tifl", "tiers", 11, "interval", 1), expectAny }, "tiers: 11 is more than there are clients (at most 10)"},
 		{"tiers without losses", func(c *Config) {

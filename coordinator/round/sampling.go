@@ -105,7 +105,7 @@ func (s *sampling) draw(task uint64) (client int, ok bool) {
 // setRoundDeadline sets the time by which these clients of a round are to be done, where
 // the selection says one and the closing rule none.
 func (s *sampling) setRoundDeadline(clients []int32) {
-	if s.limiting == nil || s.setup.Deadline > 0 || closing.Overlaps(s.config.Closing) {
+	if s.limiting == nil || s.setup.Deadline > 0 {
 		return
 	}
 	if s.config.Devices.Count > 0 {

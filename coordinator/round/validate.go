@@ -57,6 +57,9 @@ func (c *Config) validateRules() error {
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
+	if _, limits := component.(selection.Limiting); limits {
+		n.Rounds = true // a round has one deadline
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("round: %s: %w", name, err)

@@ -296,25 +296,27 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if err != nil {
 		return err
 	}
-	return m.advance(task, timer, Downloading, Uploading)
+	t := m.find(task)
+	if t == nil || m.transfers.way(t.Stage) == nil {
+		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
+	}
+	return m.advance(t, timer)
 }
 
 // taskComputed handles the end of a task's computing where transfers are shared.
 func (m *Machine) taskComputed(timer Timer) error {
-	return m.advance(timer.Task, timer, Computing, Computing)
+	t := m.find(timer.Task)
+	if t == nil || t.Stage != Computing {
+		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
+	}
+	if err := unset(&t.Link, timer); err != nil {
+		return err
+	}
+	return m.advance(t, timer)
 }
 
-// advance takes a task or candidate on that has come to the end of one of two stages.
-func (m *Machine) advance(task uint64, timer Timer, one, other Stage) error {
-	t := m.find(task)
-	if t == nil || !t.underWay() || t.Stage != one && t.Stage != other {
-		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
-	}
-	if one == Computing {
-		if err := unset(&t.Link, timer); err != nil {
-			return err
-		}
-	}
+// advance takes a task or candidate on that has come to the end of a stage by a timer.
+func (m *Machine) advance(t *TaskState, timer Timer) error {
 	candidate := m.candidates.any()
 	switch {
 	case !m.transfers.advance(t, candidate), t.Drops: // a plan may have its client leave later than it is done

@@ -19,7 +19,7 @@ const (
 	MaxLocalSteps = schedule.MaxK0
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
 	MaxTime       = selection.MaxTime
-	MaxRounds     = 1<<31 - 1
+	MaxRounds     = selection.MaxRounds
 	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
 )
 

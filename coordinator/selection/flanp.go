@@ -137,7 +137,7 @@ func (o *growing) Memory() Memory {
 
 func (o *growing) Restore(m Memory) error {
 	c := m.Counts
-	if len(c) != 3 || len(m.Values) != 1 || c[0] < 1 || c[0] > int64(len(o.fastest)) || c[1] < 0 || c[1] > math.MaxInt32 || c[2] < 0 || c[2] > 1 {
+	if len(c) != 3 || len(m.Values) != 1 || c[0] < 1 || c[0] > int64(len(o.fastest)) || c[1] < 0 || c[1] > MaxRounds || c[2] < 0 || c[2] > 1 {
 		return errors.New("no stage of flanp")
 	}
 	o.enter(int(c[0]))

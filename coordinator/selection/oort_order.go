@@ -229,7 +229,7 @@ func (o *guided) Restore(m Memory) error {
 		return fmt.Errorf("not that of %d clients", len(o.clients))
 	}
 	rounds, values := m.Counts[n], m.Values[n:]
-	if rounds < 0 || rounds > math.MaxInt32 || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
+	if rounds < 0 || rounds > MaxRounds || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
 		return errors.New("no state of the pacer")
 	}
 	for i := range o.clients {

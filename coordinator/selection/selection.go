@@ -8,8 +8,11 @@ import (
 // Time is virtual time: nanoseconds since the run's start.
 type Time = simclock.Time
 
-// MaxTime is 146 years; no task starts later.
-const MaxTime = Time(1) << 62
+// Limits of one run.
+const (
+	MaxTime   = Time(1) << 62 // 146 years; no task starts later
+	MaxRounds = 1<<31 - 1
+)
 
 // Needs is what a rule must be given by its run.
 type Needs = registry.Needs
@@ -89,7 +92,8 @@ type ByLosses interface {
 	DrawsBy() Rule // draws the candidates; chooses alone where no losses are measured
 }
 
-// Limiting is a rule that also says how many local steps each client is asked for.
+// Limiting is a rule that also says how many local steps each client is asked for. It
+// needs rounds that do not overlap.
 type Limiting interface {
 	Rule
 	// Limit is a client's K, up to k, in a round of K_r = k; 0: the client is left
@@ -97,7 +101,7 @@ type Limiting interface {
 	Limit(s *Setup, client, k int) int
 	// Deadline is how long the tasks of a round with these clients are to take; 0: any
 	// time. Each does so many steps if it is not limited. Where the closing rule has no
-	// deadline and rounds do not overlap, Limit is given this one in its Setup.
+	// deadline, Limit is given this one in its Setup.
 	Deadline(s *Setup, clients []int32, steps func(client int) int) Time
 }
 

@@ -285,7 +285,7 @@ func (o *tiered) Restore(m Memory) error {
 	if len(m.Counts) != tieredCounts*(clients+tiers)+2 || len(m.Values) != tieredValues*clients+tiers {
 		return fmt.Errorf("not that of %d clients in %d tiers", clients, tiers)
 	}
-	if slices.ContainsFunc(m.Counts, func(n int64) bool { return n < 0 || n > 1<<31-1 }) {
+	if slices.ContainsFunc(m.Counts, func(n int64) bool { return n < 0 || n > MaxRounds }) {
 		return errors.New("a count that is out of range")
 	}
 	for i := range o.clients {

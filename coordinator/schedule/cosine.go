@@ -5,8 +5,8 @@ func init() {
 	Etas.Register("cosine", "goes from eta_0 to another rate by half a cosine", CosineEta{})
 }
 
-// CosineK and CosineEta go from K_0, and from eta_0, to another value by half a cosine (Loshchilov and Hutter,
-// ICLR 2017, Eq. 5, without restarts).
+// CosineK and CosineEta go from K_0, and from eta_0, to another value by half a cosine
+// (Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts).
 type (
 	CosineK   = curveK[cosine]
 	CosineEta = curveEta[cosine]

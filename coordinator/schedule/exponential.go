@@ -5,7 +5,8 @@ func init() {
 	Etas.Register("exponential", "goes from eta_0 to another rate by equal factors in equal times", ExponentialEta{})
 }
 
-// ExponentialK and ExponentialEta go from K_0, and from eta_0, to another value by equal factors in equal times.
+// ExponentialK and ExponentialEta go from K_0, and from eta_0, to another value by equal
+// factors in equal times.
 type (
 	ExponentialK   = curveK[exponential]
 	ExponentialEta = curveEta[exponential]

@@ -38,16 +38,13 @@ type curve interface {
 	between(from, to, at, all float64) float64
 }
 
-// toK are the options of a schedule that goes from K_0 to another K.
-type toK struct {
+// curveK goes from K_0 to To on a curve, rounded up.
+type curveK[C curve] struct {
 	To int `key:"to" range:"[1,1000000]" help:"K at the end"`
 	Span
 
 	k0 int
 }
-
-// curveK goes from K_0 to To on a curve, rounded up.
-type curveK[C curve] struct{ toK }
 
 func (s curveK[C]) With(run Setup) (K, error) {
 	s.k0, s.To = run.K0, s.To*run.scale()
@@ -67,16 +64,13 @@ func (s curveK[C]) LocalSteps(p Progress) int {
 	}
 }
 
-// toEta are the options of a schedule that goes from eta_0 to another rate.
-type toEta struct {
+// curveEta goes from eta_0 to To on a curve.
+type curveEta[C curve] struct {
 	To float64 `key:"to" range:"(0,1000000]" help:"rate at the end"`
 	Span
 
 	eta0 float64
 }
-
-// curveEta goes from eta_0 to To on a curve.
-type curveEta[C curve] struct{ toEta }
 
 func (s curveEta[C]) With(run Setup) (Eta, error) {
 	s.eta0 = run.Eta0

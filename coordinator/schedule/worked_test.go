@@ -36,13 +36,13 @@ func TestSchedulesOfKWorked(t *testing.T) {
 		{"list", ListK{Values: []StepsFrom{{Value: 8}, {Value: 4}, {Value: 16}}}, []at{r(1, 8), r(2, 4), r(3, 16), r(4, 16)}},
 		{"list by rounds", ListK{Values: []StepsFrom{{4, From{Round: 10}}, {2, From{Round: 20}}}}, []at{r(1, 80), r(9, 80), r(10, 4), r(19, 4), r(20, 2), r(99, 2)}},
 		{"list by seconds", ListK{Values: []StepsFrom{{4, From{Seconds: 0.5}}, {2, From{Seconds: 60}}}}, []at{s(0, 80), s(0.4, 80), s(0.5, 4), s(59.9, 4), s(60, 2), s(1e9, 2)}},
-		{"linear", LinearK{toK{To: 20, Span: rounds(10)}}, []at{r(1, 80), r(2, 74), r(6, 50), r(11, 20), r(12, 20)}},
-		{"linear, rounded up", LinearK{toK{To: 1, Span: rounds(3)}}, []at{r(2, 54), r(3, 28), r(4, 1)}}, // 53.67, 27.33
-		{"linear, growing", LinearK{toK{To: 160, Span: Span{Seconds: 40}}}, []at{s(0, 80), s(10, 100), s(40, 160), s(41, 160)}},
-		{"cosine", CosineK{toK{To: 20, Span: rounds(6)}}, []at{r(1, 80), r(2, 76), r(3, 65), r(4, 50), r(5, 35), r(7, 20), r(8, 20)}}, // 75.98, 65, 50, 35
-		{"exponential", ExponentialK{toK{To: 5, Span: rounds(4)}}, []at{r(1, 80), r(2, 40), r(3, 20), r(4, 10), r(5, 5), r(6, 5)}},
-		{"exponential, growing", ExponentialK{toK{To: 320, Span: Span{Seconds: 2}}}, []at{s(0, 80), s(1, 160), s(2, 320), s(3, 320)}},
-		{"exponential by whole factors", ExponentialK{toK{To: 2560, Span: rounds(5)}}, []at{r(2, 160), r(3, 320), r(4, 640), r(5, 1280), r(6, 2560)}},
+		{"linear", LinearK{To: 20, Span: rounds(10)}, []at{r(1, 80), r(2, 74), r(6, 50), r(11, 20), r(12, 20)}},
+		{"linear, rounded up", LinearK{To: 1, Span: rounds(3)}, []at{r(2, 54), r(3, 28), r(4, 1)}}, // 53.67, 27.33
+		{"linear, growing", LinearK{To: 160, Span: Span{Seconds: 40}}, []at{s(0, 80), s(10, 100), s(40, 160), s(41, 160)}},
+		{"cosine", CosineK{To: 20, Span: rounds(6)}, []at{r(1, 80), r(2, 76), r(3, 65), r(4, 50), r(5, 35), r(7, 20), r(8, 20)}}, // 75.98, 65, 50, 35
+		{"exponential", ExponentialK{To: 5, Span: rounds(4)}, []at{r(1, 80), r(2, 40), r(3, 20), r(4, 10), r(5, 5), r(6, 5)}},
+		{"exponential, growing", ExponentialK{To: 320, Span: Span{Seconds: 2}}, []at{s(0, 80), s(1, 160), s(2, 320), s(3, 320)}},
+		{"exponential by whole factors", ExponentialK{To: 2560, Span: rounds(5)}, []at{r(2, 160), r(3, 320), r(4, 640), r(5, 1280), r(6, 2560)}},
 		{"cube roots of cubes", ExpressionK{Formula: "k0 / cbrt(r)"}, []at{r(27, 27), r(64, 20), r(125, 16), r(512, 10), r(1000, 8)}},
 		{"a third as a power", ExpressionK{Formula: "k0 / r ** (1/3)"}, []at{r(8, 40), r(64, 20), r(125, 16), r(1000, 8)}},
 		{"decimals", ExpressionK{Formula: "100 * 0.07"}, []at{r(1, 7)}},
@@ -91,9 +91,9 @@ func TestSchedulesOfEtaWorked(t *testing.T) {
 		{"power 1, at least", PowerEta{Power: "1", Min: 0.05}, map[int]float64{1: 0.4, 2: 0.2, 8: 0.05, 9: 0.05}},
 		{"growing", PowerEta{Power: "-1", Max: 1}, map[int]float64{1: 0.4, 2: 0.8, 3: 1}},
 		{"list", ListEta{Values: []RateFrom{{0.2, From{Round: 3}}}}, map[int]float64{2: 0.4, 3: 0.2, 9: 0.2}},
-		{"linear", LinearEta{toEta{To: 0.2, Span: Span{Rounds: 2}}}, map[int]float64{1: 0.4, 2: (0.4 + 0.2) / 2, 3: 0.2, 9: 0.2}},
-		{"cosine", CosineEta{toEta{To: 0.2, Span: Span{Rounds: 2}}}, map[int]float64{1: 0.4, 2: 0.3, 3: 0.2, 9: 0.2}},
-		{"exponential", ExponentialEta{toEta{To: 0.1, Span: Span{Rounds: 2}}}, map[int]float64{1: 0.4, 2: 0.2, 3: 0.1}},
+		{"linear", LinearEta{To: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: (0.4 + 0.2) / 2, 3: 0.2, 9: 0.2}},
+		{"cosine", CosineEta{To: 0.2, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.3, 3: 0.2, 9: 0.2}},
+		{"exponential", ExponentialEta{To: 0.1, Span: Span{Rounds: 2}}, map[int]float64{1: 0.4, 2: 0.2, 3: 0.1}},
 		{"warm-up", third, map[int]float64{1: 0.1, 2: 0.4, 3: 0.6, 4: 0.8, 5: 1, 6: 1}},
 		{"formula", ExpressionEta{Formula: "eta0 / r"}, map[int]float64{1: 0.4, 2: 0.2}},
 	} {
@@ -127,12 +127,12 @@ func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
 		k    K
 		want map[float64]int // by the round, or by seconds
 	}{
-		{"exponential to 7", 25, ExponentialK{toK{To: 7, Span: rounds(10)}}, map[float64]int{1: 25, 11: 7, 5000: 7}},
-		{"exponential by thirds", 27, ExponentialK{toK{To: 1, Span: rounds(3)}}, map[float64]int{1: 27, 2: 9, 3: 3, 4: 1}},
-		{"linear in decimal seconds", 50, LinearK{toK{To: 3, Span: seconds(86.4)}}, map[float64]int{0: 50, 86.4: 3, 1e6: 3}},
-		{"linear by a third of the time", 90, LinearK{toK{To: 3, Span: seconds(0.3)}}, map[float64]int{0.1: 61, 0.2: 32, 0.3: 3}},
-		{"linear, growing", 3, LinearK{toK{To: 90, Span: seconds(0.3)}}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
-		{"cosine", 9, CosineK{toK{To: 1, Span: rounds(6)}}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
+		{"exponential to 7", 25, ExponentialK{To: 7, Span: rounds(10)}, map[float64]int{1: 25, 11: 7, 5000: 7}},
+		{"exponential by thirds", 27, ExponentialK{To: 1, Span: rounds(3)}, map[float64]int{1: 27, 2: 9, 3: 3, 4: 1}},
+		{"linear in decimal seconds", 50, LinearK{To: 3, Span: seconds(86.4)}, map[float64]int{0: 50, 86.4: 3, 1e6: 3}},
+		{"linear by a third of the time", 90, LinearK{To: 3, Span: seconds(0.3)}, map[float64]int{0.1: 61, 0.2: 32, 0.3: 3}},
+		{"linear, growing", 3, LinearK{To: 90, Span: seconds(0.3)}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
+		{"cosine", 9, CosineK{To: 1, Span: rounds(6)}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
 	} {
 		k, err := c.k.With(Setup{K0: c.k0, Eta0: 1})
 		if err != nil {
@@ -153,15 +153,15 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 		k0, to := rapid.Int64Range(1, 100).Draw(t, "K_0"), rapid.Int64Range(1, 100).Draw(t, "to")
 		n := rapid.Int64Range(1, 6).Draw(t, "rounds")
 		i := rapid.Int64Range(0, n).Draw(t, "rounds before")
-		way := toK{To: int(to), Span: Span{Rounds: int(n)}}
+		way := LinearK{To: int(to), Span: Span{Rounds: int(n)}}
 		power := func(x, n int64) *big.Int { return new(big.Int).Exp(big.NewInt(x), big.NewInt(n), nil) }
 		product := new(big.Int).Mul(power(k0, n-i), power(to, i))
 		for name, c := range map[string]struct {
 			k      K
 			enough func(k int64) bool
 		}{
-			"linear":      {LinearK{way}, func(k int64) bool { return n*k >= (n-i)*k0+i*to }},
-			"exponential": {ExponentialK{way}, func(k int64) bool { return power(k, n).Cmp(product) >= 0 }},
+			"linear":      {way, func(k int64) bool { return n*k >= (n-i)*k0+i*to }},
+			"exponential": {ExponentialK(way), func(k int64) bool { return power(k, n).Cmp(product) >= 0 }},
 		} {
 			k, err := c.k.With(Setup{K0: int(k0), Eta0: 1})
 			if err != nil {
@@ -177,8 +177,8 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 
 // At both ends a rate is what is written, to the bit.
 func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
-	for _, way := range []toEta{{To: 0.07, Span: Span{Rounds: 10}}, {To: 3, Span: Span{Seconds: 86.4}}, {To: 7, Span: Span{Rounds: 10}}, {To: 1e-300, Span: Span{Rounds: 3}}} {
-		for name, s := range map[string]Eta{"linear": LinearEta{way}, "cosine": CosineEta{way}, "exponential": ExponentialEta{way}} {
+	for _, way := range []LinearEta{{To: 0.07, Span: Span{Rounds: 10}}, {To: 3, Span: Span{Seconds: 86.4}}, {To: 7, Span: Span{Rounds: 10}}, {To: 1e-300, Span: Span{Rounds: 3}}} {
+		for name, s := range map[string]Eta{"linear": way, "cosine": CosineEta(way), "exponential": ExponentialEta(way)} {
 			eta, err := s.With(Setup{K0: 1, Eta0: 25})
 			if err != nil {
 				t.Fatal(err)
@@ -310,7 +310,7 @@ func TestScheduleOptionsAreRefused(t *testing.T) {
 		"values[1]: does not begin after":       ListEta{Values: []RateFrom{{1, From{Round: 3}}, {1, From{Round: 3}}}},
 		"values[2]: does not begin after":       ListEta{Values: []RateFrom{{1, From{Seconds: 3}}, {1, From{Seconds: 4}}, {1, From{Seconds: 2}}}},
 		"rounds: is not set, nor is seconds":    LinearK{},
-		"seconds: 2 goes with no rounds":        CosineEta{toEta{Span: Span{1, 2}}},
+		"seconds: 2 goes with no rounds":        CosineEta{Span: Span{1, 2}},
 		"then.formula: character 1":             Warmup{Rounds: 1, Then: ExpressionEta{Formula: "x"}},
 		"formula: character 1: unknown name k_": ExpressionK{Formula: "k_"},
 	} {

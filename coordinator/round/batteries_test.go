@@ -1,6 +1,227 @@
 package round
 
-import "testing"
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/selection"
+)
+
+// cells are batteries of tests: they hold up to 40 J, of which a task needs 10 at its
+// start. A task takes 1 J a nanosecond, and charging gives 2 in three. Every third
+// client has none, and every fifth is never charged.
+type cells struct{}
+
+func (cells) Start(client int) float64 {
+	if client%3 == 0 {
+		return -1
+	}
+	return float64(8 + client%4*10)
+}
+
+func (cells) Charged(client int, joules float64, since, now Time) float64 {
+	if client%5 == 0 {
+		return joules
+	}
+	return min(40, joules+2*float64((now-since)/3))
+}
+
+func (cells) Spent(_ int, p Plan, after Time) float64 { return float64(min(after, p.Total())) }
+
+func (c cells) Ready(client int, joules float64, since Time) Time {
+	switch {
+	case joules >= 10:
+		return since
+	case client%5 == 0:
+		return Never
+	}
+	return since + 3*Time(math.Ceil((10-joules)/2))
+}
+
+// ledger follows the batteries by what the machine says of its tasks.
+type ledger struct {
+	Batteries
+	held []float64
+	at   []Time
+}
+
+func newLedger(c *Config) *ledger {
+	if c.Batteries == nil {
+		return &ledger{}
+	}
+	l := &ledger{Batteries: c.Batteries, held: make([]float64, c.Clients), at: make([]Time, c.Clients)}
+	for client := range l.held {
+		l.held[client] = l.Start(client)
+	}
+	return l
+}
+
+// issue notes a task that is issued now.
+func (l *ledger) issue(t failer, x *Task, now Time) {
+	if x.Client >= len(l.held) || l.held[x.Client] < 0 {
+		if x.Joules != 0 {
+			t.Fatalf("task %d of client %d, who has no battery, has %g J", x.Task, x.Client, x.Joules)
+		}
+		return
+	}
+	if ready := l.Ready(x.Client, l.held[x.Client], l.at[x.Client]); ready > now {
+		t.Fatalf("task %d is for client %d at %d, whose battery is ready at %d", x.Task, x.Client, now, ready)
+	}
+	l.held[x.Client], l.at[x.Client] = l.Charged(x.Client, l.held[x.Client], l.at[x.Client], now), now
+	if x.Joules != l.held[x.Client] {
+		t.Fatalf("task %d of client %d at %d has %g J, want %g", x.Task, x.Client, now, x.Joules, l.held[x.Client])
+	}
+}
+
+// end notes a task that has its outcome.
+func (l *ledger) end(e *TaskReport) {
+	if e.Client < len(l.held) && l.held[e.Client] >= 0 {
+		l.held[e.Client], l.at[e.Client] = max(0, l.held[e.Client]-l.Spent(e.Client, e.Plan, e.End-e.Start)), e.End
+	}
+}
+
+// idle refuses a clock that goes on to a time before which a client without a task was
+// there with a battery that had become ready, although the cohort was not full.
+func (p *player) idle(t failer, next Time) {
+	c := &p.config
+	if c.Batteries == nil {
+		return
+	}
+	slots := c.Cohort
+	for _, x := range p.underway {
+		switch {
+		case closing.Overlaps(c.Closing) && (x.Client < c.Clients || c.Devices.Include == Sampled):
+			slots--
+		case !closing.Overlaps(c.Closing) && x.Round == p.machine.Round():
+			return // a round has its clients
+		}
+	}
+	for client, held := range p.ledger.held {
+		if slots < 1 || held < 0 || p.atWork[client] {
+			continue
+		}
+		ready := p.ledger.Ready(client, held, p.ledger.at[client])
+		if ready > p.now && ready < next && (c.Available == nil || c.Available(client, ready)) {
+			t.Fatalf("client %d could have a task at %d, and from %d the clock goes on to %d", client, ready, p.now, next)
+		}
+	}
+}
+
+// Three rounds of one client by hand. It starts with 18 J and its tasks take 12 ns:
+// 6 J are left at 12. At 2 J in 3 ns it has 10 J at 18, where the second round opens,
+// and its task, which drops out when they are used up, ends it at 28. From 0 J to 10
+// takes 15 ns.
+func TestARoundWaitsForABattery(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.Batteries = 2, 1, cells{}
+	c.Available = func(client int, _ Time) bool { return client == 1 }
+	c.NextChange = func(Time) (Time, bool) { return 0, false }
+	c.Stop = Limits{Rounds: 3}
+	var joules []float64
+	reports, _, stop := play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
+		joules = append(joules, x.Joules)
+		return Plan{Compute: 12, Drops: x.Joules < 12, Dropout: Time(x.Joules)}
+	})
+	if want := []float64{18, 10, 10}; !slices.Equal(joules, want) {
+		t.Errorf("tasks have %v J, want %v", joules, want)
+	}
+	for i, want := range []struct {
+		start, end Time
+		outcome    Outcome
+	}{{0, 12, Accepted}, {18, 28, Dropped}, {43, 53, Dropped}} {
+		if r := reports[i]; r.Start != want.start || r.End != want.end || r.Outcomes[want.outcome] != 1 {
+			t.Errorf("round %d is from %d to %d, %v; want %+v", r.Round, r.Start, r.End, r.Outcomes, want)
+		}
+	}
+	if stop.Rounds != 3 {
+		t.Errorf("stopped as %+v", stop)
+	}
+}
+
+// A run whose batteries are empty and never charged is over.
+func TestEmptyBatteriesEndARun(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.Batteries, c.Stop = 6, 1, single{}, Limits{Rounds: 9}
+	reports, _, stop := play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 9, Upload: 1} })
+	if stop.Reason != Drained || len(reports) != 6 {
+		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
+	}
+}
+
+// single are batteries for one task, without a charger.
+type single struct{ cells }
+
+func (single) Start(int) float64                                { return 10 }
+func (single) Charged(_ int, joules float64, _, _ Time) float64 { return joules }
+
+func (single) Ready(_ int, joules float64, since Time) Time {
+	if joules < 10 {
+		return Never
+	}
+	return since
+}
+
+// chargers are batteries for one task, by client with the time that they take to be
+// charged again.
+type chargers []Time
+
+func (chargers) Start(int) float64                        { return 10 }
+func (chargers) Charged(int, float64, Time, Time) float64 { return 10 }
+func (chargers) Spent(int, Plan, Time) float64            { return 10 }
+func (c chargers) Ready(client int, joules float64, since Time) Time {
+	if joules == 10 {
+		return since
+	}
+	return since + c[client]
+}
+
+// Client 0 takes 100 ns and is ready again after 1,000 more; client 1 takes 200 and is
+// ready after 50. So client 1 has a task again at 250, although at 100 it was at work and
+// the next time at which anybody was expected was 1,100. Where rounds do not overlap
+// client 0 waits for the task that client 1 has from 1,000 to 1,200.
+func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
+	for name, x := range map[string]struct {
+		closing closing.Rule
+		late    closing.Lateness
+		want    [2][]Time
+	}{
+		"buffered":  {closing.Buffered{N: 1}, nil, [2][]Time{{0, 1100}, {0, 250, 500, 750, 1000, 1250}}},
+		"late: use": {closing.First{N: 1}, closing.Use{Limit: 9}, [2][]Time{{0, 1200}, {0, 250, 500, 750, 1000}}},
+	} {
+		c := config()
+		c.Clients, c.Cohort, c.Batteries, c.Closing, c.Late, c.Stop = 2, 2, chargers{1000, 50}, x.closing, x.late, Limits{Time: 1260}
+		var starts [2][]Time
+		play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(task Task) Plan {
+			starts[task.Client] = append(starts[task.Client], task.Start)
+			return Plan{Compute: []Time{100, 200}[task.Client]}
+		})
+		if !slices.Equal(starts[0], x.want[0]) || !slices.Equal(starts[1], x.want[1]) {
+			t.Errorf("%s: tasks start at %v, want %v", name, starts, x.want)
+		}
+	}
+}
+
+// The same of drawn runs whose clients all run on batteries of their own, see idle.
+func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Bandwidth{}, nil, selection.Uniform{}, Limits{Rounds: 12}
+		charging := make(chargers, c.Clients)
+		for client := range charging {
+			charging[client] = Time(rapid.IntRange(1, 200).Draw(t, "charging"))
+		}
+		c.Batteries, c.Closing, c.Late = charging, closing.Buffered{N: 1}, nil
+		if rapid.Bool().Draw(t, "late: use") {
+			c.Closing, c.Late = closing.First{N: 1}, closing.Use{Limit: 9}
+		}
+		play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	})
+}
 
 // rising charges a joule a nanosecond up to 10, and allows a task from 5 on. Odd clients
 // have no battery. A task takes a joule for each nanosecond of its computing.

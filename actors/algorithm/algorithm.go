@@ -12,7 +12,7 @@ type Algorithm interface {
 	// Server makes the server half for a model of so many parameters.
 	Server(params int) ServerOptimizer
 	// Client makes the client half for one worker and a model of so many
-	// parameters; nil: local steps are plain SGD.
+	// parameters; nil: gradients are taken as they are.
 	Client(params int) Client
 	// Weigh turns the accepted clients' weights, which sum to 1, into those of the
 	// exact sum, and returns the factor that Server.Apply takes with it. steps are

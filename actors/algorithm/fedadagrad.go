@@ -9,7 +9,7 @@ type FedAdagrad struct {
 	Rate  float64 `key:"server_rate" default:"0.1" range:"(0,1e6]" help:"learning rate at the server"`
 	Beta1 float64 `key:"beta1" default:"0" range:"[0,1)" help:"decay of the mean update"`
 	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
-	PlainSGD
+	Uncorrected
 	Staleness
 }
 

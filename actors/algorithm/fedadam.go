@@ -8,7 +8,7 @@ type FedAdam struct {
 	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the mean update"`
 	Beta2 float64 `key:"beta2" default:"0.99" range:"[0,1)" help:"decay of its square"`
 	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
-	PlainSGD
+	Uncorrected
 	Staleness
 }
 

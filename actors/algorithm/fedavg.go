@@ -9,7 +9,7 @@ func init() { Algorithms.Register("fedavg", "the mean update (McMahan et al. 201
 // Algorithm 1 with SGD at the server).
 type FedAvg struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	PlainSGD
+	Uncorrected
 	Staleness
 }
 
@@ -18,10 +18,10 @@ var Default = FedAvg{Rate: 1, Staleness: Staleness{0.5}}
 
 func (a FedAvg) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// PlainSGD is the client half of algorithms whose local steps are plain SGD.
-type PlainSGD struct{}
+// Uncorrected is the client half of algorithms that take gradients as they are.
+type Uncorrected struct{}
 
-func (PlainSGD) Client(int) Client { return nil }
+func (Uncorrected) Client(int) Client { return nil }
 
 type average struct{ rate float64 }
 

@@ -20,7 +20,7 @@ type FedBuff struct {
 	Rate     float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
 	Rule     string  `key:"staleness" default:"damped" words:"damped,normalised" help:"stale updates make the step smaller, or the others weigh more"`
-	PlainSGD
+	Uncorrected
 }
 
 func (a FedBuff) Server(int) ServerOptimizer { return average{a.Rate} }

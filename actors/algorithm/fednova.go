@@ -14,7 +14,7 @@ func init() {
 // FedAvg's.
 type FedNova struct {
 	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
-	PlainSGD
+	Uncorrected
 	Staleness
 }
 

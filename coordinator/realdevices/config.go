@@ -52,15 +52,15 @@ func (c *Config) Validate(count int) error {
 	case c == nil && count == 0:
 		return nil
 	case c == nil || len(c.Names) != count:
-		return fmt.Errorf("devices: %d devices in the rounds and other names", count)
+		return fmt.Errorf("realdevices: %d devices in the rounds and other names", count)
 	case !c.Replay && c.Conn == nil:
-		return errors.New("devices: devices need a connection")
+		return errors.New("realdevices: devices need a connection")
 	case c.Replay && c.Record == nil:
-		return errors.New("devices: a replay needs a record of devices")
+		return errors.New("realdevices: a replay needs a record of devices")
 	case !c.Replay && (c.Liveness <= 0 || c.TaskLimit <= 0):
-		return fmt.Errorf("devices: a liveness of %v and a limit of %v", c.Liveness, c.TaskLimit)
+		return fmt.Errorf("realdevices: a liveness of %v and a limit of %v", c.Liveness, c.TaskLimit)
 	case !(c.NormLimit >= 0):
-		return fmt.Errorf("devices: a norm limit of %g", c.NormLimit)
+		return fmt.Errorf("realdevices: a norm limit of %g", c.NormLimit)
 	}
 	return nil
 }

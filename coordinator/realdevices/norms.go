@@ -14,7 +14,7 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 	for i, t := range tasks {
 		a := d.updates[t.Task]
 		if a == nil {
-			return nil, fmt.Errorf("devices: the update of task %d is accepted and not kept", t.Task)
+			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
 		norms[i] = distance(a.Values, base(t.Model))
 	}

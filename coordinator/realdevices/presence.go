@@ -64,7 +64,7 @@ func (d *Devices) left() error {
 		}
 	}
 	last := d.bans[len(d.bans)-1]
-	return fmt.Errorf("devices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
+	return fmt.Errorf("realdevices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
 }
 
 // some lists some names.
@@ -103,7 +103,7 @@ func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event
 			return nil, err
 		}
 		if d.gateway == nil {
-			return nil, errors.New("devices: the record has no device that joins a run that waits for one: the run that left it went no further")
+			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
 		}
 		waiting, stop := context.WithTimeout(ctx, lookEvery)
 		err := d.take(waiting)
@@ -201,12 +201,12 @@ func (d *Devices) replay() error {
 		}
 		switch client := d.run.First + o.device; {
 		case a == nil:
-			return fmt.Errorf("devices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
+			return fmt.Errorf("realdevices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
 		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
-			return fmt.Errorf("devices: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), client)
+			return fmt.Errorf("realdevices: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), client)
 		case a.Kind == round.Planned:
 			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
-				return fmt.Errorf("devices: the record's answer to task %d: %w", task, err)
+				return fmt.Errorf("realdevices: the record's answer to task %d: %w", task, err)
 			}
 		}
 		d.answers = append(d.answers, a)
@@ -247,7 +247,7 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 		}
 		a := updates[t.Task]
 		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
-			return fmt.Errorf("devices: the state does not hold the update of task %d, which counts (an earlier version kept it in the log of devices: go on with that version)", t.Task)
+			return fmt.Errorf("realdevices: the state does not hold the update of task %d, which counts (an earlier version kept it in the log of devices: go on with that version)", t.Task)
 		}
 		d.updates[t.Task] = a
 	}

@@ -77,10 +77,10 @@ func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64
 	for i, t := range tasks {
 		a := d.updates[t.Task]
 		if a == nil {
-			return fmt.Errorf("devices: the update of task %d is accepted and not kept", t.Task)
+			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
 		if err := algorithm.Add(partial, weights[i], a.Values, base(t.Model)); err != nil {
-			return fmt.Errorf("devices: update of task %d: %w", t.Task, err)
+			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss
 	}

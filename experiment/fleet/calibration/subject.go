@@ -40,7 +40,7 @@ func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 	}
 	m, err := c.NewModel(learn.Samples{})
 	if err != nil {
-		return nil, fmt.Errorf("calibrate: %w (a model whose sizes follow from the data is measured by --model)", err)
+		return nil, fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", err)
 	}
 	w := calibrate.Alone(c.Task, m, batch)
 	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment

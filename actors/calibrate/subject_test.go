@@ -38,6 +38,9 @@ func TestThePapersTasks(t *testing.T) {
 		if paper, _ := task.Paper(); c.Task != task || c.Batch != paper.Batch || c.PaperSeconds != paper.SecondsPerStep || c.PaperStd != paper.StdPerStep || c.Model != paper.Architecture {
 			t.Errorf("%+v", c)
 		}
+		if c := measured(t, s.WithBatch(s.Batch()+1), nil); c.PaperSeconds != 0 || c.PaperStd != 0 {
+			t.Errorf("other minibatches than the paper's: %+v", c)
+		}
 	}
 	for _, task := range []tasks.Task{tasks.CIFAR100, tasks.Shakespeare} {
 		s, err := OfTask(task, Own{})

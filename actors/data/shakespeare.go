@@ -89,14 +89,14 @@ func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.Fil
 	return nil, fmt.Errorf("the zip holds %q, want the text of Project Gutenberg's etext 100", names)
 }
 
-// Role is all that one character says in one play.
-type Role struct {
+// role is all that one character says in one play.
+type role struct {
 	Name  string
 	Text  []byte
 	lines int
 }
 
-func (r *Role) say(line string) {
+func (r *role) say(line string) {
 	r.Text = append(append(r.Text, line...), ' ')
 	r.lines++
 }
@@ -114,7 +114,7 @@ const (
 // two to seven lines above; a speech begins with an indented name and a full
 // stop, and goes on with lines that are indented further. Plays with a single
 // role are no plays, and a role needs three lines.
-func speakingRoles(text []byte) []Role {
+func speakingRoles(text []byte) []role {
 	lines := strings.Split(string(text), "\n")
 	var bylines []int
 	for i, line := range lines {
@@ -125,7 +125,7 @@ func speakingRoles(text []byte) []Role {
 	if len(bylines) < 2 {
 		return nil
 	}
-	var roles []Role
+	var roles []role
 	var names federated.Names
 	for k, from := range bylines[1:] { // before the second stand the contents and the sonnets
 		to := min(len(lines), lastLine+1)
@@ -137,7 +137,7 @@ func speakingRoles(text []byte) []Role {
 			name := roleName(title, s.Name)
 			i := names.Number(name)
 			if i == len(roles) {
-				roles = append(roles, Role{Name: name})
+				roles = append(roles, role{Name: name})
 			}
 			roles[i].Text = append(roles[i].Text, s.Text...)
 		}
@@ -149,13 +149,13 @@ func speakingRoles(text []byte) []Role {
 }
 
 // speeches takes the roles of a play, which is flat where it is not indented.
-func speeches(lines []string, flat bool) (play []Role) {
+func speeches(lines []string, flat bool) (play []role) {
 	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	if flat {
 		speaker = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	}
 	var names federated.Names
-	var current *Role
+	var current *role
 	for _, line := range lines {
 		if parts := speaker.FindStringSubmatch(line); parts != nil {
 			name, speech := strings.ToUpper(parts[1]), parts[2]
@@ -165,7 +165,7 @@ func speeches(lines []string, flat bool) (play []Role) {
 			}
 			i := names.Number(name)
 			if i == len(play) {
-				play = append(play, Role{Name: name})
+				play = append(play, role{Name: name})
 			}
 			current = &play[i]
 			current.say(speech)
@@ -185,7 +185,7 @@ func speeches(lines []string, flat bool) (play []Role) {
 	if len(play) < 2 {
 		return nil
 	}
-	return slices.DeleteFunc(play, func(r Role) bool { return r.lines <= 2 })
+	return slices.DeleteFunc(play, func(r role) bool { return r.lines <= 2 })
 }
 
 func titleAbove(lines []string, i int) string {
@@ -217,7 +217,7 @@ func inSequence(n int) (train, held int) {
 }
 
 // newWindows splits each role; one without either part is left out.
-func newWindows(roles []Role) (*federated.Windows, error) {
+func newWindows(roles []role) (*federated.Windows, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
 	}

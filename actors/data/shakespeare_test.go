@@ -75,7 +75,7 @@ func TestWindowsSplit(t *testing.T) {
 		spoken[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
 	}
 	short := spoken[:federated.ShakespeareWindow+790] // 711 train, 79 skipped, none held out
-	s, err := newWindows([]Role{{Name: "short", Text: short}, {Name: "a", Text: spoken}, {Name: "b", Text: spoken[1:]}})
+	s, err := newWindows([]role{{Name: "short", Text: short}, {Name: "a", Text: spoken}, {Name: "b", Text: spoken[1:]}})
 	if err != nil {
 		t.Fatal(err)
 	}

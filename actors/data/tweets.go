@@ -280,7 +280,7 @@ func (t *tweetTexts) Set(opt federated.Options, name string) (*federated.Grouped
 }
 
 // Bags takes the vocabulary from the training tweets of a grouping and makes
-// the set of bags of words. tweetTexts without a known token are dropped.
+// the set of bags of words. Tweets without a known token are dropped.
 func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
 	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
 		for _, i := range by.Train {

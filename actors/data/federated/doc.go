@@ -11,6 +11,6 @@
 // pure function of (seed, client, steps done).
 //
 // What readers share is here, too: [OpenSource] looks at a path, [Files] lists a folder,
-// [Hash] identifies files, and [DecodePNG] reads an image. The package itself reads no set and knows neither rounds nor NATS. It
-// produces learn.Batch and knows no model.
+// [Hash] identifies files, and [DecodePNG] reads an image. The package itself reads no set
+// and knows neither rounds nor NATS. It produces learn.Batch and knows no model.
 package federated

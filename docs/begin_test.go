@@ -42,7 +42,11 @@ func TestTheFilesThatMakeARound(t *testing.T) {
 			}
 		}
 	}
-	for _, beside := range regexp.MustCompile("`(\\w+\\.go)` beside it").FindAllStringSubmatch(section, -1) {
+	besides := regexp.MustCompile("`(\\w+\\.go)` beside it").FindAllStringSubmatch(section, -1)
+	if len(besides) != 3 {
+		t.Errorf("design.md names %d files beside them, want 3", len(besides))
+	}
+	for _, beside := range besides {
 		if found, err := filepath.Glob("../coordinator/*/" + beside[1]); err != nil || len(found) != 1 {
 			t.Errorf("design.md names %s, which is at %v (%v)", beside[1], found, err)
 		}

@@ -410,6 +410,9 @@ type Events struct {
 	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log from which on it keeps no more than 512 rounds of each doubling of their number"`
 }
 
+// KeptSlowest is how many of a round's slowest tasks outputs see, whatever their sample.
+const KeptSlowest = 10
+
 // NoEvents is the value of Events.Sample for a run without an event log.
 const NoEvents = -1
 

@@ -122,8 +122,26 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	}
 	if l.out.Size() == 0 {
 		_, err = io.WriteString(l.out, magic)
+		return err
 	}
-	return err
+	f, err := os.Open(s.Path(File))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if err := readMagic(f); err != nil {
+		return fmt.Errorf("%s: %w", s.Path(File), err)
+	}
+	return nil
+}
+
+// readMagic reads how a log begins.
+func readMagic(in io.Reader) error {
+	start := make([]byte, len(magic))
+	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
+		return errors.New("it is not a log of devices of this version")
+	}
+	return nil
 }
 
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
@@ -167,9 +185,8 @@ var errDamaged = errors.New("it is damaged")
 // scan reads all records. A record that was torn off by a crash at the end counts as if it
 // were not there.
 func (l *Log) scan(in *bufio.Reader) error {
-	start := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
-		return errors.New("it is not a log of devices of this version")
+	if err := readMagic(in); err != nil {
+		return err
 	}
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	for {
@@ -276,7 +293,7 @@ func appendPart(b []byte, part any) []byte {
 	return b
 }
 
-// AddAnswer implements [devices.Record].
+// AddAnswer implements [realdevices.Record].
 func (l *Log) AddAnswer(a *realdevices.Answer) error {
 	if !l.Keep && a.Values != nil {
 		bare := *a
@@ -307,7 +324,7 @@ func partsOf(a *realdevices.Answer) []any {
 	return []any{h, plan, t, a.Values}
 }
 
-// AddPresence implements [devices.Record].
+// AddPresence implements [realdevices.Record].
 func (l *Log) AddPresence(p realdevices.Presence) error {
 	if !p.Joined {
 		return l.write(head{recordLeft, p.Clock, uint32(p.Client)})
@@ -315,12 +332,12 @@ func (l *Log) AddPresence(p realdevices.Presence) error {
 	return l.write(head{recordJoined, p.Clock, uint32(p.Client)}, uint64(p.Samples))
 }
 
-// AddBan implements [devices.Record].
+// AddBan implements [realdevices.Record].
 func (l *Log) AddBan(ban realdevices.Ban) error {
 	return l.write(head{recordBanned, uint64(ban.For), uint32(ban.Client)}, []byte(bus.ValidText(ban.Reason)))
 }
 
-// Bans implements [devices.Record].
+// Bans implements [realdevices.Record].
 func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
 // Presence implements [devices.Record].

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -61,9 +62,12 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	if err != nil {
 		return e, err
 	}
-	rounds, err := folder.ReadRounds(r.Path(folder.RoundsFile))
-	if err != nil {
-		return e, err
+	var rounds []round.Report
+	for p, err := range r.Follow() { // which adds the mean loss of the window
+		if err != nil {
+			return e, err
+		}
+		rounds = append(rounds, p.Report)
 	}
 	if len(rounds) == 0 {
 		return e, fmt.Errorf("%s: no round is complete", dir)

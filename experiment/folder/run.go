@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/measure"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 )
@@ -65,6 +66,17 @@ func (r *Run) State() (RunState, *Summary, error) {
 
 // Follow are the run's rounds with the best values so far, as [Follow].
 func (r *Run) Follow() iter.Seq2[Progress, error] { return Follow(r.Dir, &r.Config) }
+
+// Rounds are all of them, with the mean loss of their windows.
+func (r *Run) Rounds() (list []round.Report, err error) {
+	for p, err := range r.Follow() {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p.Report)
+	}
+	return list, nil
+}
 
 // Quality is by what the run's models are compared. It is not known before the first round.
 func (r *Run) Quality() (measure.Quality, error) { return QualityOf(r.Dir, &r.Config) }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -62,12 +61,9 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	if err != nil {
 		return e, err
 	}
-	var rounds []round.Report
-	for p, err := range r.Follow() { // which adds the mean loss of the window
-		if err != nil {
-			return e, err
-		}
-		rounds = append(rounds, p.Report)
+	rounds, err := r.Rounds()
+	if err != nil {
+		return e, err
 	}
 	if len(rounds) == 0 {
 		return e, fmt.Errorf("%s: no round is complete", dir)

@@ -122,8 +122,26 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	}
 	if l.out.Size() == 0 {
 		_, err = io.WriteString(l.out, magic)
+		return err
 	}
-	return err
+	f, err := os.Open(s.Path(File))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if err := readMagic(f); err != nil {
+		return fmt.Errorf("%s: %w", s.Path(File), err)
+	}
+	return nil
+}
+
+// readMagic reads how a log begins.
+func readMagic(in io.Reader) error {
+	start := make([]byte, len(magic))
+	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
+		return errors.New("it is not a log of devices of this version")
+	}
+	return nil
 }
 
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
@@ -167,9 +185,8 @@ var errDamaged = errors.New("it is damaged")
 // scan reads all records. A record that was torn off by a crash at the end counts as if it
 // were not there.
 func (l *Log) scan(in *bufio.Reader) error {
-	start := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
-		return errors.New("it is not a log of devices of this version")
+	if err := readMagic(in); err != nil {
+		return err
 	}
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	for {

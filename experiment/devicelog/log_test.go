@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -124,6 +125,31 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 }
+
+// A run does not go on in a log of another format.
+func TestALogOfAnotherFormatIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, File), []byte("fedpace devices 1\nand what it held"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := new(Log).Start(&metrics.Start{Folder: earlier{dir: dir}})
+	if err == nil || !strings.Contains(err.Error(), "not a log of devices of this version") {
+		t.Errorf("it goes on: %v", err)
+	}
+}
+
+// earlier is the folder of a run that goes on in a file of another version.
+type earlier struct {
+	metrics.Folder
+	dir string
+}
+
+func (e earlier) Append(string) (metrics.File, error) { return long{}, nil }
+func (e earlier) Path(name string) string             { return filepath.Join(e.dir, name) }
+
+type long struct{ io.Writer }
+
+func (long) Size() int64 { return 34 }
 
 // Whatever a file holds, reading it neither fails badly nor takes more memory than
 // the file has bytes for.

@@ -7,7 +7,7 @@ import (
 
 // Sizes of a record: of a round, and of each of its tasks besides, with times of seconds to hours.
 const (
-	roundBytes = 80
+	roundBytes = 70
 	taskBytes  = 39
 )
 

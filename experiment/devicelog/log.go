@@ -340,7 +340,7 @@ func (l *Log) AddBan(ban realdevices.Ban) error {
 // Bans implements [realdevices.Record].
 func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
-// Presence implements [devices.Record].
+// Presence implements [realdevices.Record].
 func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
@@ -349,7 +349,7 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	return p, true, nil
 }
 
-// Answer implements [devices.Record].
+// Answer implements [realdevices.Record].
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	at, ok := l.answers[task]
 	if !ok {

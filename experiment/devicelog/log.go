@@ -191,16 +191,12 @@ func (l *Log) scan(in *bufio.Reader) error {
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	for {
 		at := records.Offset
-		payload, err := records.Next()
+		record, err := next(records)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		record, err := parseRecord(payload)
-		if err != nil {
-			return records.Damaged(at, err.Error())
 		}
 		switch r := record.(type) {
 		case *realdevices.Ban:
@@ -212,6 +208,20 @@ func (l *Log) scan(in *bufio.Reader) error {
 			l.answers[r.Task] = at
 		}
 	}
+}
+
+// next reads a record, as [parseRecord] has them; io.EOF at the end, torn or not.
+func next(records *framing.Reader) (any, error) {
+	at := records.Offset
+	payload, err := records.Next()
+	if err != nil {
+		return nil, err
+	}
+	record, err := parseRecord(payload)
+	if err != nil {
+		return nil, records.Damaged(at, err.Error())
+	}
+	return record, nil
 }
 
 // parseRecord reads a payload: an answer, a presence or a ban.
@@ -361,17 +371,16 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	}
 	defer f.Close() // read only
 	rest := bufio.NewReader(io.NewSectionReader(f, at, framing.Size+maxRecord))
-	payload, err := framing.NewReader(rest, at, maxRecord, errDamaged).Next()
-	if err == nil {
-		var record any
-		if record, err = parseRecord(payload); err == nil {
-			if a, ok := record.(*realdevices.Answer); ok {
-				return a, nil
-			}
-			err = errDamaged
-		}
+	records := framing.NewReader(rest, at, maxRecord, errDamaged)
+	record, err := next(records)
+	a, ok := record.(*realdevices.Answer)
+	if err == nil && !ok {
+		err = records.Damaged(at, "it is no answer")
 	}
-	return nil, fmt.Errorf("%s: byte %d: %w", l.path, at, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.path, err)
+	}
+	return a, nil
 }
 
 // Read reads the answers of the real devices of the run in a folder, in the order

@@ -488,7 +488,7 @@ func (c *Config) HasOwnBatches() bool {
 	return slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Batch > 0 })
 }
 
-// devices are the clients' devices as package device takes them.
+// devices are the clients' devices as package clientmodel takes them.
 func (c *Config) devices() clientmodel.Config {
 	d := clientmodel.Config{
 		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),

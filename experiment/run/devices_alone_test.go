@@ -18,6 +18,7 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 )
 
@@ -63,7 +64,7 @@ func heap() float64 {
 // and its files take what was said before it.
 func TestARunOfWeeks(t *testing.T) {
 	rounds := 800
-	if longTests {
+	if slow.On() {
 		rounds = 100_000
 	}
 	o, sets := devicesAlone(t, "[d1, d2]", fmt.Sprint("stop.rounds=", rounds), "evaluate.every=200", "http=127.0.0.1:0", "checkpoint.seconds=1")

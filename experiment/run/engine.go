@@ -218,8 +218,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if v.Replay {
 		return v, nil
 	}
-	if e.embedded != nil && e.embedded.Admission() != nil {
-		v.Door = e.embedded.Admission()
+	if e.embedded != nil && e.embedded.Front() != nil {
+		v.Front = e.embedded.Front()
 	}
 	to := e.to
 	to.Name = "devices of " + c.Name

@@ -155,7 +155,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		return s, err
 	}
 	if e.embedded != nil {
-		r.door = e.embedded.Admission()
+		r.front = e.embedded.Front()
 	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {

@@ -59,7 +59,7 @@ compare.csv for programs) with a row for each run and where it comes from
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 			o := f.study(show, &server)
-			if wide.asked() {
+			if !plan.Single() {
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			}
 			result, err := p.compare(c.Context(), plan, o)
@@ -104,9 +104,6 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
-
-// asked says whether the flags ask for more than one run of each schedule.
-func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
 
 // apply makes the plan what the flags ask for, and finds what cannot go together before anything
 // runs. A grid over the kinds of schedule takes the place of --schedules.

@@ -20,10 +20,7 @@ import (
 )
 
 // Every example of a trainer in Python takes the steps of simulated clients, and those
-// of a real device in a process of its own, in one run. Unless it is a long test only the
-// regression does: PyTorch through fedpace, with samples of the trainer's own and a metric
-// of which less is better. Samples that fedpace lends to PyTorch, images, running means
-// and tokens are then those of python/test_torch.py alone.
+// of a real device in a process of its own, in one run.
 func TestPythonExamples(t *testing.T) {
 	slow.Test(t, "it plays whole examples in Python")
 	t.Parallel()
@@ -35,9 +32,6 @@ func TestPythonExamples(t *testing.T) {
 		"regression":  {[]string{"task: femnist", "data: trainer", "clients: all"}, []string{"--data", "trainer", "--owner", "room03"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "regression" {
-				slow.Test(t, "it trains in PyTorch")
-			}
 			t.Parallel()
 			script, err := filepath.Abs("../examples/python/" + name + ".py")
 			if err != nil {

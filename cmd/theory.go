@@ -196,6 +196,11 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.from != "" {
+				for _, name := range []string{"seeds", "schedules", "out", "force", "config", "set"} {
+					if c.Flags().Changed(name) {
+						return cli.Usage(c, fmt.Errorf("--from runs nothing: leave --%s out", name))
+					}
+				}
 				return lab.Draw(f.from, f.from)
 			}
 			return f.run(c)

@@ -88,6 +88,8 @@ func TestTheoryMistakes(t *testing.T) {
 		{"advise --set task=quadratic --set cohort=0", 1, "cohort"},
 		{"advise --run nowhere", 1, "nowhere"},
 		{"lab --from nowhere", 1, "nowhere"},
+		{"lab --from runs/lab --seeds 3", 2, "leave --seeds out"},
+		{"lab --from runs/lab --set seed=1", 2, "leave --set out"},
 		{"advise --constants nowhere", 1, "nowhere"},
 		{"extra", 2, "extra"},
 		// What versions before took without a command below theory.

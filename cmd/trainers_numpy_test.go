@@ -37,9 +37,7 @@ func numpy(t *testing.T) string {
 
 // A trainer in Python comes to the history of the run without it and, from the same
 // model, to its parameters up to 1e-5, whatever the clients' steps are. On a repeat it
-// comes to the same bits. Unless it is a long test the steps are those of FedProx with
-// Adam, of which the pull, the gradients and the optimizer's state are parts; SCAFFOLD's
-// vectors and the other optimizers are then those of python/test_*.py and package actors.
+// comes to the same bits.
 func TestATrainerInPython(t *testing.T) {
 	slow.Test(t, "it plays trainers in Python")
 	t.Parallel()
@@ -63,9 +61,6 @@ func TestATrainerInPython(t *testing.T) {
 		"momentum": {"--set", "local={momentum: 0.9, nesterov: true, weight_decay: 0.01, clip: 1}", "--set", "schedule.eta0=0.01"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "adam" {
-				slow.Test(t, "it trains in PyTorch")
-			}
 			play := func(out string, more ...string) (folder.Summary, []float32) {
 				out = filepath.Join(t.TempDir(), out)
 				s := ends(t, out, digitsArgs("run", out, append(append([]string{"--set", "init=" + initial}, sets...), more...)...)...)

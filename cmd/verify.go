@@ -23,7 +23,8 @@ file with its state: ok, damaged, missing, or unchecked (an export, for example,
 of which there is no digest). It changes nothing.
 
 If a file is damaged or missing, the command says what to do, and exits with 1. It
-also exits with 1 for a folder without digests, such as one of an earlier version.`,
+also exits with 1 for a folder without digests, such as that of a run that was
+killed before its first checkpoint.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		Args:              runFolder,

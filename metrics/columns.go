@@ -31,11 +31,11 @@ type Column struct {
 	AtStart  bool `json:"at_start"` // it holds from the round's start on
 
 	// Names elsewhere; "-": that output has the value in another form.
-	Metric string `json:"-"`      // in Prometheus and OpenMetrics, behind their prefix; empty: Name
-	Tag    string `json:"-"`      // in TensorBoard; empty: Name in the group "round"
-	Axis   string `json:"axis"`   // of an axis along which pages show other values; empty: it is none
-	Title  string `json:"title"`  // of a chart on pages; empty: there is none
-	Figure bool   `json:"figure"` // figures of runs have a panel of it, too
+	Metric string `json:"-"`     // in Prometheus and OpenMetrics, behind their prefix; empty: Name
+	Tag    string `json:"-"`     // in TensorBoard; empty: Name in the group "round"
+	Axis   string `json:"axis"`  // of an axis along which pages show other values; empty: it is none
+	Title  string `json:"title"` // of a chart on pages; empty: there is none
+	Figure bool   `json:"-"`     // figures of runs have a panel of it, too
 }
 
 // Number is a value in one round.
@@ -60,12 +60,12 @@ const (
 var Columns = []Column{
 	{Name: "round", Help: "number of the round, from 1", Tag: "-", Axis: "round", Field: func(r *round.Report) any { return &r.Round }},
 	{
-		Name: "start_seconds", Help: "virtual time of its first task; rounds that overlap: of the close before", Unit: "s", Derived: true,
+		Name: "start_seconds", Help: "virtual time of the round's first task; rounds that overlap: of the close before", Unit: "s", Derived: true,
 		Metric: "-", Tag: "-", Field: func(r *round.Report) any { return &r.Start },
 	},
-	{Name: "virtual_seconds", Help: "virtual time at its close", Unit: "s", Metric: "-", Tag: "time/virtual_seconds", Axis: "virtual time", Field: func(r *round.Report) any { return &r.End }},
+	{Name: "virtual_seconds", Help: "virtual time at the round's close", Unit: "s", Metric: "-", Tag: "time/virtual_seconds", Axis: "virtual time", Field: func(r *round.Report) any { return &r.End }},
 	{
-		Name: "round_seconds", Help: "its virtual duration", Unit: "s", Kind: Time, Metric: "round_duration_seconds", Tag: "time/round_seconds", Title: "Time of a round",
+		Name: "round_seconds", Help: "virtual duration of the round", Unit: "s", Kind: Time, Metric: "round_duration_seconds", Tag: "time/round_seconds", Title: "Time of a round",
 		Get: func(r *round.Report) Number { return seconds(r.End - r.Start) },
 		Set: func(r *round.Report, v Number) { r.Start = r.End - round.Time(v.Int) },
 	},
@@ -74,7 +74,7 @@ var Columns = []Column{
 		Field: func(r *round.Report) any { return &r.LocalSteps },
 	},
 	{Name: "learning_rate", Help: "learning rate, eta_r", AtStart: true, Tag: "schedule/learning_rate", Title: "Learning rate, η_r", Field: func(r *round.Report) any { return &r.LearningRate }},
-	{Name: "cohort", Help: "tasks that ended in it", Unit: "tasks", Tag: "tasks/cohort", Field: func(r *round.Report) any { return &r.Cohort }},
+	{Name: "cohort", Help: "tasks that ended in the round", Unit: "tasks", Tag: "tasks/cohort", Field: func(r *round.Report) any { return &r.Cohort }},
 	outcome(round.Accepted, "tasks whose update counts"),
 	outcome(round.Late, "tasks that would have ended after the deadline, or from too old a model"),
 	outcome(round.Dropped, "tasks whose client left"),
@@ -96,21 +96,21 @@ var Columns = []Column{
 		Field: func(r *round.Report) any { return &r.SGDSteps },
 	},
 	{
-		Name: "smallest_local_steps", Help: "smallest K of the tasks that ended in it", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/smallest_local_steps",
+		Name: "smallest_local_steps", Help: "smallest K of the tasks that ended in the round", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/smallest_local_steps",
 		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Smallest))) },
 		Set: func(r *round.Report, v Number) { r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(v.Int) },
 	},
 	{
-		Name: "mean_local_steps", Help: "mean K of these tasks", Unit: "steps", Kind: Real, Optional: true, Tag: "schedule/mean_local_steps",
+		Name: "mean_local_steps", Help: "mean K of the tasks that ended in the round", Unit: "steps", Kind: Real, Optional: true, Tag: "schedule/mean_local_steps",
 		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), Number{Float: r.Steps.Mean()}) },
 		Set: func(r *round.Report, v Number) { r.Steps.Sum = int64(math.Round(v.Float * float64(r.Cohort))) },
 	},
 	{
-		Name: "largest_local_steps", Help: "largest K of these tasks", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/largest_local_steps",
+		Name: "largest_local_steps", Help: "largest K of the tasks that ended in the round", Unit: "steps", Kind: Count, Optional: true, Tag: "schedule/largest_local_steps",
 		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
 		Set: func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
 	},
-	{Name: "late_used", Help: "late updates of earlier rounds that count in it", Unit: "tasks", Tag: "tasks/late_used", Field: func(r *round.Report) any { return &r.LateUsed }},
+	{Name: "late_used", Help: "late updates of earlier rounds that count in the round", Unit: "tasks", Tag: "tasks/late_used", Field: func(r *round.Report) any { return &r.LateUsed }},
 }
 
 const validationLoss = "validation_loss"

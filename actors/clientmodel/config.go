@@ -78,12 +78,20 @@ type Overhead struct {
 	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
 }
 
+// Phases are the values of an overhead by phase.
+func (o *Overhead) Phases() [3]*float64 { return [...]*float64{&o.Download, &o.Compute, &o.Upload} }
+
 // Uncertainty is the relative standard deviation of what a device's phases take in all of a
 // run, less their overhead, from what its class says. What varies by task is no part of it.
 type Uncertainty struct {
 	Download float64 `key:"download" default:"0" range:"[0,1]" help:"of the time of downloads"`
 	Compute  float64 `key:"compute" default:"0" range:"[0,1]" help:"of the time of a minibatch"`
 	Upload   float64 `key:"upload" default:"0" range:"[0,1]" help:"of the time of uploads"`
+}
+
+// Phases are the values of an uncertainty by phase.
+func (u *Uncertainty) Phases() [3]*float64 {
+	return [...]*float64{&u.Download, &u.Compute, &u.Upload}
 }
 
 // Vary is what multiplies a client's own speeds in one task: megabits a second

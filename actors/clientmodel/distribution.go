@@ -8,7 +8,7 @@ import (
 )
 
 // Distribution is the law of one quantity, such as a speed or a factor. Those of
-// package device embed [Bounds].
+// this package embed [Bounds].
 type Distribution interface {
 	// Law prepares the distribution for drawing.
 	Law() (Law, error)

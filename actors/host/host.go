@@ -65,7 +65,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
-	if d.Dropout != clientmodel.NoPhase { // device has the phases in the same order as the bus
+	if d.Dropout != clientmodel.NoPhase { // clientmodel has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil

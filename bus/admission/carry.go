@@ -38,8 +38,8 @@ func carryAll(to io.Writer, read *bufio.Reader, from io.Reader) {
 
 // limited carries a device's connection within its quota.
 func (x *session) limited(id string, d *device) {
-	q := x.server.backlogs.backlog(d.quota.Pending(), func() {
-		x.server.refused(Slow, id, "it does not read what waits for it (devices.quota.pending_mb)")
+	q := x.front.backlogs.backlog(d.quota.Pending(), func() {
+		x.front.refused(Slow, id, "it does not read what waits for it (devices.quota.pending_mb)")
 		_ = x.conn.Close()
 	})
 	var others sync.WaitGroup
@@ -50,7 +50,7 @@ func (x *session) limited(id string, d *device) {
 	others.Go(func() { // from the backlog to the client
 		defer x.nats.Close()
 		if err := q.drain(x.client, &d.sent); errors.Is(err, errStalled) {
-			x.server.refused(Slow, id, fmt.Sprintf("it has read nothing for %v", stallTime))
+			x.front.refused(Slow, id, fmt.Sprintf("it has read nothing for %v", stallTime))
 		}
 		_ = x.conn.Close()
 	})
@@ -93,11 +93,11 @@ func (x *session) read(id string, d *device, q *backlog) error {
 		}
 		if at := bytes.IndexByte(line, '\r'); at >= 0 && at != len(line)-2 {
 			q.put([]byte(unknown))
-			x.server.refused(Malformed, id, "a line of it has a carriage return in its middle")
+			x.front.refused(Malformed, id, "a line of it has a carriage return in its middle")
 			return errMalformed
 		}
 		m, _ := parse(line, "PUB", "HPUB")
-		if err := d.spend(x.server.life, m); err != nil {
+		if err := d.spend(x.front.life, m); err != nil {
 			if errors.Is(err, errRepeated) {
 				q.put([]byte(repeated))
 			}

@@ -18,7 +18,7 @@ import (
 
 // session is one connection and its other half, to the server behind.
 type session struct {
-	server *Front
+	front  *Front
 	conn   *connlimit.Conn
 	client net.Conn // conn, encrypted where that is asked for
 	nats   net.Conn
@@ -39,7 +39,7 @@ func (s *Front) serve(c *connlimit.Conn) {
 		_ = behind.Close()
 	})
 	defer stop()
-	x := &session{server: s, conn: c, client: c, nats: behind, back: bufio.NewReaderSize(behind, maxLine)}
+	x := &session{front: s, conn: c, client: c, nats: behind, back: bufio.NewReaderSize(behind, maxLine)}
 	until := time.Now().Add(loginTime)
 	_, _ = c.SetDeadline(until), behind.SetDeadline(until) // what is closed says so when it is used
 	id, err := x.login()
@@ -90,11 +90,11 @@ func (x *session) sendError(text string) {
 func (x *session) refuse(r Reason, id string) {
 	if r == Expelled {
 		x.sendError(unauthorized)
-		x.server.closed[r].Add(1) // the run has told of it
+		x.front.closed[r].Add(1) // the run has told of it
 		return
 	}
 	x.sendError(tooMany)
-	x.server.refused(r, id, fmt.Sprintf("it has %d already (devices.quota.connections)", x.server.config.Quota.Connections))
+	x.front.refused(r, id, fmt.Sprintf("it has %d already (devices.quota.connections)", x.front.config.Quota.Connections))
 }
 
 // login carries the exchange by which the server accepts a client's credentials, but for
@@ -104,7 +104,7 @@ func (x *session) refuse(r Reason, id string) {
 //	server INFO {...}   client (TLS) CONNECT {...}, PING   server PONG
 func (x *session) login() (id string, err error) {
 	info, err := x.back.ReadSlice('\n')
-	if err == nil && x.server.config.TLS != nil {
+	if err == nil && x.front.config.TLS != nil {
 		info, err = requireTLS(info)
 	}
 	if err == nil {
@@ -113,7 +113,7 @@ func (x *session) login() (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if c := x.server.config.TLS; c != nil {
+	if c := x.front.config.TLS; c != nil {
 		encrypted := tls.Server(x.client, c)
 		x.client = encrypted
 		if err := encrypted.Handshake(); err != nil {

@@ -185,8 +185,8 @@ func (s *Embedded) CertificateEnd() time.Time {
 	return s.config.TLS.Certificates[0].Leaf.NotAfter
 }
 
-// Admission is what connections over TCP come through; nil: no port is opened.
-func (s *Embedded) Admission() *admission.Front { return s.front }
+// Front is what connections over TCP come through; nil: no port is opened.
+func (s *Embedded) Front() *admission.Front { return s.front }
 
 // Close stops the server and waits until it is gone.
 func (s *Embedded) Close() {

@@ -123,10 +123,8 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 }
 
 // receive takes a host's sum, or finds that of the same job that waits already; nil: the
-// job is not open.
+// job is not open. With the run's lock held.
 func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err error) {
-	c.run.mu.Lock()
-	defer c.run.mu.Unlock()
 	o := c.run.jobs[r.Job]
 	if o == nil {
 		return nil, false, nil

@@ -98,12 +98,12 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	defer cancel()
 	h.run.mu.Lock()
 	c := h.run.coordinator
-	h.run.mu.Unlock()
-	if c == nil {
-		<-ctx.Done() // there will be another, or this host ends, too
-		return context.Cause(ctx)
+	if c == nil { // its jobs ended with it
+		h.run.mu.Unlock()
+		return nil
 	}
 	s, first, err := c.receive(sent)
+	h.run.mu.Unlock()
 	if err == nil && s != nil {
 		select {
 		case <-s.answered:

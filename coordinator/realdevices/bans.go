@@ -86,8 +86,8 @@ func (d *Devices) impose(ban Ban) {
 	d.bans = append(d.bans, ban)
 	d.banned[device], d.ends[device] = true, ban.Ends
 	d.bannedCount.Store(d.countBanned())
-	if ban.Expel && d.Door != nil {
-		d.Door.Expel(d.Names[device])
+	if ban.Expel && d.Front != nil {
+		d.Front.Expel(d.Names[device])
 	}
 	if d.gateway != nil {
 		d.gateway.Ban(device)
@@ -103,9 +103,9 @@ func (d *Devices) readmit(now time.Time) error {
 		d.banned[device], d.ends[device] = false, 0
 		d.bannedCount.Store(d.countBanned())
 		account := account{}
-		if d.Door != nil {
-			d.Door.Readmit(d.Names[device])
-			account.sent = d.Door.Sent(d.Names[device])
+		if d.Front != nil {
+			d.Front.Readmit(d.Names[device])
+			account.sent = d.Front.Sent(d.Names[device])
 		}
 		d.accounts.of[device] = account
 		d.notice("The ban of device %s is over: it may join again.", d.Names[device])

@@ -7,16 +7,16 @@ import (
 	"fedpace/bus/quota"
 )
 
-// door notes who may not come in.
-type door map[string]bool
+// front notes who may not come in.
+type front map[string]bool
 
-func (d door) Sent(string) int64     { return 1 << 40 }
-func (d door) Expel(device string)   { d[device] = true }
-func (d door) Readmit(device string) { delete(d, device) }
+func (d front) Sent(string) int64     { return 1 << 40 }
+func (d front) Expel(device string)   { d[device] = true }
+func (d front) Readmit(device string) { delete(d, device) }
 
-func banning(q quota.Device, out door) *Devices {
+func banning(q quota.Device, out front) *Devices {
 	return &Devices{
-		Config: Config{Names: []string{"pi", "evil"}, Door: out}, run: Run{First: 7, Params: 10},
+		Config: Config{Names: []string{"pi", "evil"}, Front: out}, run: Run{First: 7, Params: 10},
 		banned: make([]bool, 2), ends: make([]int64, 2), accounts: accounts{quota: q, of: make([]account, 2)},
 	}
 }
@@ -26,11 +26,11 @@ func banning(q quota.Device, out door) *Devices {
 func TestAnExpelledDeviceStaysOut(t *testing.T) {
 	q := quota.Default()
 	q.BanSeconds = 60
-	first := banning(q, door{})
+	first := banning(q, front{})
 	if err := first.audit(); err != nil {
 		t.Fatal(err)
 	}
-	out := door{}
+	out := front{}
 	d := banning(q, out)
 	d.takeBans(first.bans[1:])
 	ends := time.Unix(0, first.bans[1].Ends)
@@ -49,7 +49,7 @@ func TestAnExpelledDeviceStaysOut(t *testing.T) {
 func TestBansGrow(t *testing.T) {
 	q := quota.Default()
 	q.BanSeconds = 60
-	d := banning(q, door{})
+	d := banning(q, front{})
 	for want := time.Minute; want < 1000*time.Hour; want *= 2 {
 		if err := d.suspend(1, "it is slow", false); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestBansGrow(t *testing.T) {
 
 // A device that joins twice before the run begins, by two processes, stands for no other.
 func TestADeviceIsGatheredOnce(t *testing.T) {
-	d := banning(quota.Default(), door{})
+	d := banning(quota.Default(), front{})
 	d.arrived = []arrival{{device: 1}, {device: 1}}
 	if n := d.gathered(); n != 1 {
 		t.Errorf("%d devices are gathered, want 1", n)

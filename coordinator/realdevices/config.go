@@ -34,8 +34,8 @@ type Config struct {
 	Losses string
 	// Quota is what each device may take; the zero value: the default.
 	Quota quota.Device
-	// Door is where they come in; nil: at a server that is not this run's.
-	Door Door
+	// Front is where they come in; nil: at a server that is not this run's.
+	Front Front
 	// Link replaces what a device measured of its link; nil: nothing does.
 	Link func(client int) (download, upload round.Time)
 

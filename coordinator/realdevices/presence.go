@@ -247,7 +247,7 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 		}
 		a := updates[t.Task]
 		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
-			return fmt.Errorf("realdevices: the state does not hold the update of task %d, which counts (an earlier version kept it in the log of devices: go on with that version)", t.Task)
+			return fmt.Errorf("realdevices: the state does not hold the update of task %d, which counts", t.Task)
 		}
 		d.updates[t.Task] = a
 	}

@@ -9,8 +9,8 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Door is what devices come through to the run's own server.
-type Door interface {
+// Front is what devices come through to the run's own server.
+type Front interface {
 	Sent(device string) int64 // bytes to a device
 	Expel(device string)      // closes its connections and takes no more
 	Readmit(device string)    // takes its connections again
@@ -105,11 +105,11 @@ func (a *accounts) fetched(device int, sent int64, params int) (why string) {
 
 // audit looks for devices that fetch too much.
 func (d *Devices) audit() error {
-	if d.Door == nil {
+	if d.Front == nil {
 		return nil
 	}
 	for i, name := range d.Names {
-		if why := d.accounts.fetched(i, d.Door.Sent(name), d.run.Params); why != "" && !d.banned[i] {
+		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params); why != "" && !d.banned[i] {
 			if err := d.suspend(i, why, true); err != nil {
 				return err
 			}

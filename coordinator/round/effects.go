@@ -108,8 +108,7 @@ type Report struct {
 	Metrics        []float64 // shared, never written to
 }
 
-// KnowsSteps reports whether Steps is of all tasks of the round, and of some. It is not
-// in a file of a version that did not note it.
+// KnowsSteps reports whether Steps is of all tasks of the round, and of some.
 func (r *Report) KnowsSteps() bool { return r.Cohort > 0 && r.Steps.Tasks == r.Cohort }
 
 // noLoss marks a loss that was not measured.

@@ -410,6 +410,9 @@ type Events struct {
 	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log from which on it keeps no more than 512 rounds of each doubling of their number"`
 }
 
+// KeptSlowest is how many of a round's slowest tasks outputs see, whatever their sample.
+const KeptSlowest = 10
+
 // NoEvents is the value of Events.Sample for a run without an event log.
 const NoEvents = -1
 
@@ -485,7 +488,7 @@ func (c *Config) HasOwnBatches() bool {
 	return slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Batch > 0 })
 }
 
-// devices are the clients' devices as package device takes them.
+// devices are the clients' devices as package clientmodel takes them.
 func (c *Config) devices() clientmodel.Config {
 	d := clientmodel.Config{
 		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),

@@ -122,8 +122,26 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	}
 	if l.out.Size() == 0 {
 		_, err = io.WriteString(l.out, magic)
+		return err
 	}
-	return err
+	f, err := os.Open(s.Path(File))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if err := readMagic(f); err != nil {
+		return fmt.Errorf("%s: %w", s.Path(File), err)
+	}
+	return nil
+}
+
+// readMagic reads how a log begins.
+func readMagic(in io.Reader) error {
+	start := make([]byte, len(magic))
+	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
+		return errors.New("it is not a log of devices of this version")
+	}
+	return nil
 }
 
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
@@ -167,23 +185,18 @@ var errDamaged = errors.New("it is damaged")
 // scan reads all records. A record that was torn off by a crash at the end counts as if it
 // were not there.
 func (l *Log) scan(in *bufio.Reader) error {
-	start := make([]byte, len(magic))
-	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
-		return errors.New("it is not a log of devices of this version")
+	if err := readMagic(in); err != nil {
+		return err
 	}
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	for {
 		at := records.Offset
-		payload, err := records.Next()
+		record, err := next(records)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		record, err := parseRecord(payload)
-		if err != nil {
-			return records.Damaged(at, err.Error())
 		}
 		switch r := record.(type) {
 		case *realdevices.Ban:
@@ -195,6 +208,20 @@ func (l *Log) scan(in *bufio.Reader) error {
 			l.answers[r.Task] = at
 		}
 	}
+}
+
+// next reads a record, as [parseRecord] has them; io.EOF at the end, torn or not.
+func next(records *framing.Reader) (any, error) {
+	at := records.Offset
+	payload, err := records.Next()
+	if err != nil {
+		return nil, err
+	}
+	record, err := parseRecord(payload)
+	if err != nil {
+		return nil, records.Damaged(at, err.Error())
+	}
+	return record, nil
 }
 
 // parseRecord reads a payload: an answer, a presence or a ban.
@@ -276,7 +303,7 @@ func appendPart(b []byte, part any) []byte {
 	return b
 }
 
-// AddAnswer implements [devices.Record].
+// AddAnswer implements [realdevices.Record].
 func (l *Log) AddAnswer(a *realdevices.Answer) error {
 	if !l.Keep && a.Values != nil {
 		bare := *a
@@ -307,7 +334,7 @@ func partsOf(a *realdevices.Answer) []any {
 	return []any{h, plan, t, a.Values}
 }
 
-// AddPresence implements [devices.Record].
+// AddPresence implements [realdevices.Record].
 func (l *Log) AddPresence(p realdevices.Presence) error {
 	if !p.Joined {
 		return l.write(head{recordLeft, p.Clock, uint32(p.Client)})
@@ -315,15 +342,15 @@ func (l *Log) AddPresence(p realdevices.Presence) error {
 	return l.write(head{recordJoined, p.Clock, uint32(p.Client)}, uint64(p.Samples))
 }
 
-// AddBan implements [devices.Record].
+// AddBan implements [realdevices.Record].
 func (l *Log) AddBan(ban realdevices.Ban) error {
 	return l.write(head{recordBanned, uint64(ban.For), uint32(ban.Client)}, []byte(bus.ValidText(ban.Reason)))
 }
 
-// Bans implements [devices.Record].
+// Bans implements [realdevices.Record].
 func (l *Log) Bans() []realdevices.Ban { return l.bans }
 
-// Presence implements [devices.Record].
+// Presence implements [realdevices.Record].
 func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
@@ -332,7 +359,7 @@ func (l *Log) Presence() (p realdevices.Presence, ok bool, err error) {
 	return p, true, nil
 }
 
-// Answer implements [devices.Record].
+// Answer implements [realdevices.Record].
 func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	at, ok := l.answers[task]
 	if !ok {
@@ -344,17 +371,16 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	}
 	defer f.Close() // read only
 	rest := bufio.NewReader(io.NewSectionReader(f, at, framing.Size+maxRecord))
-	payload, err := framing.NewReader(rest, at, maxRecord, errDamaged).Next()
-	if err == nil {
-		var record any
-		if record, err = parseRecord(payload); err == nil {
-			if a, ok := record.(*realdevices.Answer); ok {
-				return a, nil
-			}
-			err = errDamaged
-		}
+	records := framing.NewReader(rest, at, maxRecord, errDamaged)
+	record, err := next(records)
+	a, ok := record.(*realdevices.Answer)
+	if err == nil && !ok {
+		err = records.Damaged(at, "it is no answer")
 	}
-	return nil, fmt.Errorf("%s: byte %d: %w", l.path, at, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.path, err)
+	}
+	return a, nil
 }
 
 // Read reads the answers of the real devices of the run in a folder, in the order

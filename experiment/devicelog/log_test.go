@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -125,6 +126,31 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 	}
 }
 
+// A run does not go on in a log of another format.
+func TestALogOfAnotherFormatIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, File), []byte("fedpace devices 1\nand what it held"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := new(Log).Start(&metrics.Start{Folder: earlier{dir: dir}})
+	if err == nil || !strings.Contains(err.Error(), "not a log of devices of this version") {
+		t.Errorf("it goes on: %v", err)
+	}
+}
+
+// earlier is the folder of a run that goes on in a file of another version.
+type earlier struct {
+	metrics.Folder
+	dir string
+}
+
+func (e earlier) Append(string) (metrics.File, error) { return long{}, nil }
+func (e earlier) Path(name string) string             { return filepath.Join(e.dir, name) }
+
+type long struct{ io.Writer }
+
+func (long) Size() int64 { return 34 }
+
 // Whatever a file holds, reading it neither fails badly nor takes more memory than
 // the file has bytes for.
 func FuzzDeviceLog(f *testing.F) {
@@ -142,11 +168,8 @@ func FuzzDeviceLog(f *testing.F) {
 			return
 		}
 		for task, at := range l.answers {
-			payload, err := framing.NewReader(bufio.NewReader(bytes.NewReader(b[at:])), at, maxRecord, errDamaged).Next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			record, err := parseRecord(payload)
+			records := framing.NewReader(bufio.NewReader(bytes.NewReader(b[at:])), at, maxRecord, errDamaged)
+			record, err := next(records)
 			a, ok := record.(*realdevices.Answer)
 			if err != nil || !ok || a.Task != task {
 				t.Fatalf("task %d is found as %+v, %v", task, record, err)
@@ -155,7 +178,7 @@ func FuzzDeviceLog(f *testing.F) {
 			for _, part := range partsOf(a) {
 				again = appendPart(again, part)
 			}
-			if !bytes.Equal(again, payload) {
+			if payload := b[at+framing.Size : records.Offset]; !bytes.Equal(again, payload) {
 				t.Fatalf("%x comes back as %x", payload, again)
 			}
 		}

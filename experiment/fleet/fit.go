@@ -206,7 +206,6 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	k.Vary.Together = f.Together
 	own := [...]*clientmodel.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
 	scatter := [...]*clientmodel.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
-	unsure := [...]*float64{&k.Uncertainty.Download, &k.Uncertainty.Compute, &k.Uncertainty.Upload}
 	for _, p := range measured(f.LinksMeasured) {
 		var values, factors []float64
 		for _, d := range members {
@@ -221,9 +220,9 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 		} else {
 			*scatter[p] = vary(factors, p != compute)
 		}
-		*inPhases(&k.Overhead)[p] = middle(func(l *law) float64 { return l.phases[p].overhead })
-		*inPhases(&k.FirstTask)[p] = middle(func(l *law) float64 { return l.phases[p].first })
-		*unsure[p] = middle(func(l *law) float64 { return l.phases[p].uncertainty })
+		*k.Overhead.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].overhead })
+		*k.FirstTask.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].first })
+		*k.Uncertainty.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].uncertainty })
 	}
 	return k
 }
@@ -238,7 +237,7 @@ func short(x float64) float64 {
 	}
 	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	if err != nil {
-		panic("fit: a number is not one: " + err.Error())
+		panic("fleet: a number is not one: " + err.Error())
 	}
 	return v
 }

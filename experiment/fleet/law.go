@@ -70,7 +70,7 @@ func lawOf(tasks []task, known clientmodel.Overhead, b clientmodel.Bits, links b
 			seconds[p] = append(seconds[p], took)
 		}
 	}
-	for p, overhead := range inPhases(&known) {
+	for p, overhead := range known.Phases() {
 		l.phases[p].overhead = *overhead
 	}
 	var slope robust.Estimate
@@ -109,11 +109,6 @@ func (l *law) takeFirst(first *task, b clientmodel.Bits, links bool) {
 	for _, p := range measured(links) {
 		l.phases[p].first = short(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
 	}
-}
-
-// inPhases are the values of an overhead by phase.
-func inPhases(o *clientmodel.Overhead) [phases]*float64 {
-	return [...]*float64{&o.Download, &o.Compute, &o.Upload}
 }
 
 // balance scales factors so that all steps together take as long with their mean as they took:

@@ -45,9 +45,11 @@ func TestDamagedCheckpointsAreToldApart(t *testing.T) {
 			is("a bit", b, ErrDamaged)
 		}
 	}
-	later := bytes.Clone(whole)
-	binary.LittleEndian.PutUint32(later[len(checkpointMagic):], checkpointFormat+1)
-	is("a later format", later, ErrFormat)
+	for _, format := range []uint32{checkpointFormat - 1, checkpointFormat + 1} {
+		other := bytes.Clone(whole)
+		binary.LittleEndian.PutUint32(other[len(checkpointMagic):], format)
+		is("another format", other, ErrFormat)
+	}
 	is("another file", []byte("\x89PNG and more of it, longer than the head of a checkpoint"), ErrForeign)
 	is("a sparse file", make([]byte, len(whole)), ErrDamaged)
 	blank := bytes.Clone(whole)

@@ -361,6 +361,24 @@ func TestColumnsAreReadByTheirNames(t *testing.T) {
 	}
 }
 
+// Steps that no round can have are refused, as is a number that is none.
+func TestImpossibleCells(t *testing.T) {
+	in, err := newReader(strings.Split("round,virtual_seconds,cohort,training_loss,smallest_local_steps,mean_local_steps,largest_local_steps", ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cells, what := range map[string]string{
+		",8,37.5,64": "", "1.5,,,": "", ",8,8,8": "",
+		",8,64.4,64": "mean_local_steps", ",8,7.5,64": "mean_local_steps", ",8,,64": "mean_local_steps", ",8,37.5,": "mean_local_steps", ",,37.5,64": "mean_local_steps",
+		",8,NaN,64": "mean_local_steps", "nan,8,37.5,64": "training_loss",
+	} {
+		_, err := in.parse("1,7.5,2," + cells)
+		if (err != nil) != (what != "") || err != nil && !strings.HasPrefix(err.Error(), what+": ") {
+			t.Errorf("%s: %v, want an error of %q", cells, err, what)
+		}
+	}
+}
+
 // A run of 250,000 rounds must not feel its rows: one should cost a few
 // microseconds.
 func BenchmarkRound(b *testing.B) {

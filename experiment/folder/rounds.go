@@ -273,15 +273,20 @@ func Follow(dir string, c *config.Config) iter.Seq2[Progress, error] {
 
 // QualityOf is by what the models of the run in a folder are compared.
 func QualityOf(dir string, c *config.Config) (measure.Quality, error) {
-	names, err := ReadMetrics(dir)
+	list, err := metricsOf(dir)
 	if err != nil {
 		return measure.Quality{}, err
 	}
-	var list []measure.Metric
+	return c.Evaluate.Metric.Of(list)
+}
+
+// metricsOf are the metrics that [ReadMetrics] names.
+func metricsOf(dir string) (list []measure.Metric, err error) {
+	names, err := ReadMetrics(dir)
 	for _, name := range names {
 		list = append(list, measure.Metric{Name: name})
 	}
-	return c.Evaluate.Metric.Of(list)
+	return list, err
 }
 
 // reader reads the rows of a file by the names of its columns.
@@ -307,6 +312,7 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	}
 	nan := math.NaN()
 	report.TrainingLoss, report.WindowLoss, report.ValidationLoss = nan, nan, nan
+	mean, known := nan, 0 // of smallest_local_steps, mean_local_steps and largest_local_steps
 	for i := range r.columns {
 		c, at := &r.columns[i], r.places[i]
 		if c.Set == nil || at < 0 || cells[at] == "" && c.Optional {
@@ -316,7 +322,9 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		var v metrics.Number
 		switch c.Kind {
 		case metrics.Real:
-			v.Float, err = strconv.ParseFloat(cell, 64)
+			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float {
+				err = fmt.Errorf("%q is not a number", cell)
+			}
 		case metrics.Time:
 			v.Int, err = parseSeconds(cell)
 		default:
@@ -326,6 +334,16 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 			return report, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		c.Set(&report, v)
+		if strings.HasSuffix(c.Name, "_local_steps") {
+			known++
+		}
+		if c.Name == "mean_local_steps" {
+			mean = v.Float
+		}
+	}
+	s := &report.Steps
+	if known > 0 && !(known == 3 && mean >= float64(s.Smallest) && mean <= float64(s.Largest)) {
+		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", mean, s.Smallest, s.Largest)
 	}
 	return report, nil
 }

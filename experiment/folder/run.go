@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/measure"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
 )
@@ -66,16 +67,24 @@ func (r *Run) State() (RunState, *Summary, error) {
 // Follow are the run's rounds with the best values so far, as [Follow].
 func (r *Run) Follow() iter.Seq2[Progress, error] { return Follow(r.Dir, &r.Config) }
 
+// Rounds are all of them, with the mean loss of their windows.
+func (r *Run) Rounds() (list []round.Report, err error) {
+	for p, err := range r.Follow() {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p.Report)
+	}
+	return list, nil
+}
+
 // Quality is by what the run's models are compared. It is not known before the first round.
 func (r *Run) Quality() (measure.Quality, error) { return QualityOf(r.Dir, &r.Config) }
 
 // Metrics are those that the run's models are measured by, the one that they are compared by
 // as the configuration describes it.
 func (r *Run) Metrics() (list []measure.Metric, err error) {
-	names, err := ReadMetrics(r.Dir)
-	for _, name := range names {
-		list = append(list, measure.Metric{Name: name})
-	}
+	list, err = metricsOf(r.Dir)
 	if q, err := r.Config.Evaluate.Metric.Of(list); err == nil && q.At >= 0 {
 		list[q.At] = q.Metric
 	}
@@ -83,13 +92,15 @@ func (r *Run) Metrics() (list []measure.Metric, err error) {
 }
 
 // altered is an error if rounds.csv is gone, or if another file that is there has not the
-// length with which the run left it; [Verify] reads what they hold. A configuration may be
-// edited, and a file that nobody needs may go.
+// length with which the run left it; fedpace verify reads what they hold. A configuration may
+// be edited, and a file that nobody needs may go.
 func (s *Summary) altered(dir string) error {
 	for _, d := range s.Files {
 		info, err := os.Stat(filepath.Join(dir, d.Name))
 		switch {
 		case d.Name == ConfigFile, errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile:
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
 		case err != nil:
 			return fmt.Errorf("%s is missing: %d bytes were written (fedpace verify %s)", filepath.Join(dir, d.Name), d.Size, dir)
 		case info.Size() != d.Size:

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -284,7 +282,7 @@ func ReadSummary(path string) (Summary, error) {
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
 	}
-	if s.Task == "" { // every version wrote it
+	if s.Task == "" {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
 	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
@@ -296,20 +294,14 @@ func ReadSummary(path string) (Summary, error) {
 // Completed returns the summary of the run in a folder; nil where the run is not
 // complete, or none is there.
 func Completed(dir string) (*Summary, error) {
-	s, err := ReadSummary(filepath.Join(dir, SummaryFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil && s.Completed {
-		err = s.altered(dir)
-	}
+	state, s, err := (&Run{Dir: dir}).State()
 	if err != nil {
 		return nil, fmt.Errorf("%w (remove the folder, and give the command again)", err)
 	}
-	if !s.Completed {
+	if state != RunComplete {
 		return nil, nil
 	}
-	return &s, nil
+	return s, nil
 }
 
 // Named is the pointer to a text that may not exist: nil for none.

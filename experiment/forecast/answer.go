@@ -11,17 +11,17 @@ import (
 	"fedpace/internal/portable"
 )
 
-// Answer answers the tasks of a problem's simulated clients as its hosts do.
-func Answer(p *problem.Problem) func(*round.Task) (round.Event, error) {
+// answers answers the tasks of a problem's simulated clients as its hosts do.
+func answers(p *problem.Timing) func(*round.Task) (round.Event, error) {
 	return func(t *round.Task) (round.Event, error) { return planned(p.Fleet, t, p.Bits) }
 }
 
-// drawn is [Answer] with clients that are as far from their classes as these are uncertain: each
+// drawn is [answers] with clients that are as far from their classes as these are uncertain: each
 // keeps a pace of its own, by the seed, in all of the run.
-func drawn(p *problem.Problem, seed uint64) func(*round.Task) (round.Event, error) {
+func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error) {
 	classes := p.Config.Fleet
 	if !slices.ContainsFunc(classes, uncertain) {
-		return Answer(p)
+		return answers(p)
 	}
 	return func(t *round.Task) (round.Event, error) {
 		e, err := planned(p.Fleet, t, p.Bits)
@@ -58,18 +58,13 @@ type pace struct {
 // 1, whose relative standard deviation u is what the class gives as its uncertainty. Its
 // logarithm has the variance ln(1 + u²).
 func paceOf(k *clientmodel.Class, seed uint64, client int) (d pace) {
-	for p, u := range [...]float64{k.Uncertainty.Download, k.Uncertainty.Compute, k.Uncertainty.Upload} {
+	for p, u := range k.Uncertainty.Phases() {
 		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
-		d.factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(u*u))) * z)
-		d.overhead[p] = round.Time(math.RoundToEven(secondsOf(k.Overhead)[p] * 1e9))
-		d.first[p] = round.Time(math.RoundToEven(secondsOf(k.FirstTask)[p] * 1e9))
+		d.factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(*u**u))) * z)
+		d.overhead[p] = round.Time(math.RoundToEven(*k.Overhead.Phases()[p] * 1e9))
+		d.first[p] = round.Time(math.RoundToEven(*k.FirstTask.Phases()[p] * 1e9))
 	}
 	return d
-}
-
-// secondsOf are those of an overhead by phase.
-func secondsOf(o clientmodel.Overhead) [len(phases)]float64 {
-	return [...]float64{o.Download, o.Compute, o.Upload}
 }
 
 // apply makes a plan of the class one of the client. A task that ends early does so at the

@@ -31,7 +31,7 @@ type Row struct {
 // Compare predicts the run in a folder, of which p is the problem, and compares. It is
 // nil for a run of whose devices none has a class, and lists no times if some have none.
 func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, error) {
-	c := lacking(p)
+	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
@@ -51,7 +51,7 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 // Ahead predicts a run that is to come, of so many rounds, in which all devices are there.
 // It is nil, or lists no times, as Compare.
 func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, error) {
-	c := lacking(p)
+	c := lacking(&p.Timing)
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
@@ -64,7 +64,7 @@ func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, er
 
 // lacking is a comparison without times: nil if no device has a class, and with what is
 // missing if some have none.
-func lacking(p *problem.Problem) *Comparison {
+func lacking(p *problem.Timing) *Comparison {
 	var missing []string
 	for i, d := range p.Config.Devices.Names {
 		if p.Fleet.DeviceClass(p.Config.Clients+i) == clientmodel.NoClass {
@@ -123,8 +123,8 @@ func effort(list []measured) (draws, rounds int) {
 		}
 		return rounds
 	}
-	if n := fits(Draws); n == len(list) {
-		return Draws, n
+	if n := fits(manyDraws); n == len(list) {
+		return manyDraws, n
 	}
 	return fewDraws, fits(fewDraws)
 }
@@ -184,7 +184,10 @@ func (t *twin) overhead(m *means, p int) float64 {
 	var all sum
 	for i := range m.devices {
 		n := m.devices[i][p].n
-		all.seconds, all.n = all.seconds+float64(n)*secondsOf(t.class(i).Overhead)[p], all.n+n
+		all.seconds, all.n = all.seconds+float64(n)**t.class(i).Overhead.Phases()[p], all.n+n
+	}
+	if all.n == 0 { // all of them were lost
+		return 0
 	}
 	return all.mean()
 }

@@ -3,6 +3,7 @@ package forecast
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -58,8 +59,11 @@ func made(t *testing.T, p *problem.Problem, rounds, seed int, lost ...[2]int) re
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := twin.draw(context.Background(), seed)
-	if err != nil {
+	var drawn []measured
+	if err := twin.draw(context.Background(), seed, func(m *measured) {
+		drawn = append(drawn, *m)
+		drawn[len(drawn)-1].tasks = slices.Clone(m.tasks)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i, m := range drawn {
@@ -87,7 +91,7 @@ func TestNineOfTenRoundsAreInside(t *testing.T) {
 		inside, rounds := 0, 0
 		for run := range 12 {
 			p := prepare(t, sets...)
-			c := compared(t, p, made(t, p, 60, 1000+run), Draws)
+			c := compared(t, p, made(t, p, 60, 1000+run), manyDraws)
 			for _, row := range c.Rows {
 				if row.Seconds.P05 < row.Seconds.P95 { // else a simulated client decides
 					rounds++
@@ -117,7 +121,7 @@ func TestUncertainClasses(t *testing.T) {
 	blind := prepare(t, strings.ReplaceAll(sure, "%s", ""))
 	share := func(p *problem.Problem) (inside, width float64) {
 		for run := range runs {
-			for _, row := range compared(t, p, made(t, known, rounds, 1000+run), Draws).Rows {
+			for _, row := range compared(t, p, made(t, known, rounds, 1000+run), manyDraws).Rows {
 				if row.Seconds.Inside() {
 					inside += 1. / runs / rounds
 				}
@@ -189,7 +193,7 @@ func TestAheadOfARun(t *testing.T) {
 				t.Errorf("%s, round %d: %+v, want %g", x.schedule, i+1, row.Seconds, want)
 			}
 		}
-		if says := strings.Contains(strings.Join(c.Unknown, " "), "K_0"); says != x.says || c.Draws != Draws || c.Inside != 0 {
+		if says := strings.Contains(strings.Join(c.Unknown, " "), "K_0"); says != x.says || c.Draws != manyDraws || c.Inside != 0 {
 			t.Errorf("%s: %d draws, %q", x.schedule, c.Draws, c.Unknown)
 		}
 	}
@@ -217,9 +221,19 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 	}
 }
 
+// Where devices answer no task in the first draw, the overhead of their classes is none, which
+// can be written.
+func TestNothingIsAnswered(t *testing.T) {
+	p := prepare(t, "devices.names={a: pi4}", "dropout.probability=0.5", "seed=5", "cohort=1")
+	c := compared(t, p, record{ahead: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
+	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
+		t.Errorf("%+v: %v", c, err)
+	}
+}
+
 // With these numbers of draws the quantiles are draws themselves.
 func TestQuantilesAreDraws(t *testing.T) {
-	for _, n := range []int{Draws, fewDraws} {
+	for _, n := range []int{manyDraws, fewDraws} {
 		values := []float64{math.NaN()}
 		for i := range n {
 			values = append(values, float64((i*7)%n+1))
@@ -236,7 +250,7 @@ func TestQuantilesAreDraws(t *testing.T) {
 
 func TestEffortIsBounded(t *testing.T) {
 	for _, x := range []struct{ rounds, tasks, draws, compared int }{
-		{20, 6, Draws, 20}, {10_000, 10, Draws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
+		{20, 6, manyDraws, 20}, {10_000, 10, manyDraws, 10_000}, {100_000, 6, fewDraws, 100_000}, {1000, 10_000, fewDraws, 105}, {3, 1 << 26, fewDraws, 1},
 	} {
 		if draws, rounds := effort(slices.Repeat([]measured{{all: x.tasks}}, x.rounds)); draws != x.draws || rounds != x.compared {
 			t.Errorf("%d rounds of %d tasks: %d draws of %d rounds, want %d of %d", x.rounds, x.tasks, draws, rounds, x.draws, x.compared)

@@ -97,7 +97,7 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 		f.Privacy, f.private = v.Summary(f.Rounds), v.Text(f.Rounds)
 	}
 	f.LocalNoise, f.noise = p.LocalNoise(f.Rounds), p.AboutLocalNoise(f.Rounds)
-	return f, f.work(ctx, p, measurementsOf(p, &c), &t)
+	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
 // trialOf is a problem of about so many tasks without learning. whole says that its rounds are

@@ -31,7 +31,7 @@ const rowBytes = 90
 func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	c, devices, others := &p.Config, devicesOf(&p.Config), 0
 	if !c.DrawsDevices() {
-		others = min(c.Cohort, c.Events.Sample+10) // and the slowest
+		others = min(c.Cohort, c.Events.Sample+config.KeptSlowest)
 	}
 	if !replay {
 		list = append(list, File{devicelog.File, rounds * devicelog.Bytes(float64(devices), float64(p.Model.Params()), c.Devices.KeepUpdates)})

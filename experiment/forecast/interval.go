@@ -20,11 +20,11 @@ func (v Interval) MarshalJSON() ([]byte, error) {
 	}{metrics.Measured(v.P05), metrics.Measured(v.P50), metrics.Measured(v.P95)})
 }
 
-// Draws are how often a run is played for an interval, and fewDraws how often a long one
+// manyDraws are how often a run is played for an interval, and fewDraws how often a long one
 // is: with either the ends of the interval are draws themselves.
 const (
-	Draws    = 99
-	fewDraws = 19
+	manyDraws = 99
+	fewDraws  = 19
 )
 
 // intervalOf takes the 5th, 50th and 95th percentile: the values at (n+1) times the share,

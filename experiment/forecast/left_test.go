@@ -53,14 +53,14 @@ func checkLeft(t *testing.T, c config.Config, overhead float64) {
 	defer p.Close()
 	limit := round.Time(c.Stop.VirtualSeconds * 1e9)
 	var reports []round.Report
-	timing := Timing{Answer: Answer(p), Report: func(r *round.Report) error {
+	played := timing{answer: answers(&p.Timing), report: func(r *round.Report) error {
 		reports = append(reports, *r)
 		return nil
 	}}
-	if timing.Rounds, err = Rounds(p, limit); err != nil {
+	if played.rounds, err = roundsOf(p, limit); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := timing.Play(t.Context()); err != nil {
+	if _, _, err := played.play(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 

@@ -123,23 +123,28 @@ func (s *sum) mean() float64 { return s.seconds / float64(s.n) }
 func meansOf(rounds []measured, devices int) *means {
 	m := &means{devices: make([][len(phases)]sum, devices)}
 	for i := range rounds {
-		var in [len(phases)]sum
-		for _, t := range rounds[i].tasks {
-			if t.lost || t.device >= devices {
-				continue
-			}
-			for p, took := range t.parts {
-				in[p].add(took)
-				m.devices[t.device][p].add(took)
-			}
-		}
-		row := [columns]float64{rounds[i].took.Seconds()}
-		for p := range in {
-			row[1+p] = in[p].mean()
-		}
-		m.rounds = append(m.rounds, row)
+		m.add(&rounds[i])
 	}
 	return m
+}
+
+// add takes the next round.
+func (m *means) add(r *measured) {
+	var in [len(phases)]sum
+	for _, t := range r.tasks {
+		if t.lost || t.device >= len(m.devices) {
+			continue
+		}
+		for p, took := range t.parts {
+			in[p].add(took)
+			m.devices[t.device][p].add(took)
+		}
+	}
+	row := [columns]float64{r.took.Seconds()}
+	for p := range in {
+		row[1+p] = in[p].mean()
+	}
+	m.rounds = append(m.rounds, row)
 }
 
 // total is the time of all rounds.

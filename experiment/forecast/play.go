@@ -9,45 +9,44 @@ import (
 	"fedpace/simclock"
 )
 
-// Timing is a run that is played without learning: its rounds, and how its tasks are
+// timing is a run that is played without learning: its rounds, and how its tasks are
 // answered.
-type Timing struct {
-	Rounds round.Config
-	// Answer says how a task is answered: by a plan, or by silence, as an event of the
+type timing struct {
+	rounds round.Config
+	// answer says how a task is answered: by a plan, or by silence, as an event of the
 	// round machine. It is asked once for each task, in the order of their numbers
 	// within a round.
-	Answer func(t *round.Task) (round.Event, error)
-	// Before says which devices join and leave before a round opens: those of round 1
+	answer func(t *round.Task) (round.Event, error)
+	// before says which devices join and leave before a round opens: those of round 1
 	// before the run, the others' while the round before is under way. It may be nil.
-	Before func(number int) []round.Event
-	Task   func(e *round.TaskReport)   // a task has its outcome; may be nil
-	Report func(r *round.Report) error // a round is complete; may be nil
+	before func(number int) []round.Event
+	task   func(e *round.TaskReport)   // a task has its outcome; may be nil
+	report func(r *round.Report) error // a round is complete; may be nil
 }
 
-// Play plays a problem of simulated clients, which does not learn, to its end.
-func Play(ctx context.Context, p *problem.Problem) (round.Stop, error) {
-	rounds, err := Rounds(p, 0)
+// Play plays a problem of simulated clients, which does not learn, to its end, and returns the
+// fingerprint of its history, too.
+func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
+	rounds, err := roundsOf(p, 0)
 	if err != nil {
-		return round.Stop{}, err
+		return round.Stop{}, 0, err
 	}
-	t := Timing{Rounds: rounds, Answer: Answer(p)}
-	stop, _, err := t.Play(ctx)
-	return stop, err
+	return (&timing{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
 }
 
 // askEvery is how many steps of the machine are taken between two looks at the context.
 const askEvery = 1 << 12
 
-// Play plays a run to its end. Where the machine asks for what only learning gives,
+// play plays a run to its end. Where the machine asks for what only learning gives,
 // every loss is 1: schedules that follow losses stay at K_0, and of candidates that
 // tell their losses the first are taken. Nothing is evaluated between rounds.
-func (t *Timing) Play(ctx context.Context) (round.Stop, uint64, error) {
-	m, err := round.New(t.Rounds)
+func (t *timing) play(ctx context.Context) (round.Stop, uint64, error) {
+	m, err := round.New(t.rounds)
 	if err != nil {
 		return round.Stop{}, 0, err
 	}
-	p := player{Timing: t, machine: m, clock: simclock.New()}
-	if err := p.before(1); err != nil {
+	p := player{timing: t, machine: m, clock: simclock.New()}
+	if err := p.enter(1); err != nil {
 		return round.Stop{}, 0, err
 	}
 	next := round.Event{Kind: round.Started}
@@ -73,7 +72,7 @@ func (t *Timing) Play(ctx context.Context) (round.Stop, uint64, error) {
 
 // player is a run that is played.
 type player struct {
-	*Timing
+	*timing
 	machine *round.Machine
 	clock   *simclock.Clock
 	open    []round.Task // issued since all were answered
@@ -90,14 +89,14 @@ func (p *player) act(effects *round.Effects) error {
 	for _, seq := range effects.Cancel {
 		p.clock.Cancel(seq)
 	}
-	if p.Task != nil {
+	if p.task != nil {
 		for i := range effects.Ended {
-			p.Task(&effects.Ended[i])
+			p.task(&effects.Ended[i])
 		}
 	}
 	p.open = append(p.open, effects.Tasks...)
-	if p.Report != nil && effects.Report != nil {
-		return p.Report(effects.Report)
+	if p.report != nil && effects.Report != nil {
+		return p.report(effects.Report)
 	}
 	return nil
 }
@@ -113,12 +112,12 @@ func (p *player) next(effects *round.Effects) (round.Event, error) {
 		return round.Event{Kind: round.Evaluated, Loss: 1}, nil
 	case p.taken < len(p.open):
 		p.taken++
-		return p.Answer(&p.open[p.taken-1])
+		return p.answer(&p.open[p.taken-1])
 	}
 	p.open, p.taken = p.open[:0], 0
 	if number := p.machine.Round(); number > p.round {
 		p.round = number
-		if err := p.before(number + 1); err != nil {
+		if err := p.enter(number + 1); err != nil {
 			return round.Event{}, err
 		}
 	}
@@ -129,12 +128,12 @@ func (p *player) next(effects *round.Effects) (round.Event, error) {
 	return round.Event{Kind: round.Due, Timer: e}, nil
 }
 
-// before tells the machine who joins and leaves before a round opens.
-func (p *player) before(number int) error {
-	if p.Before == nil {
+// enter tells the machine who joins and leaves before a round opens.
+func (p *player) enter(number int) error {
+	if p.before == nil {
 		return nil
 	}
-	for _, e := range p.Before(number) {
+	for _, e := range p.before(number) {
 		if _, err := p.machine.Step(e); err != nil { // it leads to nothing
 			return err
 		}

@@ -40,7 +40,7 @@ type measurements struct {
 }
 
 // measurementsOf are those of a problem, whose rounds are c.
-func measurementsOf(p *problem.Problem, c *round.Config) measurements {
+func measurementsOf(p *problem.Data, c *round.Config) measurements {
 	m := measurements{evaluate: c.Evaluate, clients: c.EvaluateClients, batch: float64(p.Config.Batch), pace: p.Config.Pace}
 	if !p.Config.Train {
 		return m
@@ -85,7 +85,7 @@ func due(t *measure.Timetable, from, to int, begin, end round.Time) (n float64) 
 // NewRemaining has seen no round yet of a problem that ends at limit (0: at none).
 func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
 	w, c, err := newWalk(p, limit)
-	return &Remaining{walk: w, measured: measurementsOf(p, &c)}, err
+	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c)}, err
 }
 
 // A guess: a client costs as much as so many local steps beside its own, and a sample that is

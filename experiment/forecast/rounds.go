@@ -63,7 +63,7 @@ func playedRound(p *problem.Problem, k int) expected {
 	c := &own.Config
 	c.Schedule.K, c.Schedule.Unit, c.Schedule.K0 = schedule.FixedK{}, "", k
 	c.Stop = config.Stop{Rounds: max(1, min(triedRounds, triedTasks/max(1, c.Cohort)))}
-	stop, err := Play(context.Background(), &own)
+	stop, _, err := Play(context.Background(), &own)
 	if err != nil || stop.Rounds == 0 || stop.At == 0 {
 		return expected{round.Time(1+k) * 1e9, float64(max(1, c.Cohort))}
 	}

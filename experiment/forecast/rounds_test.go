@@ -25,6 +25,8 @@ func TestRoundsThatAreExpected(t *testing.T) {
 		{"the slowest, on the line", []string{apart}, 11, 22, 20},
 		{"a deadline", []string{apart, "close={rule: deadline, seconds: 12}"}, 8, 12, 10},
 		{"too soon a deadline", []string{apart, "close={rule: deadline, seconds: 3}"}, 8, 3, 0},
+		{"rounds that overlap", []string{"close={rule: buffered, n: 10}"}, 8, 4, 10}, // two end at each 8 s
+		{"devices that are alone", []string{"train=true", "clients=0", "devices.names={a: any, b: any}", "cohort=2", "nats.listen=127.0.0.1:0"}, 8, 8, 2},
 		{"the first", []string{apart, "close={rule: first, n: 2}"}, 8, 8, 2},
 	} {
 		c := runtest.Small(t, append([]string{"train=false", "clients=200", "cohort=20", "network.model_megabits=0.001", instant, "network.upload_mbps=1e6", "fleet=[{name: any, seconds_per_step: 1}]"}, x.sets...)...)

@@ -2,8 +2,10 @@ package forecast
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -57,9 +59,13 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e9)/1e9, 'f', -1, 64)
 }
 
-// ReadRows reads the rounds of a run's prediction.csv, without their phases.
+// ReadRows reads the rounds of a run's prediction.csv, without their phases; none where there is
+// no file.
 func ReadRows(dir string) (rows []Row, err error) {
 	lines, err := csvtable.Read[line](filepath.Join(dir, folder.PredictionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	for _, l := range lines {
 		if l.Phase == wholeRound {
 			rows = append(rows, Row{Round: l.Round, Seconds: folder.NewPredicted(l.Measured, l.P05, l.P50, l.P95)})

@@ -32,7 +32,7 @@ type twin struct {
 func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	c := &p.Config
 	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits()}
-	if t.rounds, err = Rounds(p, 0); err != nil {
+	if t.rounds, err = roundsOf(p, 0); err != nil {
 		return nil, err
 	}
 	t.rounds.Stop = round.Limits{Rounds: len(r.rounds)}
@@ -49,9 +49,9 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	return t, nil
 }
 
-// Rounds is what the round machine needs of a problem whose time is played alone, up to
+// roundsOf is what the round machine needs of a problem whose time is played alone, up to
 // a virtual time; 0: without such a limit.
-func Rounds(p *problem.Problem, limit round.Time) (round.Config, error) {
+func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	r, err := p.Rounds(limit)
 	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, measure.Timetable{}, measure.Timetable{}, nil
 	return r, err
@@ -102,8 +102,9 @@ func (t *twin) of(number, device int) presence {
 	return t.was[number-1][device]
 }
 
-// draw plays the twin once, with the n-th seed of the devices' fleet.
-func (t *twin) draw(ctx context.Context, n int) (rounds []measured, err error) {
+// draw plays the twin once, with the n-th seed of the devices' fleet. report must not keep a
+// round's tasks.
+func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 	seed := keyed.Hash(t.problem.Config.Seed, keyed.Twin, uint64(n))
 	devices := t.problem.Fleet.Reseeded(seed)
 	there, paces := make([]bool, t.devices), make([]pace, t.devices)
@@ -111,9 +112,9 @@ func (t *twin) draw(ctx context.Context, n int) (rounds []measured, err error) {
 		paces[i] = paceOf(t.class(i), seed, i)
 	}
 	var tasks []deviceTask
-	timing := Timing{
-		Rounds: t.rounds,
-		Answer: func(x *round.Task) (round.Event, error) {
+	played := timing{
+		rounds: t.rounds,
+		answer: func(x *round.Task) (round.Event, error) {
 			i := x.Client - t.first
 			switch {
 			case i < 0:
@@ -129,7 +130,7 @@ func (t *twin) draw(ctx context.Context, n int) (rounds []measured, err error) {
 			}
 			return e, err
 		},
-		Before: func(number int) (list []round.Event) {
+		before: func(number int) (list []round.Event) {
 			for d := range there {
 				now := t.of(number, d).there
 				switch {
@@ -142,22 +143,22 @@ func (t *twin) draw(ctx context.Context, n int) (rounds []measured, err error) {
 			}
 			return list
 		},
-		Task: func(e *round.TaskReport) {
+		task: func(e *round.TaskReport) {
 			if e.Client >= t.first {
 				tasks = append(tasks, taskOf(e, t.first))
 			}
 		},
-		Report: func(r *round.Report) error {
-			rounds = append(rounds, measured{took: r.End - r.Start, steps: r.LocalSteps, all: r.Cohort, tasks: tasks})
-			tasks = nil
+		report: func(r *round.Report) error {
+			report(&measured{took: r.End - r.Start, steps: r.LocalSteps, all: r.Cohort, tasks: tasks})
+			tasks = tasks[:0]
 			return nil
 		},
 	}
-	stop, _, err := timing.Play(ctx)
+	stop, _, err := played.play(ctx)
 	if err == nil && stop.Rounds < t.rounds.Stop.Rounds {
 		err = fmt.Errorf("forecast: the run's simulation ends after %d of its rounds: %s", stop.Rounds, stop.Reason)
 	}
-	return rounds, err
+	return err
 }
 
 // play makes so many draws of the twin, side by side.
@@ -167,9 +168,8 @@ func (t *twin) play(ctx context.Context, draws int) ([]*means, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n := range list {
 		group.Go(func() error {
-			rounds, err := t.draw(inner, n)
-			list[n] = meansOf(rounds, t.devices)
-			return err
+			list[n] = meansOf(nil, t.devices)
+			return t.draw(inner, n, list[n].add)
 		})
 	}
 	return list, group.Wait()

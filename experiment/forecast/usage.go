@@ -67,17 +67,17 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	if err != nil {
 		return values, err
 	}
-	timing := Timing{Answer: drawn(&own, seed), Task: recorder.Task}
-	if timing.Rounds, err = Rounds(&own, stop.Time); err != nil {
+	t := timing{answer: drawn(&own.Timing, seed), task: recorder.Task}
+	if t.rounds, err = roundsOf(&own, stop.Time); err != nil {
 		return values, err
 	}
-	timing.Rounds.Stop = stop
+	t.rounds.Stop = stop
 	var last round.Report
-	timing.Report = func(r *round.Report) error {
+	t.report = func(r *round.Report) error {
 		last = *r
 		return recorder.Round(r)
 	}
-	ended, _, err := timing.Play(ctx)
+	ended, _, err := t.play(ctx)
 	if err != nil {
 		return values, err
 	}

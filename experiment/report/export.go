@@ -61,7 +61,7 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	if err != nil {
 		return e, err
 	}
-	rounds, err := folder.ReadRounds(r.Path(folder.RoundsFile))
+	rounds, err := r.Rounds()
 	if err != nil {
 		return e, err
 	}

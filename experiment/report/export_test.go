@@ -23,6 +23,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -173,6 +174,10 @@ func TestCurvesInPrometheus(t *testing.T) {
 	at := func(t round.Time) int64 { return epoch.UnixMilli() + int64(t)/1e6 }
 	want := map[string][]scraped{}
 	sum := [round.Outcomes]float64{}
+	losses, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
+	if err != nil {
+		t.Fatal(err)
+	}
 	add := func(name string, at int64, value float64) {
 		if !math.IsNaN(value) {
 			want[name] = append(want[name], scraped{at, value})
@@ -185,6 +190,8 @@ func TestCurvesInPrometheus(t *testing.T) {
 		add("local_steps", at(r.Start), float64(r.LocalSteps))
 		add("learning_rate", at(r.Start), r.LearningRate)
 		add("training_loss", at(r.End), r.TrainingLoss)
+		losses.Observe(r.TrainingLoss)
+		add("window_loss", at(r.End), losses.Mean())
 		add("validation_loss", at(r.End), r.ValidationLoss)
 		add("validation_accuracy", at(r.End), measure.At(r.Metrics, 0))
 		add("sgd_steps_total", at(r.End), float64(r.SGDSteps))
@@ -193,11 +200,11 @@ func TestCurvesInPrometheus(t *testing.T) {
 			add("updates_total "+round.Outcome(o).String(), at(r.End), sum[o])
 		}
 	}
-	if len(want) != 8+round.Outcomes {
+	if len(want) != 9+round.Outcomes {
 		t.Fatalf("%d series to find", len(want))
 	}
 	got := map[string][]scraped{}
-	for _, name := range []string{"round", "round_duration_seconds", "local_steps", "learning_rate", "training_loss", "validation_loss", "validation_accuracy", "sgd_steps_total", "updates_total"} {
+	for _, name := range []string{"round", "round_duration_seconds", "local_steps", "learning_rate", "training_loss", "window_loss", "validation_loss", "validation_accuracy", "sgd_steps_total", "updates_total"} {
 		selector := fmt.Sprintf(`fedpace_virtual_%s{clock="virtual",run="demo",task="femnist",schedule="k-rounds",seed="1"}`, name)
 		for apart, points := range query(t, addr, selector, "outcome", e.To.Add(time.Second), time.Hour) {
 			got[strings.TrimSpace(name+" "+apart)] = points

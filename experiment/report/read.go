@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -128,9 +127,7 @@ func Read(dir string) (r Run, err error) {
 	}
 	r.points, r.durations = curve.All(), times.Kept
 	slices.Sort(r.durations)
-	if r.predicted, err = forecast.ReadRows(dir); errors.Is(err, fs.ErrNotExist) {
-		err = nil // nothing was predicted
-	}
+	r.predicted, err = forecast.ReadRows(dir)
 	return r, err
 }
 

@@ -26,7 +26,7 @@ const checkpointMagic = "fedpace checkpoint\n\x00"
 // resumed run makes anew.
 func TestTheRecorderIsSavedWhole(t *testing.T) {
 	t.Parallel()
-	anew := map[string]bool{"p": true, "o": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "unwritten": true, "measures": true, "door": true, "remaining": true}
+	anew := map[string]bool{"p": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "unwritten": true, "measures": true, "front": true, "remaining": true}
 	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
 	of := reflect.TypeFor[recorder]()
 	for i := range of.NumField() {
@@ -192,7 +192,10 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		{"another configuration", func(dir string) { set(dir, "seed: 1", "seed: 2") }, "", "foreign: it is of another configuration: seed is 1, the run's 2"},
 		{"a later format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]++; return b })
-		}, "", "of another format: it has format 7, and this version reads format 6"},
+		}, "", "of another format: it has format 8, and this version reads format 7"},
+		{"an earlier format", func(dir string) {
+			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]--; return b })
+		}, "", "it has format 6, and this version reads format 7 (resume the run with the version that wrote it, or start it again with --force)"},
 		{"another file", func(dir string) {
 			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
 		}, "", "foreign: the file does not begin as one"},

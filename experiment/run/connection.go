@@ -102,7 +102,7 @@ func Joining(s *embedded.Embedded) string {
 	if end := s.CertificateEnd(); !end.IsZero() {
 		text += fmt.Sprintf(" and --tls-ca; its certificate ends on %s", end.Local().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("%s, over %d connections at most.", text, s.Admission().Most())
+	return fmt.Sprintf("%s, over %d connections at most.", text, s.Front().Most())
 }
 
 // startLocal starts an engine for a run of the same process that only finds out how
@@ -166,7 +166,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if e.embedded, err = o.NATS.Embedded(ctx, server); err != nil {
 		return err
 	}
-	if door := e.embedded.Admission(); door != nil {
+	if front := e.embedded.Front(); front != nil {
 		o.notice("Hosts and devices " + Joining(e.embedded))
 	}
 	e.to = natsconn.Config{Server: e.embedded}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -70,12 +69,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		e.jobs = 2
 		return e, nil
 	}
-	hosts := max(1, p.options.Hosts)
-	workers := p.options.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = max(workers, hosts)
+	hosts, workers := p.options.size()
 	e.jobs = 2 * workers
 	for i := range hosts {
 		conn, err := e.connect(ctx, fmt.Sprintf("host %d of %s", i+1, p.Config.Name), nil)
@@ -224,8 +218,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if v.Replay {
 		return v, nil
 	}
-	if e.embedded != nil && e.embedded.Admission() != nil {
-		v.Door = e.embedded.Admission()
+	if e.embedded != nil && e.embedded.Front() != nil {
+		v.Front = e.embedded.Front()
 	}
 	to := e.to
 	to.Name = "devices of " + c.Name

@@ -27,12 +27,9 @@ import (
 	"fedpace/metrics/web"
 )
 
-// How many tasks of a round outputs see, beside those of real devices: the slowest,
-// and at least so many of the others.
-const (
-	keptSlowest = 10
-	keptSample  = 10
-)
+// keptSample is how many tasks of a round outputs see at least, beside the slowest and those of
+// real devices.
+const keptSample = 10
 
 // sinks are the outputs of the run: the usual ones, and those that the
 // configuration adds.
@@ -82,7 +79,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,
-		Slowest: keptSlowest, Sample: keptSample, Started: started,
+		Slowest: config.KeptSlowest, Sample: keptSample, Started: started,
 		Power:       p.Power(),
 		DeviceClass: p.Fleet.DeviceClass,
 		MeanPlan: func(class, steps int) (round.Plan, error) {
@@ -150,8 +147,8 @@ type notices struct {
 	lines []string          // that it has not had
 }
 
-// copied are the options with notices that come here, too.
-func (n *notices) copied(o Options) Options {
+// copied is what the caller sees, with notices that come here, too.
+func (n *notices) copied(o Shown) Shown {
 	tell, tellOfHosts := o.Notice, o.HostNotice
 	o.Notice = func(line string) {
 		n.add(nil, line)

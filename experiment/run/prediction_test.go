@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"fedpace/coordinator/round"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
@@ -28,18 +27,12 @@ func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds, err := forecast.Rounds(p, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last := 0
-		timing := forecast.Timing{Rounds: rounds, Answer: forecast.Answer(p), Report: func(r *round.Report) error { last = r.Round; return nil }}
-		stop, fingerprint, err := timing.Play(context.Background())
+		stop, fingerprint, err := forecast.Play(context.Background(), p)
 		if err != nil {
 			t.Fatalf("%v: %v", sets, err)
 		}
-		if got := fmt.Sprintf("%016x", fingerprint); got != s.Fingerprint || stop.At.Seconds() != s.VirtualSeconds || last != s.Rounds {
-			t.Errorf("%v: played to %s after %d rounds and %g s; the run came to %s after %d and %g s", sets, got, last, stop.At.Seconds(), s.Fingerprint, s.Rounds, s.VirtualSeconds)
+		if got := fmt.Sprintf("%016x", fingerprint); got != s.Fingerprint || stop.At.Seconds() != s.VirtualSeconds || stop.Rounds != s.Rounds {
+			t.Errorf("%v: played to %s after %d rounds and %g s; the run came to %s after %d and %g s", sets, got, stop.Rounds, stop.At.Seconds(), s.Fingerprint, s.Rounds, s.VirtualSeconds)
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)

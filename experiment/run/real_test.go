@@ -114,9 +114,7 @@ func follows(t *testing.T, curves [][]round.Report) {
 // this test by its name.
 func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 	slow.NotUnderRace(t)
-	if !longTests {
-		t.Skip("long: set FEDPACE_LONG=1 to run it")
-	}
+	slow.Test(t, "it trains for ten rounds of 60 writers, three times")
 	var curves [][]round.Report
 	for seed := range 3 {
 		rows := femnist(t, "stop.rounds=10", fmt.Sprintf("seed=%d", seed+1))
@@ -132,10 +130,8 @@ func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 // virtual time. Some eight minutes on two cores.
 func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 	slow.NotUnderRace(t)
+	slow.Test(t, "it trains for the whole reference curve, eight times")
 	t.Parallel()
-	if !longTests {
-		t.Skip("long: set FEDPACE_LONG=1 to run it")
-	}
 	var curves [][]round.Report
 	for seed := range 8 {
 		curves = append(curves, femnist(t, "stop.rounds=300", fmt.Sprintf("seed=%d", seed+1)))

@@ -33,7 +33,7 @@ type recorder struct {
 	started time.Time       // wall time of earlier attempts included
 	shown   time.Time       // when progress was reported last
 
-	door       *admission.Front                  // of the run's own server; nil: it does not listen
+	front      *admission.Front                  // of the run's own server; nil: it does not listen
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written
@@ -136,8 +136,8 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
 		}
 	}
-	if r.door != nil {
-		now := r.door.Stats()
+	if r.front != nil {
+		now := r.front.Stats()
 		s.Server = &metrics.ServerStats{Admitted: now.Admitted, Waiting: now.Waiting, Pending: now.Pending, Closed: map[string]int64{}}
 		for reason, n := range now.Closed {
 			s.Server.Closed[admission.Reason(reason).String()] = n

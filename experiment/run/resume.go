@@ -34,7 +34,7 @@ func noRun(dir, hint string) error {
 }
 
 // restoreConfig writes config.yaml again, where it is gone, as a checkpoint holds it.
-func restoreConfig(dir string, o Options) error {
+func restoreConfig(dir string, o *Shown) error {
 	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func restoreConfig(dir string, o Options) error {
 // but for the wall time, which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
-	if err := restoreConfig(dir, o); err != nil {
+	if err := restoreConfig(dir, &o.Shown); err != nil {
 		return r, err
 	}
 	if err := noRun(dir, "; start one with run --out "+dir); err != nil {
@@ -74,14 +74,8 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	r.Config.Out = dir
-	if m := o.Overrides; m != nil {
-		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
-	}
-	if o.Trainer != "" {
-		if !r.Config.External() {
-			return r, fmt.Errorf("%s: the run's steps are taken without a trainer (leave out --trainer)", dir)
-		}
-		r.Config.Trainer.Command = o.Trainer
+	if err := o.change(&r.Config, dir); err != nil {
+		return r, err
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if r.Summary = summary; summary.Completed {

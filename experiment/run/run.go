@@ -1,11 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -49,11 +51,31 @@ type Place struct {
 	NATS        Connection // how the server is reached
 }
 
+// size is how many hosts there are in this process, and how many trainers.
+func (o *Place) size() (hosts, trainers int) {
+	hosts = max(1, o.Hosts)
+	return hosts, max(hosts, cmp.Or(o.Workers, runtime.GOMAXPROCS(0)))
+}
+
 // Again is what a run that is played again, or goes on, takes from elsewhere than its folder.
 type Again struct {
 	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
 	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder
+}
+
+// change changes the configuration of the resumed run in a folder.
+func (o *Again) change(c *config.Config, dir string) error {
+	if m := o.Overrides; m != nil {
+		c.Name, c.HTTP, c.Pace, c.Checkpoint, c.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
+	}
+	if o.Trainer != "" {
+		if !c.External() {
+			return fmt.Errorf("%s: the run's steps are taken without a trainer (leave out --trainer)", dir)
+		}
+		c.Trainer.Command = o.Trainer
+	}
+	return nil
 }
 
 // notice tells the user a line.
@@ -100,7 +122,7 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 // execute runs the experiment; it resumes from previous unless that is nil.
 func (p *experiment) execute(ctx context.Context, started time.Time, previous *attempt) (s folder.Summary, err error) {
 	said, tell := &notices{}, p.options.Notice
-	p.options = said.copied(p.options)
+	p.options.Shown = said.copied(p.options.Shown)
 	if state := p.State(); state != "" {
 		p.options.notice(state)
 	}
@@ -133,7 +155,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		return s, err
 	}
 	if e.embedded != nil {
-		r.door = e.embedded.Admission()
+		r.front = e.embedded.Front()
 	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {
@@ -240,15 +262,16 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	if n > longTiming/fixed.Config.Cohort {
 		p.options.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	}
-	stop, err := forecast.Play(ctx, &fixed)
+	stop, _, err := forecast.Play(ctx, &fixed)
 	if err == nil && stop.Rounds < n {
 		err = fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", stop.Rounds, n, stop.Reason)
 	}
 	return stop.At, err
 }
 
-// longTiming is how many tasks take so long to be played that the user is told.
-const longTiming = 5_000_000
+// longTiming is how many tasks take so long to be played that the user is told. A test sets it
+// lower.
+var longTiming = 5_000_000
 
 // relativeSteps is the summary's relative_sgd_steps: the steps of one client of
 // each round against those of K-eta-fixed (Table 4). NaN where there is nothing

@@ -47,10 +47,8 @@ var table4Rounds = []struct {
 	{"cifar100", "320", 11763, "0.0897"},
 }
 
-var longTests = slow.On()
-
 func table4Cohort() []string {
-	if longTests {
+	if slow.On() {
 		return nil
 	}
 	return []string{"cohort=1"}
@@ -80,7 +78,7 @@ func isTable4(t *testing.T, c config.Config, rounds int, relative string) {
 		t.Fatal(err)
 	}
 	check(e.Rounds, float64(e.Steps)/float64(10000*c.Schedule.K0))
-	if rounds < 20_000 || longTests {
+	if rounds < 20_000 || slow.On() {
 		s := mustRun(t, c, Options{})
 		check(s.Rounds, *s.RelativeSGDSteps)
 	}

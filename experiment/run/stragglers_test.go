@@ -260,13 +260,20 @@ func TestEqualRuntimeOfRules(t *testing.T) {
 }
 
 // One class of equal, constant devices is the same as none, also for what is
-// foreseen and compared.
+// foreseen and compared. Where rounds are not all alike, the user is told that they are played.
 func TestAClassThatSaysNothing(t *testing.T) {
-	t.Parallel()
 	plain := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}"), Options{})
 	class := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "fleet=[{name: phone}]"), Options{})
 	if plain.Fingerprint != class.Fingerprint || plain.EnergyJoules != nil || class.EnergyJoules != nil {
 		t.Errorf("%+v\n%+v", plain, class)
+	}
+	defer func(tasks int) { longTiming = tasks }(longTiming)
+	longTiming = 0
+	var notices []string
+	o := Options{Shown: Shown{Notice: func(line string) { notices = append(notices, line) }}}
+	mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "dropout.probability=0.01"), o)
+	if len(notices) != 1 || !strings.Contains(notices[0], "not all alike") {
+		t.Errorf("%q, want that rounds are not all alike", notices)
 	}
 }
 

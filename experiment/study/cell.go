@@ -30,6 +30,7 @@ type Cell struct {
 	Values   []string // of a sweep's grids, in their order
 	Point    []string // of them, those of grids that do not choose the schedule
 	Config   config.Config
+	ID       string // [Identity] of that, as it was planned
 
 	Summary      folder.Summary
 	Target       float64 // best loss of the reference schedule at the same point, with the same seed; NaN: none
@@ -46,7 +47,7 @@ type Cell struct {
 // newCell is the run of a configuration with the named schedule, "" for its own, at
 // equal time. The configuration is checked.
 func newCell(c config.Config, schedule string) (Cell, error) {
-	EqualTime(&c)
+	equalTime(&c)
 	if schedule != "" {
 		var err error
 		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {

@@ -45,7 +45,7 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	r := &Comparison{p, cells, schedule.Fixed}
-	if p.single() {
+	if p.Single() {
 		o.Beside = 1
 		if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
 			r.Reference = cells[0].Schedule
@@ -117,7 +117,7 @@ func (c *Cell) follow() error {
 // Write writes the comparison for people: a row for each run or, where there are several of a
 // schedule, for each point with the means over its seeds.
 func (r *Comparison) Write(w io.Writer) error {
-	if !r.Plan.single() {
+	if !r.Plan.Single() {
 		return r.Table().Write(w)
 	}
 	text := bufio.NewWriter(w)
@@ -168,11 +168,11 @@ func (r *Comparison) columns() Columns[*Cell] {
 		{Title: "relative", Text: func(c *Cell) string { return fourDigits(metrics.Value(c.Summary.RelativeSGDSteps)) }},
 		{Title: "best training loss", Text: func(c *Cell) string { return fourDigits(metrics.Value(c.Summary.BestTrainingLoss)) }},
 	}
-	measured := fairness(names[:min(1, len(names))], r.Runs) // by what runs are compared
-	for i := len(names) - 1; i >= 0; i-- {
-		measured = slices.Insert(measured, 0, quantity{"", "best " + measure.Title(names[i]), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(names[i]).Best) }})
+	var measured []quantity
+	for _, name := range names {
+		measured = append(measured, quantity{"", "best " + measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
-	for _, q := range measured {
+	for _, q := range append(measured, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
 		columns = append(columns, Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return fourDigits(q.of(c)) }})
 	}
 	return append(columns, Column[*Cell]{Title: "time to " + r.Reference + "'s best loss", Text: func(c *Cell) string {
@@ -193,7 +193,7 @@ func fourDigits(v float64) string {
 // MarshalJSON writes the comparison as one object: what every schedule came to, as in its
 // summary.json, and when it first had the loss to reach; or the rows of the table.
 func (r *Comparison) MarshalJSON() ([]byte, error) {
-	if !r.Plan.single() {
+	if !r.Plan.Single() {
 		return r.Table().MarshalJSON()
 	}
 	type run struct {
@@ -202,8 +202,10 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		Diverged   *string  `json:"diverged"`     // why it came to no end; null: it did
 	}
 	runs, equal := make([]run, len(r.Runs)), 0
+	if len(r.Runs) > 0 {
+		equal = r.Runs[0].Config.Stop.EqualRuntimeRounds
+	}
 	for i, c := range r.Runs {
-		equal = c.Config.Stop.EqualRuntimeRounds
 		runs[i] = run{c.Summary, metrics.Measured(c.TimeToTarget), folder.Named(c.Diverged)}
 	}
 	return json.Marshal(struct {

@@ -131,7 +131,7 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		EqualTime(&c)
+		equalTime(&c)
 		mustRun(t, c, run.Options{})
 	}
 	cells, err := sweep(t.Context(), Plan{Load: setting(sets...), Out: out}, Options{})

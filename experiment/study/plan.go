@@ -64,8 +64,8 @@ func ParseGrid(s string) (Grid, error) {
 	return g, nil
 }
 
-// single reports whether the plan has one run of each schedule.
-func (p *Plan) single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
+// Single reports whether the plan has one run of each schedule.
+func (p *Plan) Single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
 
 // Cells lists the plan's runs: schedules within grid values, seeds within schedules. Every
 // configuration is checked, and no two may compute the same.
@@ -74,10 +74,10 @@ func (p Plan) Cells() ([]Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.single() && base.HTTP != "" {
+	if !p.Single() && base.HTTP != "" {
 		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
 	}
-	if err := Shareable(&base); !p.single() && err != nil {
+	if err := Shareable(&base); !p.Single() && err != nil {
 		return nil, err
 	}
 	schedules := p.Schedules
@@ -104,14 +104,13 @@ func (p Plan) Cells() ([]Cell, error) {
 				if err != nil {
 					return nil, err
 				}
-				id, err := Identity(cell.Config)
-				if err != nil {
+				if cell.ID, err = Identity(cell.Config); err != nil {
 					return nil, err
 				}
-				if other, taken := names[id]; taken {
+				if other, taken := names[cell.ID]; taken {
 					return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
 				}
-				names[id] = cell.Name
+				names[cell.ID] = cell.Name
 				cells = append(cells, cell)
 			}
 		}
@@ -128,7 +127,7 @@ func (p *Plan) cell(c config.Config, schedule string, values []string, out strin
 			cell.Point = append(cell.Point, values[i])
 		}
 	}
-	if !p.single() {
+	if !p.Single() {
 		parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
 	}
 	cell.Name, cell.Values = strings.Join(parts, " "), values
@@ -183,9 +182,9 @@ func Sets(grids []Grid, point []string) (list []string) {
 	return list
 }
 
-// EqualTime makes a stop after so many rounds the virtual time that K-eta-fixed
+// equalTime makes a stop after so many rounds the virtual time that K-eta-fixed
 // takes for them: schedules are compared at equal time, as in the paper.
-func EqualTime(c *config.Config) {
+func equalTime(c *config.Config) {
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
 		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
 	}

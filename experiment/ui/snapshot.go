@@ -24,15 +24,15 @@ var errNoRound = errors.New("events.log does not hold the tasks of that round")
 
 // snapshot is the run as its own page shows it: its rounds played once more to a hub.
 func (r *run) snapshot() ([]byte, error) {
-	about, err := r.about()
-	if err != nil {
-		return nil, err
-	}
-	hub := live.New(about)
 	state, summary, err := r.State()
 	if err != nil {
 		return nil, err
 	}
+	about, err := r.about(summary)
+	if err != nil {
+		return nil, err
+	}
+	hub := live.New(about)
 	next, stop := iter.Pull2(r.Follow())
 	defer stop()
 	// show shows the rounds up to one, and that with what the log has of it.
@@ -74,10 +74,7 @@ func (r *run) snapshot() ([]byte, error) {
 // predicted is the columns of prediction.csv for whole rounds, as JSON; nil: there is none.
 func (r *run) predicted() ([]byte, error) {
 	rows, err := forecast.ReadRows(r.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil || rows == nil {
 		return nil, err
 	}
 	every := max(1, len(rows)/maxPredicted)
@@ -142,7 +139,7 @@ func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
 
 // timeline is a round's tasks, as the snapshot has those of the last.
 func (r *run) timeline(number int) (text []byte, err error) {
-	about, err := r.about()
+	about, err := r.about(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +160,9 @@ func (r *run) timeline(number int) (text []byte, err error) {
 	return text, err
 }
 
-// about is the run as a hub knows it.
-func (r *run) about() (*metrics.Run, error) {
+// about is the run as a hub knows it, with what its summary says; nil: that is not needed, or there
+// is none.
+func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 	if r.bad != nil {
 		return nil, r.bad
 	}
@@ -187,7 +185,7 @@ func (r *run) about() (*metrics.Run, error) {
 	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
 		run.Started = info.ModTime()
 	}
-	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil {
+	if s != nil {
 		run.Version, run.Kernel = s.Version, s.Kernel
 		if s.Data != nil {
 			run.Data = *s.Data

@@ -2,7 +2,9 @@ package ui_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,15 +121,15 @@ func TestAValueIsOneEntry(t *testing.T) {
 		t.Errorf("its curve is %v, want %v", points, want)
 	}
 	curve := columnOf(t, get(t, address+"curves.bin?run="+id.Runs[0].ID), "toy")
-	for i, v := range curve {
-		if v != want[i] {
-			t.Errorf("the curve on the page of many runs is %v, want %v", curve, want)
-			break
-		}
+	if !slices.Equal(curve, want) {
+		t.Errorf("the curve on the page of many runs is %v, want %v", curve, want)
 	}
 	var exported, figures bytes.Buffer
-	if _, err := library.Export(&exported); err != nil || exported.Len() == 0 {
-		t.Error(err)
+	if _, err := library.Export(&exported); err != nil {
+		t.Fatal(err)
+	}
+	if kept := columnOf(t, unpacked(t, exported.Bytes(), "curves-"+id.Runs[0].ID), "toy"); !slices.Equal(kept, want) {
+		t.Errorf("the curve in the file is %v, want %v", kept, want)
 	}
 	runs, _, err := report.Find(dir)
 	if err != nil {
@@ -160,6 +163,23 @@ func columnOf(t *testing.T, text []byte, name string) (values []float64) {
 		t.Fatalf("no column %s among %v", name, head.Columns)
 	}
 	return values
+}
+
+// unpacked is a document of a page that holds many runs.
+func unpacked(t *testing.T, page []byte, id string) []byte {
+	t.Helper()
+	_, rest, found := bytes.Cut(page, []byte(` id="`+id+`"`))
+	_, rest, _ = bytes.Cut(rest, []byte(">"))
+	text, _, _ := bytes.Cut(rest, []byte("<"))
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(text)))
+	if err != nil || !found {
+		t.Fatalf("the page does not hold %s: %v", id, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func get(t *testing.T, url string) []byte {

@@ -156,12 +156,12 @@ examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
 
 # Tests alone.
+internal/testkit/slow: os time
 internal/testkit/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn actors/algorithm os/... time github.com/edsrzf/mmap-go
 internal/testkit/testport: net syscall
-internal/testkit/browsertest: os/... time github.com/chromedp/...
+internal/testkit/browsertest: os/... time internal/testkit/slow github.com/chromedp/...
 internal/testkit/hostile: net time github.com/nats-io/jwt/...
-internal/testkit/testseed: os pgregory.net/rapid
-internal/testkit/slow: os
+internal/testkit/testseed: os internal/testkit/slow pgregory.net/rapid
 `
 
 // outside are the standard library's ways out of the process.

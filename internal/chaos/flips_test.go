@@ -23,7 +23,6 @@ import (
 // the server and on its way from there: every run comes to the results of one that
 // nothing disturbs. So does one in which every tenth such message is damaged.
 func TestFlipsInEveryMessageWithValues(t *testing.T) {
-	slow.Test(t, "it damages every message of a run")
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {

@@ -113,7 +113,7 @@ func (c *cluster) serveDevice(p *part, i int) error {
 	return errors.Join(err, device.Close())
 }
 
-// record is what a coordinator was told by devices, as a [devices.Record], with
+// record is what a coordinator was told by devices, as a [realdevices.Record], with
 // the tasks that they answered.
 type record struct {
 	answers  map[uint64]answered

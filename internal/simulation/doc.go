@@ -1,6 +1,6 @@
 // Package simulation plays whole runs through a network that fails, in simulated
 // time: a coordinator, hosts, real devices with their gateway, and the bus of
-// package memory. It is tests alone.
+// package simbus. It is tests alone.
 //
 // A seed decides all: the run, its hosts and devices, how each message travels
 // (late, twice, in another order, never), and what happens to the parts (crash,

@@ -7,8 +7,8 @@ import (
 
 // Sizes of a record: of a round, and of each of its tasks besides, with times of seconds to hours.
 const (
-	roundBytes = 60
-	taskBytes  = 42
+	roundBytes = 70
+	taskBytes  = 39
 )
 
 // Bytes is about how many bytes the log of a run takes after so many rounds, each with so many

@@ -19,17 +19,22 @@ func (k *kept) Append(string) (metrics.File, error) { return k, nil }
 
 func (k *kept) Size() int64 { return int64(k.Len()) }
 
-// devicesRound is a round of two real devices.
-func devicesRound(number int) *metrics.Round {
+// mixedRound is a round of so many real devices, and of so many simulated clients.
+func mixedRound(number, devices, others int) *metrics.Round {
 	start := round.Time(number) * 12_345_678_901
 	r := &metrics.Round{Report: round.Report{
-		Round: number, Start: start, End: start + 12_000_000_001, LocalSteps: 20, LearningRate: 0.3, Cohort: 2,
+		Round: number, Start: start, End: start + 12_000_000_001, LocalSteps: 20, LearningRate: 0.3, Cohort: devices + others,
 		TrainingLoss: 1. / 3, WindowLoss: 1. / 7, ValidationLoss: math.NaN(), SGDSteps: int64(20 * number),
-	}, Ended: 2}
-	for i := range 2 {
+	}, Ended: devices + others}
+	plan := round.Plan{Download: 1_000_000_001, Compute: 10_000_000_001, Upload: 1_000_000_001}
+	for i := range devices {
 		r.Tasks = append(r.Tasks, metrics.Task{Real: true, TaskReport: round.TaskReport{
-			Task: round.FirstDeviceTask + uint64(2*number+i), Client: i, LocalSteps: 20, Start: start, End: r.End,
-			Plan: round.Plan{Download: 1_000_000_001, Compute: 10_000_000_001, Upload: 1_000_000_001},
+			Task: round.FirstDeviceTask + uint64(devices*number+i), Client: i, LocalSteps: 20, Start: start, End: r.End, Plan: plan,
+		}})
+	}
+	for i := range others {
+		r.Tasks = append(r.Tasks, metrics.Task{Class: i % 3, Slow: i < 10, TaskReport: round.TaskReport{
+			Task: uint64(others*number + i), Client: number * (i + 1) % 10_000, LocalSteps: 20, Start: start, End: r.End - round.Time(i)*100_000_001, Plan: plan,
 		}})
 	}
 	return r
@@ -39,8 +44,12 @@ func devicesRound(number int) *metrics.Round {
 // is stopped and goes on as in one that is not, and Bytes says how large it becomes.
 func TestALogThatHasItsSize(t *testing.T) {
 	const rounds = 4000
-	run := &metrics.Run{Name: "weeks", Task: "femnist", Train: true, Devices: []string{"a", "b"}, Cohort: 2}
-	for _, megabytes := range []float64{0.05, 0.3, 256} {
+	for _, test := range []struct {
+		devices, others int
+		megabytes       float64
+	}{{2, 0, 0.05}, {2, 0, 0.3}, {2, 0, 256}, {0, 20, 0.3}, {4, 40, 256}} {
+		run := &metrics.Run{Name: "weeks", Task: "femnist", Train: true, Clients: 10_000, Classes: []string{"a", "b", "c"}, Devices: []string{"a", "b"}, Cohort: test.devices + test.others}
+		megabytes := test.megabytes
 		sink := Sink{Megabytes: megabytes}
 		play := func(stopAt int) *kept {
 			file := new(kept)
@@ -60,7 +69,7 @@ func TestALogThatHasItsSize(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := o.Round(devicesRound(number)); err != nil {
+				if err := o.Round(mixedRound(number, test.devices, test.others)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -91,8 +100,8 @@ func TestALogThatHasItsSize(t *testing.T) {
 		if full := float64(whole.Len()) >= megabytes*1e6; full != (gap > 0) {
 			t.Errorf("%g MB: %d bytes, the first gap before round %d", megabytes, whole.Len(), gap)
 		}
-		if got, said := float64(whole.Len()), sink.Bytes(2, 0, rounds); math.Abs(got-said) > 0.2*got {
-			t.Errorf("%g MB: %.0f bytes, foreseen were %.0f", megabytes, got, said)
+		if got, said := float64(whole.Len()), sink.Bytes(test.devices, test.others, rounds); math.Abs(got-said) > 0.1*got {
+			t.Errorf("%+v: %.0f bytes, foreseen were %.0f", test, got, said)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
@@ -59,11 +60,12 @@ type history struct {
 	memory  []span // of all points
 }
 
-// newHistory keeps the columns that have a chart.
+// newHistory keeps the columns that have a chart, but those of evaluations, which have points of
+// their own.
 func newHistory(columns []metrics.Column) history {
 	h := history{each: 1, points: make([]point, 0, maxPoints)}
 	for _, c := range columns {
-		if c.Title != "" || c.Name == trainingLoss {
+		if c.Title != "" && !strings.HasPrefix(c.Name, metrics.Validation) || c.Name == trainingLoss {
 			h.columns = append(h.columns, c)
 		}
 	}

@@ -1,6 +1,8 @@
 package live
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
@@ -101,6 +103,33 @@ func TestHistoryOfAMillionRounds(t *testing.T) {
 	}
 	if cap(e.Kept) != maxPoints || e.best[0] != 0.999 {
 		t.Errorf("evaluations in memory for %d, the best %v", cap(e.Kept), e.best)
+	}
+}
+
+// Of two rounds that are one point a curve has the mean, but of what is a mean already the last.
+// Evaluations have curves of their own.
+func TestCurvesOfJoinedRounds(t *testing.T) {
+	h := newHistory(metrics.ColumnsOf(measure.Accuracy))
+	for r := 1; r <= 2*maxPoints; r++ {
+		h.add(report(r))
+	}
+	text, err := json.Marshal(curves{history: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Each     int
+		Training []float64 `json:"training_loss"`
+		Window   []float64 `json:"window_loss"`
+	}
+	if err := json.Unmarshal(text, &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.Each != 2 || shown.Training[0] != (4+2.)/2 || shown.Window[0] != 5/2. {
+		t.Errorf("points of %d rounds begin with a loss of %v and a window's of %v", shown.Each, shown.Training[0], shown.Window[0])
+	}
+	if bytes.Contains(text, []byte(metrics.Validation)) {
+		t.Error("an evaluation is a value of each round")
 	}
 }
 

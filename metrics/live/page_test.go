@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,13 +103,15 @@ func TestPageShowsTheRun(t *testing.T) {
 	c := configuration(t, "stop.rounds=31", "evaluate.clients={every: 10, samples: 10}") // no round to evaluate is the last
 	c.Outputs = append(c.Outputs, turnstile{})
 	held = make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	defer release()
 	run := start(t.Context(), t, c)
 	b.Do(chromedp.Navigate(run.address))
 	b.Until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Live" {
 		t.Errorf("the status of a run that goes on is %q", got)
 	}
-	close(held)
+	release()
 	b.Until("document.body.dataset.state === 'completed'")
 	<-run.done
 	if run.err != nil {

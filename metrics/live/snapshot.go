@@ -337,7 +337,8 @@ type curves struct {
 }
 
 // MarshalJSON writes an object with a list for each column: of a value that holds from a round's
-// start the last of a point, of others the mean, of the training loss its range, too.
+// start, or is a mean already, the last of a point, of others the mean, of the training loss its
+// range, too.
 func (c curves) MarshalJSON() ([]byte, error) {
 	list := []column[point]{
 		{"round", func(p *point) float64 { return float64(p.round) }},
@@ -346,7 +347,7 @@ func (c curves) MarshalJSON() ([]byte, error) {
 	for i := range c.columns {
 		of := &c.columns[i]
 		list = append(list, column[point]{of.Name, func(p *point) float64 {
-			if of.AtStart {
+			if of.AtStart || of.Derived {
 				return p.values[i].last
 			}
 			return p.values[i].mean()

@@ -3,6 +3,7 @@ package openmetrics
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	if epoch.Before(earliest) || epoch.After(latest) {
 		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
 	}
-	for _, f := range families(run, epoch, rounds) {
+	for f := range families(run, epoch, rounds) {
 		if len(f.Metric) == 0 {
 			continue // a timing-only run has no losses
 		}
@@ -41,42 +42,47 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	return err
 }
 
-// families are the metrics with all their samples.
-func families(run *metrics.Run, epoch time.Time, rounds []round.Report) (list []*dto.MetricFamily) {
-	add := func(name, help string) *dto.MetricFamily {
-		f := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + name), Help: &help, Type: dto.MetricType_GAUGE.Enum()}
-		if strings.HasSuffix(name, "_seconds") {
-			f.Unit = proto.String("seconds")
+// families are the metrics, each with all its samples. One is made when it is asked for.
+func families(run *metrics.Run, epoch time.Time, rounds []round.Report) iter.Seq[*dto.MetricFamily] {
+	return func(yield func(*dto.MetricFamily) bool) {
+		// add makes a metric, which fill gives its samples, and reports whether to go on.
+		add := func(name, help string, fill func(*dto.MetricFamily)) bool {
+			f := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + name), Help: &help, Type: dto.MetricType_GAUGE.Enum()}
+			if strings.HasSuffix(name, "_seconds") {
+				f.Unit = proto.String("seconds")
+			}
+			if strings.HasSuffix(name, "_total") {
+				f.Type = dto.MetricType_COUNTER.Enum()
+			}
+			fill(f)
+			return yield(f)
 		}
-		if strings.HasSuffix(name, "_total") {
-			f.Type = dto.MetricType_COUNTER.Enum()
+		columns := run.Columns()
+		for i := range columns {
+			c := &columns[i]
+			name := c.Metric
+			if c.Name == metrics.Validation+measure.Accuracy { // of the metrics it alone has a name of its own
+				name = c.Name
+			}
+			fill := func(f *dto.MetricFamily) { series(f, labels(run), epoch, rounds, c.AtStart, c.Of) }
+			if name != "-" && !add(name, c.Sentence(), fill) {
+				return
+			}
 		}
-		list = append(list, f)
-		return f
-	}
-	columns := run.Columns()
-	for i := range columns {
-		if c := &columns[i]; c.Metric != "-" {
-			series(add(c.Metric, c.Sentence()), labels(run), epoch, rounds, c.AtStart, c.Of)
-		}
-	}
-	accuracy := add("validation_accuracy", "Top-1 accuracy on held-out samples, 0 to 1.")
-	metric := add("validation_metric", "A metric of the model, by its name, on held-out samples.")
-	for i, m := range run.Metrics {
-		value := func(r *round.Report) float64 { return measure.At(r.Metrics, i) }
-		if series(metric, labels(run, "metric", m.Name), epoch, rounds, false, value); m.Name == measure.Accuracy {
-			series(accuracy, labels(run), epoch, rounds, false, value)
-		}
-	}
-	updates := add("updates_total", "Tasks by how they ended.")
-	for o := range round.Outcome(round.Outcomes) {
-		ended := 0.0
-		series(updates, labels(run, "outcome", o.String()), epoch, rounds, false, func(r *round.Report) float64 {
-			ended += float64(r.Outcomes[o])
-			return ended
+		_ = add("validation_metric", "A metric of the model, by its name, on held-out samples.", func(f *dto.MetricFamily) {
+			for i, m := range run.Metrics {
+				series(f, labels(run, "metric", m.Name), epoch, rounds, false, func(r *round.Report) float64 { return measure.At(r.Metrics, i) })
+			}
+		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {
+			for o := range round.Outcome(round.Outcomes) {
+				ended := 0.0
+				series(f, labels(run, "outcome", o.String()), epoch, rounds, false, func(r *round.Report) float64 {
+					ended += float64(r.Outcomes[o])
+					return ended
+				})
+			}
 		})
 	}
-	return list
 }
 
 // labels are the run's, with others given as name, value.

@@ -103,3 +103,16 @@ func appendValues(b []byte, values ...float64) []byte {
 
 // Flush implements [metrics.Flusher].
 func (o *fairness) Flush() error { return errors.Join(o.clients.Flush(), o.all.Flush()) }
+
+// appendTo opens a file that only grows, through a buffer. A new one begins with the header.
+func appendTo(s *metrics.Start, name, header string) (*bufio.Writer, error) {
+	file, err := s.Append(name)
+	if err != nil {
+		return nil, err
+	}
+	to := bufio.NewWriter(file)
+	if file.Size() == 0 {
+		_, _ = to.WriteString(header + "\n") // Flush returns the error
+	}
+	return to, to.Flush()
+}

@@ -8,7 +8,7 @@ import (
 	"fedpace/metrics"
 )
 
-// The models in a run\'s folder.
+// The models in a run's folder.
 const (
 	ModelFile     = "model.safetensors"
 	BestModelFile = "best.safetensors"

@@ -9,8 +9,8 @@ import (
 	"fedpace/metrics"
 )
 
-// ProgressFile is its name in a run's folder, and ProgressHeader its first line. Energy is that of
-// classes which give their watts, joules since the run's start.
+// ProgressFile is where a run's folder has what the run has cost so far, and ProgressHeader its
+// first line. Energy is that of classes which give their watts, joules since the run's start.
 const (
 	ProgressFile   = "progress.csv"
 	ProgressHeader = "round,virtual_seconds,wall_seconds,energy_joules,checkpoint"

@@ -29,9 +29,6 @@ const valueOf = (s, name) => s.columns.find(c => c.name === name).value;
 const isWhole = c => c.kind === 'count' || c.kind === 'total';
 const textOf = (c, v) => !known(v) ? '–' : c.kind === 'time' ? duration(v) : isWhole(c) ? whole(v) : short(v, 5);
 
-// drawnElsewhere are the columns that share a chart with others.
-const drawnElsewhere = name => name === 'window_loss' || name.startsWith('validation_');
-
 function showCharts(s) {
   const c = s.curves, e = s.evaluations;
   const some = column => column.some(known);
@@ -75,7 +72,7 @@ function showCharts(s) {
     } : null);
   }
 
-  for (const of of s.columns.filter(of => of.title && !drawnElsewhere(of.name))) {
+  for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss')) { // that is drawn above
     const y = c[of.name], name = of.at_start || c.each === 1 ? of.title : `mean of ${rounds}`, text = v => textOf(of, v);
     chartOf(of.name, of.title, 'times').set(some(y) ? {
       label: of.unit || of.title, integers: isWhole(of), x: c.virtual_seconds, length: c.round.length, fromZero: true,

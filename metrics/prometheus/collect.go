@@ -16,9 +16,10 @@ import (
 // what Collect sends, and the names stand in one place.
 func (m *Metrics) Describe(chan<- *client.Desc) {}
 
-// Collect sends a picture taken at one moment. What has not been measured yet is left out.
+// Collect sends the state for [Metrics.Gather], which holds its lock. What has not been measured
+// yet is left out.
 func (m *Metrics) Collect(to chan<- client.Metric) {
-	c, s := &scrape{to, m.labels}, m.picture()
+	c, s := &scrape{to, m.labels}, &m.state
 	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(1, m.run.Version, runtime.Version(), m.run.Kernel)
 	m.collectRun(c, s)
 	m.collectClients(c, s)

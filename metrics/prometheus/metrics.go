@@ -79,15 +79,14 @@ type Metrics struct {
 	duration client.Histogram
 	phases   [][phases]client.Observer // by class
 
-	scrape sync.Mutex // a scrape sees a round wholly or not at all
-	mu     sync.Mutex
-	state  state
+	mu    sync.Mutex // of state and the histograms; a scrape holds it throughout
+	state state
 }
 
 // Gather implements [client.Gatherer].
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
-	m.scrape.Lock()
-	defer m.scrape.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.registry.Gather()
 }
 
@@ -113,7 +112,7 @@ type observed struct {
 	took  [phases]round.Time
 }
 
-// state is everything that a scrape reads, behind one lock.
+// state is everything that a scrape reads beside the histograms.
 type state struct {
 	compared  []comparison      // as in batch
 	last      round.Report      // its losses are those last measured
@@ -262,8 +261,6 @@ func (m *Metrics) deviceClass(client int) int {
 // Round implements [metrics.Output]: it takes over a round, and the batch.
 func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
-	m.scrape.Lock()
-	defer m.scrape.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
@@ -312,15 +309,6 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 		b.waited = false
 	}
-}
-
-// picture is the state at one moment, with nothing shared.
-func (m *Metrics) picture() *state {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.state
-	s.slowest, s.compared = slices.Clone(s.slowest), slices.Clone(s.compared)
-	return &s
 }
 
 // maxScrapes bounds the scrapes that are answered at a time.

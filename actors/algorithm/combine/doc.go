@@ -1,7 +1,7 @@
 // Package combine makes one update of the single updates of a round, so that a few
 // clients that lie do not decide what becomes of the model.
 //
-// It stands between the clients and the algorithm of [aggregate]. First a [Clip] shortens
+// It stands between the clients and the algorithm of package aggregate. First a [Clip] shortens
 // updates that are longer than a bound. Then a [Rule] combines them, where the algorithm's
 // weighted sum would otherwise add them up. The server half of any algorithm makes the next
 // model of what comes out: FedProx, FedAdam and the others are robust without a line of

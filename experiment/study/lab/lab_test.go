@@ -390,3 +390,58 @@ func TestLaboratoryGoesOn(t *testing.T) {
 		return
 	}
 }
+
+// A laboratory that replaces another one, is stopped and goes on has nothing of the one before.
+func TestLaboratoryReplacesAnother(t *testing.T) {
+	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "fresh")}
+	want, err := plan.Run(t.Context(), study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Out = filepath.Join(t.TempDir(), "replaced")
+	before := plan
+	before.Config.Schedule.Eta0 /= 2
+	if _, err := before.Run(t.Context(), study.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	plan.Config.Pace = 20
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	o := study.Options{Beside: 1, Run: run.Options{Force: true}}
+	o.Run.Progress = func(p run.Progress) {
+		if p.Round > 3 {
+			stop()
+		}
+	}
+	if _, err := plan.Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want it stopped", err)
+	}
+	got, err := plan.Run(t.Context(), study.Options{Run: run.Options{Force: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, sameHalf); diff != "" {
+		t.Errorf("it differs from one in a fresh folder: %s", diff)
+	}
+}
+
+// A round with updates has a model, or nothing is measured.
+func TestAModelIsNotKnown(t *testing.T) {
+	plan := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
+	if _, err := plan.Run(t.Context(), study.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	cells, err := plan.cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := open(plan.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer of.Set.Close()
+	cut := trace{models: map[int][]float32{1: of.initial}} // as of a run that was resumed
+	if err := cut.measure(t.Context(), &cells[0], of); err == nil || !strings.Contains(err.Error(), "the model of round 2 is not known") {
+		t.Errorf("%v, want that round 2 has no model", err)
+	}
+}

@@ -125,6 +125,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 		return err == nil
 	}
 	o.Adjust = func(c *study.Cell, o *run.Options) {
+		_ = os.Remove(filepath.Join(c.Config.Out, traceFile)) // of the run that this one replaces
 		t := traces[c]
 		t.models = map[int][]float32{}
 		o.Model = func(round int, params []float32) { t.models[round] = params }

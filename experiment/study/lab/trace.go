@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/gob"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
 	"fedpace/experiment/folder"
@@ -59,7 +61,11 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, of *objective) (err 
 	models := [][]float32{of.initial} // that each round started from, and the last one
 	for i, row := range rows {
 		next, ok := t.models[row.Round]
-		if !ok { // a round without updates leaves the model
+		switch {
+		case ok:
+		case row.Outcomes[round.Accepted] > 0:
+			return fmt.Errorf("the model of round %d is not known (play the run again with --force)", row.Round)
+		default: // a round without updates leaves the model
 			next = models[i]
 		}
 		models = append(models, next)

@@ -179,12 +179,8 @@ func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, er
 	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{name}, Seeds: p.Seeds}.Cells()
 	for i := range cells {
 		cell := &cells[i]
-		id, err := study.Identity(cell.Config)
-		if err != nil {
-			return nil, err
-		}
 		// The name tells the runs of one server apart, the folder those of one disk.
-		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, cell.Config.Seed, id)
+		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, cell.Config.Seed, cell.ID)
 		cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
 	}
 	return cells, err

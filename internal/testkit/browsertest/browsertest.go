@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Screenshots is where pictures of the page are left to be looked at, e.g.
@@ -90,7 +92,7 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as its context
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(ctx, patience(t))
+	ctx, stop := context.WithTimeout(ctx, slow.Patience(t))
 	t.Cleanup(stop)
 	b := &Tab{Context: ctx, t: t}
 	err = chromedp.Listen(ctx, func(event any) {
@@ -117,17 +119,6 @@ func Open(t testing.TB, width, height int64, dark bool) *Tab {
 	)
 	b.Look(width, height, dark)
 	return b
-}
-
-// patience is what is left of the time of all tests: however busy the machine is, a page
-// that comes to what is awaited comes to it in time.
-func patience(t testing.TB) time.Duration {
-	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if end, ok := limited.Deadline(); ok {
-			return time.Until(end) - 10*time.Second // to say what the page shows instead
-		}
-	}
-	return time.Hour
 }
 
 // Look makes the tab another screen, in a light or a dark scheme.
@@ -185,7 +176,7 @@ func Await[T any](b *Tab, expression string) T {
 // Until waits for an expression to be true.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
-	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(patience(b.t)))
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(slow.Patience(b.t)))
 	if _, err := chromedp.Run(b, poll); err != nil {
 		b.t.Fatalf("%s does not become true: %v; the page says %q", expression, err, JS[string](b, "document.body.innerText"))
 	}

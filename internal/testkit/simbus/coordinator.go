@@ -34,9 +34,6 @@ type Coordinator struct {
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // of the goroutine that shows that it is there
 
-	sending sync.Mutex
-	batch   *batch // tasks that have not left; nil: none
-
 	plans *mailbox.Mailbox[bus.ClientPlan]
 	late  *time.Timer // runs while plans are waited for
 
@@ -158,11 +155,9 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 	return c.hosts.hosts, c.hosts.workers
 }
 
-// TakePlans sends what tasks have not left. When no plan comes for
-// CoordinatorConfig.PlanPatience, its error wraps [bus.ErrInterrupted]: a task that
-// no host gets leaves no trace.
+// TakePlans gives an error that wraps [bus.ErrInterrupted] when no plan comes for
+// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
-	c.flush()
 	c.late.Reset(c.config.PlanPatience)
 	defer c.late.Stop()
 	return c.plans.Take(ctx, buf)

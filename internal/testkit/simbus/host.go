@@ -23,12 +23,10 @@ type Host struct {
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of its goroutines
+	work sync.WaitGroup // of its heartbeat
 
 	plan     func(client int, t *bus.Task, p *bus.Plan) error
-	batches  chan *batch
 	planning sync.Mutex // held while plan is called
-	plans    []bus.ClientPlan
 
 	seen time.Time // when the bus last heard of it; of the server's lock
 
@@ -47,10 +45,9 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// ServeTasks has the hosts of a run share its tasks, a batch to each in turn.
+// ServeTasks has the hosts of a run share its tasks, one to each in turn.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	h.plan, h.batches = fn, make(chan *batch, 32)
-	h.work.Go(h.serve)
+	h.plan = fn
 	_, err := ask(ctx, h.conn, "join", askEvery, func(answer func(struct{})) {
 		h.server.join(h, nil)
 		answer(struct{}{})

@@ -18,7 +18,7 @@ type server struct {
 	mu     sync.Mutex
 	lease  lease
 	hosts  []*Host // that serve tasks
-	next   int     // who gets the next tasks
+	next   int     // who gets the next task
 	models map[bus.Digest][]float32
 	queue  []*work          // jobs that nobody holds, the oldest first
 	jobs   map[uint64]*work // all jobs
@@ -189,8 +189,8 @@ func (s *server) leave(h *Host) {
 	s.pulls = slices.DeleteFunc(s.pulls, func(p *pull) bool { return p.host == h })
 }
 
-// dispatch passes tasks on to the next of the hosts. Without a host they are lost.
-func (s *server) dispatch(c *Coordinator, b *batch) {
+// dispatch passes a task on to the next of the hosts. Without a host it is lost.
+func (s *server) dispatch(c *Coordinator, client int, t *bus.Task) {
 	var h *Host
 	s.holds(c, func() {
 		if len(s.hosts) > 0 {
@@ -199,7 +199,7 @@ func (s *server) dispatch(c *Coordinator, b *batch) {
 		}
 	})
 	if h != nil {
-		h.conn.receive("task", func() { h.take(b) })
+		h.conn.receive("task", func() { h.answer(client, t) })
 	}
 }
 

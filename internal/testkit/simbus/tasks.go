@@ -2,55 +2,13 @@ package simbus
 
 import (
 	"fmt"
-	"sync"
+
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 )
 
-// batchSize is how many tasks travel together. A host works at a full batch while
-// the coordinator fills the next; what is left when the coordinator waits for plans
-// is answered on its goroutine, which has nothing else to do.
-const batchSize = 256
-
-// batch is tasks on their way to a host.
-type batch struct {
-	from  *Coordinator
-	count int
-	tasks []order
-}
-
-// order is a task with its client. The digest is the memory of the task's.
-type order struct {
-	client int
-	task   bus.Task
-	digest bus.Digest
-}
-
-var batches = sync.Pool{New: func() any { return &batch{tasks: make([]order, batchSize)} }}
-
-// newBatch makes an empty batch. Over a network each task travels by itself.
-func (c *Coordinator) newBatch() *batch {
-	if c.conn.bus.network != nil {
-		return &batch{from: c, tasks: make([]order, 1)}
-	}
-	b := batches.Get().(*batch)
-	b.from, b.count = c, 0
-	return b
-}
-
-// set copies a task.
-func (o *order) set(client int, t *bus.Task) {
-	o.client = client
-	o.task = bus.Task{
-		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate, StepsDone: t.StepsDone,
-		ModelBits: t.ModelBits, UpdateBits: t.UpdateBits, StartNs: t.StartNs, Joules: t.Joules, Device: t.Device, Presence: t.Presence,
-		Stamp: t.Stamp, Over: t.Over, Placement: t.Placement, Version: t.Version, ModelDigest: append(o.digest[:0], t.ModelDigest...),
-	}
-	o.task.Digest = append(o.task.Digest, t.Digest...)
-}
-
-// SendTask adds a task to the batch that leaves when it is full or plans are waited
-// for.
+// SendTask sends a copy of a task.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -62,102 +20,43 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		t.Stamp = c.config.Info.Stamp
 	}
 	t.Placement = c.first
-	c.sending.Lock()
-	if c.batch == nil {
-		c.batch = c.newBatch()
-	}
-	b := c.batch
-	b.tasks[b.count].set(client, t)
-	b.count++
-	full := b.count == len(b.tasks)
-	c.sending.Unlock()
-	if full {
-		c.flush()
-	}
+	sent := proto.CloneOf(t)
+	c.conn.send("task", func() { c.server.dispatch(c, client, sent) })
 	return nil
 }
 
-// flush sends the tasks that have not left.
-func (c *Coordinator) flush() {
-	c.sending.Lock()
-	b := c.batch
-	c.batch = nil
-	c.sending.Unlock()
-	if b != nil {
-		c.conn.send("task", func() { c.server.dispatch(c, b) })
-	}
-}
-
-// take takes tasks for this host's clients.
-func (h *Host) take(b *batch) {
-	if b.count < batchSize {
-		h.answer(b)
-		return
-	}
-	select {
-	case h.batches <- b:
-	case <-h.life.Done():
-	}
-}
-
-// serve answers full batches until the host ends.
-func (h *Host) serve() {
-	for {
-		select {
-		case b := <-h.batches:
-			h.answer(b)
-		case <-h.life.Done():
-			return
-		}
-	}
-}
-
-// answer sends the plans of a batch, unless the host has ended.
-func (h *Host) answer(b *batch) {
+// answer sends the plan of a task, unless the host has ended.
+func (h *Host) answer(client int, t *bus.Task) {
 	h.planning.Lock()
 	defer h.planning.Unlock()
 	if h.life.Err() != nil {
 		return
 	}
-	memory := make([]bus.Plan, b.count)
-	h.plans = h.plans[:0]
-	for i := range b.tasks[:b.count] {
-		o, p := &b.tasks[i], &memory[i]
-		if h.config.Stamp != 0 && o.task.Stamp != h.config.Stamp {
-			h.end(fmt.Errorf("bus: run %s: %w", h.server.run, bus.ErrStale))
-			return
-		}
-		p.Task, p.Placement = o.task.Task, o.task.Placement
-		err := h.plan(o.client, &o.task, p)
-		if err == nil {
-			err = p.Validate()
-		}
-		if err != nil {
-			h.end(fmt.Errorf("bus: plan of client %d for task %d: %w", o.client, o.task.Task, err))
-			return
-		}
-		h.plans = append(h.plans, bus.ClientPlan{Client: o.client, Plan: p})
-	}
-	if h.conn.bus.network == nil {
-		b.from.plans.PutAll(h.plans)
-		batches.Put(b)
+	if h.config.Stamp != 0 && t.Stamp != h.config.Stamp {
+		h.end(fmt.Errorf("bus: run %s: %w", h.server.run, bus.ErrStale))
 		return
 	}
-	plans := append([]bus.ClientPlan(nil), h.plans...)
+	p := &bus.Plan{Task: t.Task, Placement: t.Placement}
+	err := h.plan(client, t, p)
+	if err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
+		h.end(fmt.Errorf("bus: plan of client %d for task %d: %w", client, t.Task, err))
+		return
+	}
 	h.conn.send("plan", func() {
 		if c := h.server.coordinator(); c != nil {
-			c.conn.receive("plan", func() { c.takePlans(plans) })
+			c.conn.receive("plan", func() { c.takePlan(bus.ClientPlan{Client: client, Plan: p}) })
 		}
 	})
 }
 
-// takePlans leaves out the plans of another coordinator's tasks.
-func (c *Coordinator) takePlans(list []bus.ClientPlan) {
-	for i := range list {
-		if list[i].Plan.Placement == c.first {
-			c.plans.Put(list[i])
-		} else {
-			c.ignored.Add(1)
-		}
+// takePlan leaves out a plan of another coordinator's task.
+func (c *Coordinator) takePlan(p bus.ClientPlan) {
+	if p.Plan.Placement == c.first {
+		c.plans.Put(p)
+	} else {
+		c.ignored.Add(1)
 	}
 }

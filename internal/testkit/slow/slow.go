@@ -3,6 +3,7 @@ package slow
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 // Switch is the environment variable that has tests take long.
@@ -17,6 +18,17 @@ func Test(t testing.TB, reason string) {
 	if !On() {
 		t.Skipf("%s: set %s=1, as .ci/long does", reason, Switch)
 	}
+}
+
+// Patience is what is left of the time of all tests, but for some in which to say what did
+// not come: however busy the machine is, what comes at all comes in time.
+func Patience(t testing.TB) time.Duration {
+	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := limited.Deadline(); ok {
+			return time.Until(end) - 10*time.Second
+		}
+	}
+	return time.Hour
 }
 
 // NotUnderRace skips a test that the race detector need not see: its goroutines are those

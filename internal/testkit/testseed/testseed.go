@@ -5,10 +5,12 @@ import (
 	"os"
 
 	_ "pgregory.net/rapid" // registers the flag
+
+	"fedpace/internal/testkit/slow"
 )
 
 func init() {
-	if os.Getenv("FEDPACE_LONG") != "" || os.Getenv("RAPID_SEED") != "" {
+	if slow.On() || os.Getenv("RAPID_SEED") != "" {
 		return
 	}
 	if err := flag.Set("rapid.seed", "1"); err != nil {

@@ -64,14 +64,14 @@ func (r Reason) String() string {
 	return [reasons]string{"too_often", "crowded", "anonymous", "full", "too_many", "slow", "expelled", "malformed"}[r]
 }
 
-// Stats are what a server has done.
+// Stats are what a front has done.
 type Stats struct {
 	Admitted, Waiting int            // connections that are open
 	Pending           int64          // bytes that wait for devices
 	Closed            [reasons]int64 // connections that were not carried on
 }
 
-// Listen starts a server.
+// Listen starts a front.
 func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
 	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone
@@ -91,7 +91,7 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 // Addr is the address that is listened on, with the port in use.
 func (s *Front) Addr() net.Addr { return s.listener.Addr() }
 
-// Most is how many connections the server has open at most.
+// Most is how many connections the front has open at most.
 func (s *Front) Most() int { return s.most }
 
 // Stop takes no connections any more.
@@ -101,7 +101,7 @@ func (s *Front) Stop() { _ = s.listener.Close() } // whatever it says, it takes 
 const drainTime = 2 * time.Second
 
 // Close waits until the server behind has ended all connections and what it said has reached
-// their clients, or for a moment, closes what is left, and returns when nothing of the server
+// their clients, or for a moment, closes what is left, and returns when nothing of the front
 // runs any more.
 func (s *Front) Close() {
 	s.Stop()
@@ -131,10 +131,10 @@ func (s *Front) Stats() Stats {
 	return v
 }
 
-// acceptPause is how long a server waits that has no descriptor left.
+// acceptPause is how long a front waits that has no descriptor left.
 const acceptPause = 10 * time.Millisecond
 
-// accept takes connections until the server closes. Closing one costs the process more than
+// accept takes connections until the front closes. Closing one costs the process more than
 // opening it costs an attacker, so closing too has a rate: beyond it, new connections wait
 // until the system itself turns them away, and honest ones are tried again.
 func (s *Front) accept() {

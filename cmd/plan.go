@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/plan"
 	"fedpace/experiment/study"
+	"fedpace/experiment/study/plan"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )

@@ -129,11 +129,11 @@ experiment/ui: actors/measure coordinator/closing coordinator/round experiment/f
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree experiment/forecast bus coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
-experiment/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
-	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
+experiment/study/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
+	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 
 # Programs.
 cmd/internal/cli: actors/calibrate actors/doctor actors/learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time

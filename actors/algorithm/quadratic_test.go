@@ -144,10 +144,7 @@ func (r *run) play(t testing.TB, rounds int) {
 		r.model.Init(r.x, 1)
 		r.done = map[int]int64{}
 	}
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	window := schedule.NewWindow(schedule.WindowConfig{Size: 2})
 	for number := 1; number <= rounds; number++ {
 		progress := schedule.Progress{Round: number, Converged: number > rounds/3}
 		if ratio, ok := window.Ratio(); ok {

@@ -54,7 +54,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Targets = false, []measure.Target{{Value: 0.5}} }, "needs training"},
 		{"first of too many", func(c *Config) { c.Closing = closing.First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
 		{"no time", func(c *Config) { c.Closing = closing.Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
-		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
 		{"empty buffer", func(c *Config) { c.Closing = closing.Buffered{} }, "n: 0 is out of range (a whole number from 1 to 1000000)"},
 		{"negative staleness", func(c *Config) { c.Closing = closing.Buffered{N: 1, StalenessLimit: -1} }, "staleness_limit: -1 is out of range"},
 		{"too few candidates", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 2) }, "candidates: 2 is less than the cohort, which is chosen from them (at least 3)"},

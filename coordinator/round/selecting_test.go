@@ -244,20 +244,6 @@ func TestRoundsTakeTheLeastAvailable(t *testing.T) {
 	}
 }
 
-// An order that follows nobody has no memory.
-func TestAMemoryThatNoOrderHas(t *testing.T) {
-	c := config()
-	m, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := m.State()
-	s.Order.Counts = []int64{1}
-	if _, err := Restore(c, s); err == nil {
-		t.Error("a memory of the uniform selection is taken")
-	}
-}
-
 // What a machine remembers decides: the run goes on from a checkpoint to the cohorts
 // that it would have had, and to others if it forgets.
 func TestSelectionsRemember(t *testing.T) {

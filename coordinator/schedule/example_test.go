@@ -25,10 +25,7 @@ func ExampleRoundsK() {
 // mean over a window of rounds (Eq. 15).
 func ExampleErrorK() {
 	k := schedule.ErrorK{K0: 80}
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: 2})
-	if err != nil {
-		panic(err)
-	}
+	window := schedule.NewWindow(schedule.WindowConfig{Size: 2})
 	for r, loss := range []float64{4, 4, 2, 1, 0.5, 0.5} {
 		progress := schedule.Progress{Round: r + 1}
 		progress.LossRatio, progress.HasLoss = window.Ratio()

@@ -245,11 +245,8 @@ type Progress struct {
 // far. The configuration is the run's.
 func Follow(dir string, c *config.Config) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
-		losses, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
-		var quality measure.Quality
-		if err == nil {
-			quality, err = QualityOf(dir, c)
-		}
+		losses := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
+		quality, err := QualityOf(dir, c)
 		if err != nil {
 			yield(Progress{}, err)
 			return

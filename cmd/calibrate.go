@@ -43,7 +43,7 @@ type calibrationServer struct {
 	listen   string
 	keys     string
 	insecure bool
-	server   cli.Connection
+	server   natsconn.Config
 	serve    calibration.Config
 	pause    float64
 	json     bool
@@ -76,7 +76,7 @@ steps without being told more. Else --devices names the devices, and a model of
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
 	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
 	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS where other machines reach it (default nats.insecure of --config)")
-	f.server.Add(c)
+	cli.AddServer(c, &f.server)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
@@ -133,7 +133,7 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 	if err := names.CheckToken("run", f.serve.Run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
-	return f.server.Check(c)
+	return cli.CheckServer(c, &f.server)
 }
 
 // prepare takes what the flags do not say from the run's configuration, and its model.
@@ -173,17 +173,16 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 
 // measure opens the run of the calibration on the server, and serves.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
-	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys, Insecure: f.insecure}
-	notice := func(n bus.Notice) { f.serve.Notice(n.Text) }
-	to := natsconn.Config{URL: reach.URL, Creds: reach.Creds, TLS: reach.TLS, Await: true, Name: "calibration", Notice: notice}
-	if reach.URL == "" {
-		server, err := reach.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice})
+	to := f.server
+	to.Name, to.Await, to.Notice = "calibration", true, func(n bus.Notice) { f.serve.Notice(n.Text) }
+	if to.URL == "" {
+		server, err := run.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice}, f.keys, to.TLS, f.insecure)
 		if err != nil {
 			return nil, err
 		}
 		defer server.Close()
 		f.serve.Notice("Devices " + run.Joining(server))
-		to = natsconn.Config{Server: server, Name: to.Name, Notice: notice}
+		to = natsconn.Config{Server: server, Name: to.Name, Notice: to.Notice}
 	}
 	conn, err := natsbus.Connect(ctx, to, nil)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data/federated"
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -143,22 +144,17 @@ func (f *flags) options(show *cli.Display) run.Options {
 
 // study are the options of many runs. With a server, hosts in other processes do
 // the work.
-func (f *flags) study(show *cli.Display, server *cli.Connection) study.Options {
+func (f *flags) study(show *cli.Display, server natsconn.Config) study.Options {
 	o := study.Options{Run: f.options(show)}
-	o.Run.NATS = remote(server)
+	o.Run.NATS = server
 	return o
-}
-
-// remote is a connection to a server of another process.
-func remote(f *cli.Connection) run.Connection {
-	return run.Connection{URL: f.URL, Creds: f.Creds, TLS: f.TLS}
 }
 
 // intoConfig checks the flags and makes their server the configuration's, without
 // its password, which nobody should read in the results.
-func intoConfig(f *cli.Connection, c *cobra.Command, sets []string) ([]string, error) {
+func intoConfig(f *natsconn.Config, c *cobra.Command, sets []string) ([]string, error) {
 	if f.URL != "" {
 		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.URL)))
 	}
-	return sets, f.Check(c)
+	return sets, cli.CheckServer(c, f)
 }

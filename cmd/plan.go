@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/plan"
 	"fedpace/experiment/study"
@@ -48,7 +49,7 @@ plan that was interrupted goes on with the same command.`,
 				out += "-plan"
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-			o := f.study(show, &cli.Connection{})
+			o := f.study(show, natsconn.Config{})
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			made, err := p.plan(c.Context(), q, out, o, func(done, of int) { show.Show(statusOfDraws(done, of)) })
 			show.Close()

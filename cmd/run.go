@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
@@ -60,14 +61,14 @@ again without them, to the same bits.`,
 // runFlags are those of the commands of one run.
 type runFlags struct {
 	flags
-	server cli.Connection // another's, or the run's own
+	server natsconn.Config // another's, or the run's own
 	keys   string
 }
 
 // add makes the flags that all of them have. beside says what --json prints beside
 // the summary.
 func (f *runFlags) add(c *cobra.Command, beside string) {
-	f.server.Add(c)
+	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
 	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder"+beside)
 }
@@ -95,8 +96,7 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 // options are how the library is to do what the flags ask for.
 func (f *runFlags) options(show *cli.Display) run.Options {
 	o := f.flags.options(show)
-	o.NATS = remote(&f.server)
-	o.NATS.Keys = f.keys
+	o.NATS, o.Keys = f.server, f.keys
 	return o
 }
 

@@ -56,12 +56,11 @@ func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
 // adviceFlags are what the theory is asked for, and what is known.
 type adviceFlags struct {
 	convexFlags
-	given     lab.Given
-	constants string
-	gap       string
-	run       string
-	figure    string
-	points    int
+	given  lab.Given
+	gap    string
+	run    string
+	figure string
+	points int
 }
 
 func adviseCommand() *cobra.Command {
@@ -73,10 +72,9 @@ func adviseCommand() *cobra.Command {
 best at each time by the paper's theory, corrected, and beside them as printed.
 
 Constants come from the configuration's problem where it is convex (quadratic,
-which is the default here, or logistic), from its theory keys, from flags or a
-YAML file, or from a finished run (--run): its loss curve is F_w, its
-configuration gives the times, and L, mu, sigma and G are estimated roughly at
-its first and last models. W is the time since the start, or to the end with
+which is the default here, or logistic), from its theory keys, from flags, or
+from a finished run (--run): its loss curve is F_w, its configuration gives the
+times, and L, mu, sigma and G are estimated roughly at its first and last models. W is the time since the start, or to the end with
 --set theory.time=ahead.`,
 		Example: `  fedpace theory advise
   fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
@@ -86,7 +84,6 @@ its first and last models. W is the time since the start, or to the end with
 	}
 	f.add(c)
 	s := c.Flags()
-	s.StringVar(&f.constants, "constants", "", "YAML `FILE` of constants: l, mu, g, variance, gamma, f_star, loss, gap")
 	for _, n := range []struct {
 		name, what string
 		to         **float64
@@ -108,57 +105,46 @@ its first and last models. W is the time since the start, or to the end with
 			return nil
 		})
 	}
-	s.StringVar(&f.gap, "gap", "", "form of the gap: proof, stated or appendix (proof)")
+	s.StringVar(&f.gap, "gap", lab.Forms[0], "form of the gap: proof, stated or appendix")
 	s.StringVar(&f.run, "run", "", "take losses, times and estimates from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
 	cli.JSONFlag(c, &f.json, "what the table says")
-	cli.Complete(c, "constants", cli.FilesOf("yaml", "yml"))
 	cli.Complete(c, "gap", cli.Words(lab.Forms...))
 	cli.Complete(c, "run", cli.Folders)
 	cli.Complete(c, "figure", cli.FilesOf("svg", "png"))
 	return c
 }
 
-// known joins the constants of the file and of the flags, which go first.
-func (f *adviceFlags) known(c *cobra.Command) (g lab.Given, err error) {
-	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
-		return g, cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
-	}
-	if f.points < 2 || f.points > 1000 {
-		return g, cli.Usage(c, fmt.Errorf("--points %d: want 2 to 1000", f.points))
+func (f *adviceFlags) check() (err error) {
+	switch {
+	case f.run != "" && (len(f.config) > 0 || len(f.sets) > 0):
+		return errors.New("--run brings its own configuration: leave --config and --set out")
+	case f.points < 2 || f.points > 1000:
+		return fmt.Errorf("--points %d: want 2 to 1000", f.points)
 	}
 	if f.figure != "" {
 		if _, err := figure.Format(f.figure); err != nil {
-			return g, cli.Usage(c, fmt.Errorf("--figure: %w", err))
+			return fmt.Errorf("--figure: %w", err)
 		}
 	}
-	if f.constants != "" {
-		if g, err = lab.ReadGiven(f.constants); err != nil {
-			return g, err
-		}
+	if f.given.Form, err = lab.ParseForm(f.gap); err != nil {
+		return fmt.Errorf("--gap: %w", err)
 	}
-	g.Merge(f.given)
-	if f.gap != "" {
-		if g.Form, err = lab.ParseForm(f.gap); err != nil {
-			return g, cli.Usage(c, fmt.Errorf("--gap: %w", err))
-		}
-	}
-	return g, nil
+	return nil
 }
 
-func (f *adviceFlags) advise(c *cobra.Command) error {
-	given, err := f.known(c)
-	if err != nil {
-		return err
+func (f *adviceFlags) advise(c *cobra.Command) (err error) {
+	if err := f.check(); err != nil {
+		return cli.Usage(c, err)
 	}
 	var a *lab.Advice
 	if f.run != "" {
-		a, err = lab.AdviseRun(c.Context(), f.run, given, f.points)
+		a, err = lab.AdviseRun(c.Context(), f.run, f.given, f.points)
 	} else {
 		var config config.Config
 		if config, err = f.load(c); err == nil {
-			a, err = lab.Advise(config, given, f.points)
+			a, err = lab.Advise(config, f.given, f.points)
 		}
 	}
 	if missing := (*lab.MissingError)(nil); errors.As(err, &missing) {

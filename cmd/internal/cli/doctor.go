@@ -8,15 +8,13 @@ import (
 
 	"fedpace/actors/doctor"
 	"fedpace/actors/real"
-	"fedpace/bus"
-	"fedpace/bus/natsconn"
 	"fedpace/internal/names"
 )
 
 // DoctorCommand is the command that checks a device, of the program of this name.
 func DoctorCommand(program string) *cobra.Command {
-	var connection Connection
-	var device real.Config
+	var config doctor.Config
+	device := &config.Device
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -31,7 +29,7 @@ part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
 		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := connection.Check(c); err != nil {
+			if err := CheckServer(c, &config.Conn); err != nil {
 				return err
 			}
 			if device.ID != "" {
@@ -43,17 +41,12 @@ part.`,
 				return Usage(c, fmt.Errorf("--withhold: %w", err))
 			}
 			device.Version = Version()
-			return examine(c, asJSON, doctor.Config{
-				Device: device,
-				Conn: natsconn.Config{
-					URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
-					Name: "doctor of device " + device.ID, Notice: func(bus.Notice) {},
-				},
-			})
+			config.Conn.Name = "doctor of device " + device.ID
+			return examine(c, asJSON, config)
 		},
 	}
-	connection.Add(c)
-	addDevice(c, &device)
+	AddServer(c, &config.Conn)
+	addDevice(c, device)
 	JSONFlag(c, &asJSON, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
 	return c
 }

@@ -55,9 +55,9 @@ func TestAByteOrderMarkIsNoKey(t *testing.T) {
 func TestKnownKeysHaveAnEffect(t *testing.T) {
 	words := map[string][]string{}
 	for _, k := range KnownKeys() {
-		words[k.Key] = k.Words
+		words[k.Name] = k.Offered()
 	}
-	for key, want := range map[string]string{"task": "femnist", "train": "false", "clients": "all", "schedule.k": "rounds", "close.rule": "first"} {
+	for key, want := range map[string]string{"task": "femnist", "train": "false", "clients": "all", "schedule.k": "rounds", "close": "first"} {
 		if !slices.Contains(words[key], want) {
 			t.Errorf("%s does not offer %s: %v", key, want, words[key])
 		}

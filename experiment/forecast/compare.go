@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"fedpace/actors/clientmodel"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/coordinator/schedule"
 )
 
 // Comparison is a run's prediction beside what its devices measured.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"fedpace/actors/measure"
-	"fedpace/experiment/config"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // judge settles by what models are measured and compared, and refuses what the model

@@ -43,11 +43,9 @@ type calibrationServer struct {
 	listen   string
 	keys     string
 	insecure bool
-	server   cli.Connection
+	server   natsconn.Config
 	serve    calibration.Config
 	pause    float64
-	json     bool
-	quiet    bool
 }
 
 func calibrateServeCommand() *cobra.Command {
@@ -76,19 +74,19 @@ steps without being told more. Else --devices names the devices, and a model of
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
 	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
 	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS where other machines reach it (default nats.insecure of --config)")
-	f.server.Add(c)
+	cli.AddServer(c, &f.server)
 	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which a device rests before a transfer, as it does in a run while it computes: a connection that was idle starts slowly again")
-	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
-	cli.JSONFlag(c, &f.json, "measured, a list of what each device's transfers came to")
+	cli.QuietFlag(c, "say nothing but the result")
+	cli.JSONFlag(c, "measured, a list of what each device's transfers came to")
 	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	return c
 }
 
 func (f *calibrationServer) do(c *cobra.Command) error {
-	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c)
 	defer show.Close()
 	f.serve.Notice, f.serve.Pause = show.Notice, time.Duration(f.pause*float64(time.Second))
 	if err := f.prepare(c.Context()); err != nil {
@@ -104,7 +102,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 		return cli.Interruption(c.Context(), err, "")
 	}
 	err = cli.Interruption(c.Context(), err, "what is printed")
-	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
+	return errors.Join(err, cli.PrintTable(c, map[string]any{"measured": measured}, func(w io.Writer) { writeMeasured(w, measured) }))
 }
 
 func (f *calibrationServer) check(c *cobra.Command) error {
@@ -133,7 +131,7 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 	if err := names.CheckToken("run", f.serve.Run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
-	return f.server.Check(c)
+	return cli.CheckServer(c, &f.server)
 }
 
 // prepare takes what the flags do not say from the run's configuration, and its model.
@@ -173,17 +171,16 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 
 // measure opens the run of the calibration on the server, and serves.
 func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measured, err error) {
-	reach := run.Connection{URL: f.server.URL, Creds: f.server.Creds, TLS: f.server.TLS, Keys: f.keys, Insecure: f.insecure}
-	notice := func(n bus.Notice) { f.serve.Notice(n.Text) }
-	to := natsconn.Config{URL: reach.URL, Creds: reach.Creds, TLS: reach.TLS, Await: true, Name: "calibration", Notice: notice}
-	if reach.URL == "" {
-		server, err := reach.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice})
+	to := f.server
+	to.Name, to.Await, to.Notice = "calibration", true, func(n bus.Notice) { f.serve.Notice(n.Text) }
+	if to.URL == "" {
+		server, err := run.Embedded(ctx, embedded.Config{Listen: f.listen, Notice: f.serve.Notice}, f.keys, to.TLS, f.insecure)
 		if err != nil {
 			return nil, err
 		}
 		defer server.Close()
 		f.serve.Notice("Devices " + run.Joining(server))
-		to = natsconn.Config{Server: server, Name: to.Name, Notice: notice}
+		to = natsconn.Config{Server: server, Name: to.Name, Notice: to.Notice}
 	}
 	conn, err := natsbus.Connect(ctx, to, nil)
 	if err != nil {
@@ -205,17 +202,13 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 }
 
 // writeMeasured writes a table of the devices' links.
-func writeMeasured(w io.Writer, all []calibration.Measured) error {
-	const row = "%-16s %14s  %-26s  %s\n"
-	var b strings.Builder
-	fmt.Fprintf(&b, row, "device", "round trip", "download", "upload")
+func writeMeasured(w io.Writer, all []calibration.Measured) {
 	link := func(l *calibrate.Link) string {
 		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)
 	}
+	fmt.Fprintln(w, "device\tround trip\tdownload\tupload")
 	for i := range all {
 		n := &all[i].Network
-		fmt.Fprintf(&b, row, all[i].Device, fmt.Sprintf("%.3g ms", 1e3*n.RoundTrip.Value), link(&n.Download), link(&n.Upload))
+		fmt.Fprintf(w, "%s\t%.3g ms\t%s\t%s\n", all[i].Device, 1e3*n.RoundTrip.Value, link(&n.Download), link(&n.Upload))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

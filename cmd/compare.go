@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -21,7 +22,7 @@ import (
 func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
-	var server cli.Connection
+	var server natsconn.Config
 	var schedules []string
 	c := &cobra.Command{
 		Use:   "compare",
@@ -37,7 +38,7 @@ compare.csv for programs) with a row for each run and where it comes from
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
-			if err = errors.Join(err, server.Check(c)); err != nil {
+			if err = errors.Join(err, cli.CheckServer(c, &server)); err != nil {
 				return err
 			}
 			for _, name := range schedules {
@@ -57,8 +58,8 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err := wide.apply(c, &plan); err != nil {
 				return cli.Usage(c, err)
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-			o := f.study(show, &server)
+			show := cli.NewDisplay(c)
+			o := f.study(show, server)
 			if !plan.Single() {
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			}
@@ -67,7 +68,7 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
 			}
-			if err := cli.Print(c, f.json, result, result.Write); err != nil {
+			if err := cli.Print(c, result, result.Write); err != nil {
 				return err
 			}
 			if err := keep(plan.Out, result); err != nil {
@@ -83,8 +84,8 @@ compare.csv for programs) with a row for each run and where it comes from
 	}
 	f.add(c)
 	wide.add(c)
-	server.Add(c)
-	cli.JSONFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
+	cli.AddServer(c, &server)
+	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
 	cli.Complete(c, "schedules", scheduleList)
 	return c

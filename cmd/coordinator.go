@@ -54,9 +54,7 @@ join that one need credentials ("fedpace enroll").`,
 }
 
 func hostCommand(p program) *cobra.Command {
-	var connection cli.Connection
 	var o run.HostOptions
-	var quiet bool
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Work for runs that coordinators elsewhere drive",
@@ -69,10 +67,10 @@ kernel class it answers for clients, says so, and leaves training to others.`,
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if connection.URL == "" {
+			if o.NATS.URL == "" {
 				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
 			}
-			if err := connection.Check(c); err != nil {
+			if err := cli.CheckServer(c, &o.NATS); err != nil {
 				return err
 			}
 			if c.Flags().Changed("workers") && o.Workers < 1 {
@@ -83,8 +81,8 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 					return cli.Usage(c, fmt.Errorf("--%s: %w", flag, err))
 				}
 			}
-			o.Version, o.NATS = cli.Version(), remote(&connection)
-			if !quiet {
+			o.Version = cli.Version()
+			if !cli.Quiet(c) {
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}
 			err := p.host(c.Context(), o)
@@ -94,7 +92,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 			return err
 		},
 	}
-	connection.Add(c)
+	cli.AddServer(c, &o.NATS)
 	s := c.Flags()
 	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
@@ -102,6 +100,6 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 	s.StringVar(&o.Trainer, "trainer", "", trainerUsage+", for the runs that have one")
 	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
 	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
-	s.BoolVar(&quiet, "quiet", false, "say nothing but what ends it")
+	cli.QuietFlag(c, "say nothing but what ends it")
 	return c
 }

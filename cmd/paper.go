@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
@@ -23,16 +24,15 @@ import (
 
 // paperFlags are what part of the paper's evaluation is asked for.
 type paperFlags struct {
-	plan       paper.Plan
-	tasks      []string
-	data       []string
-	files      []string
-	from       string
-	verdicts   bool
-	dry        bool
-	quiet      bool
-	beside     int
-	connection cli.Connection
+	plan     paper.Plan
+	tasks    []string
+	data     []string
+	files    []string
+	from     string
+	verdicts bool
+	dry      bool
+	beside   int
+	server   natsconn.Config
 }
 
 func paperCommand() *cobra.Command {
@@ -83,9 +83,9 @@ and go at any time, and the results are the same bits.`,
 	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
 	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")
-	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	cli.QuietFlag(c, "no progress")
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
-	f.connection.Add(c)
+	cli.AddServer(c, &f.server)
 	return c
 }
 
@@ -110,7 +110,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	w := c.OutOrStdout()
 	if f.dry {
-		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+		show := cli.NewDisplay(c)
 		defer show.Close()
 		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
@@ -122,10 +122,10 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
 		return err
 	}
-	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c)
 	started, worked := time.Now(), cputime.Since(time.Now())
 	err = f.plan.Run(c.Context(), cells, study.Options{
-		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: remote(&f.connection)}, Shown: run.Shown{Notice: show.Notice}},
+		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: f.server}, Shown: run.Shown{Notice: show.Notice}},
 		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
 	})
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
@@ -169,11 +169,11 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	if c.Flags().Changed("beside") && f.beside < 1 {
 		return nil, fmt.Errorf("--beside %d: want at least 1", f.beside)
 	}
-	if f.plan.Timing && f.connection.URL != "" {
+	if f.plan.Timing && f.server.URL != "" {
 		return nil, errors.New("--timing trains nothing that hosts could do: leave out --nats")
 	}
 	var err error
-	if f.plan.Sets, err = intoConfig(&f.connection, c, f.plan.Sets); err != nil {
+	if f.plan.Sets, err = intoConfig(&f.server, c, f.plan.Sets); err != nil {
 		return nil, err
 	}
 	return f.plan.Cells()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
@@ -45,7 +46,7 @@ again without them, to the same bits.`,
 				if err != nil {
 					return err
 				}
-				return cli.Print(c, f.json, ahead, ahead.Write)
+				return cli.Print(c, ahead, ahead.Write)
 			}
 			return f.run(c, p, config, standardFolder(config, replay), options, show)
 		},
@@ -60,16 +61,16 @@ again without them, to the same bits.`,
 // runFlags are those of the commands of one run.
 type runFlags struct {
 	flags
-	server cli.Connection // another's, or the run's own
+	server natsconn.Config // another's, or the run's own
 	keys   string
 }
 
 // add makes the flags that all of them have. beside says what --json prints beside
 // the summary.
 func (f *runFlags) add(c *cobra.Command, beside string) {
-	f.server.Add(c)
+	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
-	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder"+beside)
+	cli.JSONFlag(c, "the run's summary.json and out, its folder"+beside)
 }
 
 // load makes the configuration that the flags ask for, or where a run is played again
@@ -88,15 +89,14 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 	default:
 		loaded, err = run.LoadReplay(replay, f.setsOf(c))
 	}
-	show = cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show = cli.NewDisplay(c)
 	return loaded, f.options(show), show, err
 }
 
 // options are how the library is to do what the flags ask for.
 func (f *runFlags) options(show *cli.Display) run.Options {
-	o := f.flags.options(show)
-	o.NATS = remote(&f.server)
-	o.NATS.Keys = f.keys
+	o := options(show, f.force)
+	o.NATS, o.Keys = f.server, f.keys
 	return o
 }
 
@@ -134,9 +134,9 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
 	}
 	switch {
-	case r.Complete && f.json:
+	case r.Complete && cli.AsJSON(c):
 		return cli.PrintJSON(c, reported{r.Summary, kept})
-	case r.Complete && f.quiet:
+	case r.Complete && cli.Quiet(c):
 		return nil
 	case r.Complete:
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", kept, r.Summary.Rounds)
@@ -147,5 +147,5 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	if kept != "" {
 		kept += ", to go on: fedpace resume " + kept
 	}
-	return errors.Join(cli.Interruption(c.Context(), err, kept), f.report(c, r.Config, r.Summary, err))
+	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err))
 }

@@ -36,12 +36,9 @@ func TestTheory(t *testing.T) {
 	if svg, err := os.ReadFile("k.svg"); err != nil || !strings.Contains(string(svg), "Eq. 9") {
 		t.Errorf("the figure: %v", err)
 	}
-	if err := os.WriteFile("c.yaml", []byte("l: 4\nmu: 0.1\ng: 2\nloss: 4.1\ngap: stated\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	// Flags go before the file.
-	if out := ok("advise", "--set", "task=femnist", "--constants", "c.yaml", "--l", "5", "--gap", "appendix"); !strings.Contains(out, "L         5") || !strings.Contains(out, "gap: F − F*") {
-		t.Errorf("constants of a file:\n%s", out)
+	// Flags go before the configuration.
+	if out := ok("advise", "--set", "task=femnist", "--set", "theory={l: 4, mu: 0.1, g: 2}", "--loss", "4.1", "--l", "5", "--gap", "appendix"); !strings.Contains(out, "L         5") || !strings.Contains(out, "gap: F − F*") {
+		t.Errorf("constants of a configuration:\n%s", out)
 	}
 	if out := ok("errata"); !strings.Contains(out, "Eq. 9, 10") || !strings.Contains(out, "Remark 2.1.2") {
 		t.Errorf("the errata:\n%s", out)
@@ -90,7 +87,6 @@ func TestTheoryMistakes(t *testing.T) {
 		{"lab --from nowhere", 1, "nowhere"},
 		{"lab --from runs/lab --seeds 3", 2, "leave --seeds out"},
 		{"lab --from runs/lab --set seed=1", 2, "leave --set out"},
-		{"advise --constants nowhere", 1, "nowhere"},
 		{"extra", 2, "extra"},
 		// What versions before took without a command below theory.
 		{"--lab --seeds 2", 2, "write fedpace theory lab)"},

@@ -1,11 +1,8 @@
 package simclock
 
 import (
-	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -56,10 +53,7 @@ func TestStateDoesNotDependOnHistory(t *testing.T) {
 // A clock that was restored goes on to the fingerprint of one that was not.
 func TestRestoreGoesOn(t *testing.T) {
 	c := some()
-	d, err := Restore(c.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Restore(c.State())
 	for i := uint64(1000); c.live > 0; i++ {
 		e, _ := c.Pop()
 		f, _ := d.Pop()
@@ -75,58 +69,4 @@ func TestRestoreGoesOn(t *testing.T) {
 	if c.Fingerprint() != d.Fingerprint() || d.live != 0 {
 		t.Errorf("fingerprint %x after restoring, want %x", d.Fingerprint(), c.Fingerprint())
 	}
-}
-
-func TestRestoreRefuses(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		state State
-		want  string
-	}{
-		{"a negative time", State{Now: -1}, "negative"},
-		{"a past event", State{Now: 5, Events: []Event{{At: 4, Seq: 1}}}, "before the clock's time 5"},
-		{"disorder", State{Events: []Event{{At: 4, Seq: 1}, {At: 3, Seq: 2}}}, "does not come after"},
-		{"one event twice", State{Events: []Event{{At: 4, Seq: 1}, {At: 4, Seq: 1}}}, "does not come after"},
-		{"one number twice", State{Events: []Event{{At: 4, Seq: 1}, {At: 5, Seq: 1}}}, "repeats the sequence number 1"},
-	} {
-		_, err := Restore(c.state)
-		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
-		}
-	}
-}
-
-// FuzzRestore: whatever is accepted is exactly the state of a clock.
-func FuzzRestore(f *testing.F) {
-	for _, s := range []State{New().State(), some().State(), {Now: 3, Events: []Event{{At: 4, Seq: 1, Priority: -1}, {At: 4}}}} {
-		text, err := json.Marshal(s)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var s State
-		if json.Unmarshal(text, &s) != nil {
-			return
-		}
-		c, err := Restore(s)
-		if err != nil {
-			if !errors.Is(err, ErrState) {
-				t.Fatalf("error %v does not wrap ErrState", err)
-			}
-			return
-		}
-		if got := c.State(); got.Now != s.Now || got.Fingerprint != s.Fingerprint || len(got.Events)+len(s.Events) > 0 && !reflect.DeepEqual(got.Events, s.Events) {
-			t.Fatalf("restored %+v, which is %+v", s, got)
-		}
-		last := c.Now()
-		for n := c.live; n > 0; n-- {
-			e, ok := c.Pop()
-			if !ok || e.At < last {
-				t.Fatalf("popped %v %v after %d", e, ok, last)
-			}
-			last = e.At
-		}
-	})
 }

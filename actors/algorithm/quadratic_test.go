@@ -135,6 +135,17 @@ type run struct {
 	lastK int
 }
 
+// from is a schedule from a K_0 on.
+type from struct {
+	schedule.K
+	k0 int
+}
+
+func (s from) LocalSteps(p schedule.Progress) int {
+	p.K0 = s.k0
+	return s.K.LocalSteps(p)
+}
+
 // play plays rounds.
 func (r *run) play(t testing.TB, rounds int) {
 	t.Helper()
@@ -144,10 +155,7 @@ func (r *run) play(t testing.TB, rounds int) {
 		r.model.Init(r.x, 1)
 		r.done = map[int]int64{}
 	}
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	window := schedule.NewWindow(schedule.WindowConfig{Size: 2})
 	for number := 1; number <= rounds; number++ {
 		progress := schedule.Progress{Round: number, Converged: number > rounds/3}
 		if ratio, ok := window.Ratio(); ok {

@@ -19,36 +19,15 @@ type CNN struct {
 	Classes int   `key:"classes" range:"[2,1048576]" help:"labels"`
 }
 
-// pooled is what a convolution and a pooling leave of n.
-func pooled(n int) int { return (n - 2) / 2 }
-
 func (a CNN) Model(Samples) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
 		return nil, fmt.Errorf("an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2", len(a.Image), len(a.Maps))
 	}
-	c, h, w := a.Image[0], a.Image[1], a.Image[2]
-	y, x := pooled(pooled(h)), pooled(pooled(w))
-	switch {
-	case y < 1 || x < 1:
-		return nil, fmt.Errorf("an image of %d×%d leaves nothing after two convolutions and poolings; at least 10×10", h, w)
-	case network.Product(c, h, w) > maxWidth:
-		return nil, fmt.Errorf("an image of more than %d values", maxWidth)
-	}
-	params := network.Product(9, c+a.Maps[1], a.Maps[0]) + network.Product(a.Maps[1], y*x, a.Hidden) + network.Product(a.Hidden, a.Classes)
-	if err := checkSizes(params, a.Classes, c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes); err != nil {
-		return nil, err
-	}
-	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
-	samples := Samples{Input: Dense, Features: c * h * w, Classes: a.Classes, Image: [3]int{c, h, w}}
-	return sequential(a, spec, samples, []network.Layer{
+	image := [3]int(a.Image)
+	samples := Samples{Input: Dense, Features: int(network.Product(a.Image...)), Classes: a.Classes, Image: image}
+	return sequential(NameOf(a), samples, []network.Layer{
 		network.ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
 		network.ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
 		network.FlattenLayer{}, network.DenseLayer{Width: a.Hidden}, network.ReLULayer{}, network.DenseLayer{Width: a.Classes},
-	}), nil
-}
-
-func (CNN) Parse(sizes string) (Architecture, error) {
-	var n [7]int
-	err := scan(sizes, "an image's CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", &n)
-	return CNN{n[:3], n[3:5], n[5], n[6]}, err
+	})
 }

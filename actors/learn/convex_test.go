@@ -161,18 +161,18 @@ func TestLogisticIsStronglyConvex(t *testing.T) {
 
 func TestConvexParseRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
-		"quadratic":            "width",
-		"quadratic:0":          "width",
-		"quadratic:3,4":        "DIMENSIONS",
-		"quadratic:1048576":    "DIMENSIONS",
-		"logistic:3,4":         "FEATURES,CLASSES,MU",
-		"logistic:3,1,1":       "at least 2 classes",
+		"quadratic":            "(dimension)",
+		"quadratic:0":          "dimension: 0 is out of range",
+		"quadratic:3,4":        "(dimension)",
+		"quadratic:1048576":    "dimension: 1048576 is out of range",
+		"logistic:3,4":         "(features,classes,mu)",
+		"logistic:3,1,1":       "classes: 1 is out of range",
 		"logistic:3,4,0":       "mu",
 		"logistic:3,4,1e-99":   "mu",
 		"logistic:3,4,0.10":    "mu",
 		"logistic:3,4,NaN":     "mu",
-		"logistic:3,4,5,0.1":   "FEATURES,CLASSES,MU",
-		"logistic:99999,9e9,1": "width",
+		"logistic:3,4,5,0.1":   "(features,classes,mu)",
+		"logistic:99999,9e9,1": `classes: "9e9" is no int`,
 	} {
 		if _, err := Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): %v, want an error with %q", spec, err, want)

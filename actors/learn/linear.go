@@ -1,10 +1,6 @@
 package learn
 
-import (
-	"fmt"
-
-	"fedpace/actors/learn/network"
-)
+import "fedpace/actors/learn/network"
 
 func init() { Models.Register("linear", "one layer; its sizes are those of the data", Linear{}) }
 
@@ -14,24 +10,15 @@ func init() { Models.Register("linear", "one layer; its sizes are those of the d
 type Linear struct{ Features, Classes int }
 
 func (a Linear) Model(of Samples) (Model, error) {
-	if a == (Linear{}) && of.Targets > 0 {
+	switch {
+	case a != Linear{}:
+	case of.Targets > 0:
 		return Sequential{Layers: []network.Layer{network.DenseLayer{}}}.Model(of)
-	}
-	if a == (Linear{}) && of.Input != Sparse {
+	case of.Input != Sparse:
 		return MLP{[]int{of.Features, of.Classes}}.Model(of)
-	}
-	if a == (Linear{}) {
+	default:
 		a = Linear{of.Features, of.Classes}
 	}
-	if err := checkSizes(network.Product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
-		return nil, err
-	}
 	samples := Samples{Input: Sparse, Features: a.Features, Classes: a.Classes}
-	return sequential(a, fmt.Sprintf("linear:%d,%d", a.Features, a.Classes), samples, []network.Layer{network.DenseLayer{Width: a.Classes}}, ""), nil
-}
-
-func (Linear) Parse(sizes string) (Architecture, error) {
-	var n [2]int
-	err := scan(sizes, "FEATURES,CLASSES", &n)
-	return Linear{n[0], n[1]}, err
+	return sequential(NameOf(a), samples, []network.Layer{network.DenseLayer{Width: a.Classes}}, "")
 }

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"fmt"
-	"strconv"
 
 	"fedpace/actors/learn/internal/kernel"
 	"fedpace/actors/learn/network"
@@ -26,23 +25,19 @@ func (a Logistic) Model(Samples) (Model, error) {
 	if !(mu > 0 && mu <= 1e6) {
 		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
 	}
-	if err := checkSizes(network.Product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
+	samples := Samples{Input: Dense, Features: a.Features, Classes: a.Classes}
+	list := []network.Layer{network.DenseLayer{Width: a.Classes}}
+	if _, err := network.Fit(list, samples); err != nil {
 		return nil, err
 	}
-	spec := fmt.Sprintf("logistic:%d,%d,%s", a.Features, a.Classes, strconv.FormatFloat(float64(mu), 'g', -1, 32))
-	samples := Samples{Input: Dense, Features: a.Features, Classes: a.Classes}
-	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, samples: samples, metrics: network.MetricsOf(samples)}
-	m.addLayer("", nil, a.Classes, a.Features)
+	m := newModel(fmt.Sprintf("logistic:%d,%d,%v", a.Features, a.Classes, mu), samples)
+	m.convex = Logistic{a.Features, a.Classes, float64(mu)}
+	m.add("weight", nil, a.Classes, a.Features)
+	m.add("bias", nil, a.Classes)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}
 	return m, nil
-}
-
-func (Logistic) Parse(sizes string) (Architecture, error) {
-	var n [3]float64
-	err := scan(sizes, "FEATURES,CLASSES,MU with mu above 0 and up to 1e6", &n)
-	return Logistic{int(n[0]), int(n[1]), n[2]}, err
 }
 
 // logisticWork is plain Go whatever the kernel: the models are small.

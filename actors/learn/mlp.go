@@ -2,7 +2,6 @@ package learn
 
 import (
 	"fmt"
-	"strings"
 
 	"fedpace/actors/learn/network"
 	"fedpace/internal/registry"
@@ -28,14 +27,6 @@ func (a MLP) Model(Samples) (Model, error) {
 	if last < 1 {
 		return nil, fmt.Errorf("%d widths, want FEATURES,HIDDEN,...,CLASSES", len(n))
 	}
-	params := int64(0)
-	for l := range last {
-		params += network.Product(n[l]+1, n[l+1])
-	}
-	if err := checkSizes(params, n[last], n...); err != nil {
-		return nil, err
-	}
-	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")
 	var list []network.Layer
 	for l, width := range n[1:] {
 		if l > 0 {
@@ -43,11 +34,5 @@ func (a MLP) Model(Samples) (Model, error) {
 		}
 		list = append(list, network.DenseLayer{Width: width})
 	}
-	return sequential(a, spec, Samples{Input: Dense, Features: n[0], Classes: n[last]}, list), nil
-}
-
-func (MLP) Parse(sizes string) (Architecture, error) {
-	var a MLP
-	err := scan(sizes, "FEATURES,HIDDEN,...,CLASSES", &a.Layers)
-	return a, err
+	return sequential(NameOf(a), Samples{Input: Dense, Features: n[0], Classes: n[last]}, list)
 }

@@ -1,10 +1,7 @@
 package learn
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
 	"fedpace/actors/learn/network"
@@ -39,7 +36,7 @@ type ModelInfo interface {
 	Metrics() []Metric
 }
 
-// Model describes an architecture of this program. Parse reads its String back.
+// Model is a model of this program. [Parse] reads its String back.
 type Model interface {
 	ModelInfo
 	// Init writes the initial parameters for a seed: PyTorch's layer defaults
@@ -59,13 +56,12 @@ func Trainable(m ModelInfo) int {
 	return m.Params()
 }
 
-// Architecture is a kind of model with its sizes.
+// Architecture is a kind of model with its sizes, which are its fields. What it does not
+// leave open is in the model's name, see [NameOf].
 type Architecture interface {
 	// Model makes the model. The samples give the sizes that the architecture
 	// leaves open.
 	Model(of Samples) (Model, error)
-	// Parse reads the sizes behind the colon of a model's String.
-	Parse(sizes string) (Architecture, error)
 }
 
 // Models are the architectures that a configuration and messages can name.
@@ -74,72 +70,14 @@ var Models = registry.New[Architecture]("model", "model").Standard("mlp")
 // Limits of an architecture: what a mistyped number may at most ask for.
 const (
 	maxWidth  = network.MaxWidth
-	maxLayers = 64
 	MaxParams = network.MaxParams // parameters of a model
 )
 
-// Parse reads what a model's String writes: the name of its architecture, a
-// colon and all sizes, as in "mlp:784,200,200,62".
-func Parse(spec string) (Model, error) {
-	kind, sizes, _ := strings.Cut(spec, ":")
-	entry, ok := Models.Entry(kind)
-	if !ok {
-		return nil, fmt.Errorf("model %q: %q is not an architecture (%s)", spec, kind, strings.Join(Models.Names(), ", "))
-	}
-	a, err := entry.Parse(sizes)
-	var m Model
-	if err == nil {
-		m, err = a.Model(Samples{})
-	}
-	if err == nil && m.String() != spec { // equal models have equal names
-		err = fmt.Errorf("want widths and mu in their shortest form, %s", m)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", spec, err)
-	}
-	return m, nil
-}
-
-// scan reads numbers with commas, or x in an image's, between them into an array or
-// slice. form names each number.
-func scan(sizes, form string, numbers any) error {
-	sizes = strings.ReplaceAll(sizes, "x", ",")
-	switch n := strings.Count(sizes, ",") + 1; {
-	case n > maxLayers:
-		return fmt.Errorf("%d widths are more than %d", n, maxLayers)
-	case !strings.Contains(form, "...") && n != len(strings.FieldsFunc(form, func(r rune) bool { return r == ',' || r == 'x' })),
-		json.Unmarshal([]byte("["+sizes+"]"), numbers) != nil:
-		return fmt.Errorf("%q is not %s (widths from 1 to %d)", sizes, form, maxWidth)
-	}
-	for s := range strings.SplitSeq(sizes, ",") { // mu is less, too
-		if w, err := strconv.ParseFloat(s, 64); err != nil || w > maxWidth {
-			return fmt.Errorf("width %q is not a number from 1 to %d", s, maxWidth)
-		}
-	}
-	return nil
-}
-
-// checkSizes checks a classifier's widths, classes and number of parameters.
-func checkSizes(params int64, classes int, widths ...int) error {
-	if params > MaxParams {
-		return fmt.Errorf("more than %d parameters", MaxParams)
-	}
-	for _, w := range widths {
-		if w < 1 || w > maxWidth {
-			return fmt.Errorf("width %d is not a number from 1 to %d", w, maxWidth)
-		}
-	}
-	if classes < 2 {
-		return fmt.Errorf("a classifier needs at least 2 classes")
-	}
-	return nil
-}
-
-// model is a model of this package: its architecture, name and sizes, the parts of
-// its parameters, and how its workspaces calculate.
+// model is a model of this package: its name and sizes, the parts of its parameters, and
+// how its workspaces calculate.
 type model struct {
-	of         Architecture
-	spec       string
+	name       string
+	convex     Architecture // of a model of theory, see [Convex]
 	samples    Samples
 	metrics    []Metric
 	tensors    []Tensor
@@ -156,13 +94,11 @@ func (m *model) add(name string, start network.Init, shape ...int) {
 	m.params += t.Len()
 }
 
-// addLayer appends a layer's weight, the number of its outputs first, and its bias.
-func (m *model) addLayer(prefix string, start network.Init, shape ...int) {
-	m.add(prefix+"weight", start, shape...)
-	m.add(prefix+"bias", start, shape[0])
+func newModel(name string, of Samples) *model {
+	return &model{name: name, samples: of, metrics: network.MetricsOf(of)}
 }
 
-func (m *model) String() string    { return m.spec }
+func (m *model) String() string    { return m.name }
 func (m *model) Params() int       { return m.params }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
@@ -186,6 +122,6 @@ func (m *model) NewWorkspace(maxBatch int, k Kernel) Workspace {
 // check panics on parameters of another model, a programmer's error.
 func (m *model) check(params []float32) {
 	if len(params) != m.params {
-		panic(fmt.Sprintf("learn: %d parameters given to %s, which has %d", len(params), m.spec, m.params))
+		panic(fmt.Sprintf("learn: %d parameters given to %s, which has %d", len(params), m.name, m.params))
 	}
 }

@@ -26,10 +26,7 @@ type Quadratic struct {
 // seeds start at the same distance from the optimum.
 func Convex(m Model) Architecture {
 	if m, ok := m.(*model); ok {
-		switch m.of.(type) {
-		case Quadratic, Logistic:
-			return m.of
-		}
+		return m.convex
 	}
 	return nil
 }
@@ -39,18 +36,12 @@ func (a Quadratic) Model(Samples) (Model, error) {
 	if n < 1 || n > maxWidth/3 {
 		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", n, maxWidth/3)
 	}
-	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
+	m := &model{name: NameOf(a), convex: a, samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
 	m.add("x", nil, n)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}
 	return m, nil
-}
-
-func (Quadratic) Parse(sizes string) (Architecture, error) {
-	var n [1]int
-	err := scan(sizes, "DIMENSIONS", &n)
-	return Quadratic{n[0]}, err
 }
 
 // quadraticWork calculates in float64, every product rounded by itself.

@@ -118,7 +118,11 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 			}
 		}
 		m := m.(*model)
-		switch a := m.of.(type) {
+		a, _, err := architecture(m.name)
+		if err != nil {
+			panic(err)
+		}
+		switch a := a.(type) {
 		case Linear:
 			all = append(all, denseReference(params, []int{m.samples.Features, m.samples.Classes}, x))
 		case MLP:

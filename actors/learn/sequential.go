@@ -15,8 +15,6 @@ func init() { Models.Register("layers", "a list of layers, as a PyTorch Sequenti
 // for samples with targets. The sizes of its input are those of the samples.
 type Sequential struct {
 	Layers []network.Layer `key:"layers" is:"short" help:"the layers from the input to the output, e.g. [flatten, dense: 200, relu, dense]"`
-
-	of Samples // of a model that a message names
 }
 
 // Validate finds layers that do not fit each other whatever the samples are.
@@ -28,25 +26,25 @@ func (a Sequential) Validate() error {
 }
 
 func (a Sequential) Model(of Samples) (Model, error) {
-	if a.of != (Samples{}) {
-		of = a.of
-	}
 	list, err := network.Fit(a.Layers, of)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := nameOf(of, list)
-	if err != nil {
-		return nil, err
+	name := fmt.Sprintf("layers:%s;%s", samplesText(of), layersText(list))
+	if len(name) > maxName {
+		return nil, fmt.Errorf("a list of layers whose name takes %d bytes is too long (at most %d)", len(name), maxName)
 	}
-	return sequential(Sequential{list, of}, spec, of, list), nil
+	return sequential(name, of, list)
 }
 
-// sequential makes the model of layers that fit each other and the samples. names are
-// the layers' where their numbers would not do; their parameters go by them.
-func sequential(of Architecture, spec string, samples Samples, list []network.Layer, names ...string) *model {
-	m := &model{of: of, spec: spec, samples: samples, metrics: network.MetricsOf(samples)}
-	in := network.ShapeOf(samples)
+// sequential makes a model of layers, which it holds to each other and to the samples. names
+// are the layers' where their numbers would not do; their parameters go by them.
+func sequential(name string, of Samples, list []network.Layer, names ...string) (Model, error) {
+	if _, err := network.Fit(list, of); err != nil {
+		return nil, err
+	}
+	m := newModel(name, of)
+	in := network.ShapeOf(of)
 	for i, l := range list {
 		prefix := fmt.Sprintf("%d.", i)
 		if names != nil {
@@ -58,7 +56,7 @@ func sequential(of Architecture, spec string, samples Samples, list []network.La
 		in, _ = l.Shape(in)
 	}
 	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
-		return network.New(list, samples, m.params, maxBatch, isa)
+		return network.New(list, of, m.params, maxBatch, isa)
 	}
-	return m
+	return m, nil
 }

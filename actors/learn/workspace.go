@@ -55,7 +55,7 @@ func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha f
 func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float64, error) {
 	w.check(params)
 	if len(scores) != len(w.metrics) {
-		panic(fmt.Sprintf("learn: %d scores given to %s, which has %d metrics", len(scores), w.spec, len(w.metrics)))
+		panic(fmt.Sprintf("learn: %d scores given to %s, which has %d metrics", len(scores), w.name, len(w.metrics)))
 	}
 	if err := w.checkBatch(b); err != nil {
 		return 0, err

@@ -46,6 +46,5 @@
 //	candidates.go         those who are asked for their losses before
 //	transfers.go          transfers that share the server's bandwidth
 //	losses.go             what the schedules see; stragglers.go: of the slowest client
-//	state.go              all that a machine remembers; restore.go puts it back, and
-//	                      check.go refuses states that cannot be
+//	state.go              all that a machine remembers; restore.go puts it back
 package round

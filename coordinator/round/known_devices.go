@@ -46,8 +46,3 @@ func (d *KnownDevice) expect(steps int) Time {
 	}
 	return d.Link + Time(steps)*d.Step
 }
-
-// impossible reports whether no device can have told and taken this.
-func (d KnownDevice) impossible() bool {
-	return min(d.Samples, d.Tasks) < 0 || min(d.Link, d.Step) < 0 || max(d.Link, d.Step) > 2*MaxDuration
-}

@@ -1,7 +1,6 @@
 package round
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"testing"
 
@@ -100,49 +99,4 @@ func TestPartOfASharedTransfer(t *testing.T) {
 	if diff := cmp.Diff(want, ended); diff != "" {
 		t.Error(diff)
 	}
-}
-
-// States with arbitrary transfers under way are refused or make machines that
-// remember them and do not panic.
-func FuzzRestoreTransfers(f *testing.F) {
-	c := config()
-	c.Server = server(20, 40)
-	p := newPlayer(failing{f}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
-		return Plan{Download: 30, Compute: Time(10 * x.Task), Upload: 60, Drops: x.Task == 3, Dropout: 90}
-	})
-	seen := map[Stage]bool{}
-	for p.machine.Phase() != Stopped && len(seen) < 4 {
-		p.turn(failing{f})
-		s := p.machine.State()
-		for _, x := range s.Simulated.List {
-			if !seen[x.Stage] {
-				seen[x.Stage] = true
-				text, err := json.Marshal(s)
-				if err != nil {
-					f.Fatal(err)
-				}
-				f.Add(text, []byte{2, 0, 2, 1, 1, 1, 2, 2, 2, 0})
-			}
-		}
-	}
-	if len(seen) < 4 {
-		f.Fatalf("stages %v", seen)
-	}
-	f.Fuzz(func(t *testing.T, text, script []byte) {
-		var s State
-		if json.Unmarshal(text, &s) != nil {
-			return
-		}
-		m, err := Restore(c, s)
-		if err != nil {
-			return
-		}
-		if diff := cmp.Diff(s.Left, m.State().Left); diff != "" && len(s.Left) > 0 {
-			t.Fatalf("a restored machine remembers other transfers: %s", diff)
-		}
-		if diff := cmp.Diff(s.Simulated.List, m.State().Simulated.List, derived); diff != "" && len(s.Simulated.List) > 0 {
-			t.Fatalf("a restored machine remembers something else: %s", diff)
-		}
-		follow(t, m, m.Pending(), script)
-	})
 }

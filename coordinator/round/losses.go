@@ -10,18 +10,11 @@ type losses struct {
 	plateau  schedule.Plateau
 }
 
-func newLosses(c *Config, s *State) (l losses, err error) {
-	l.config = c
-	if l.window, err = schedule.RestoreWindow(c.Window, s.Window); err != nil {
-		return l, err
+func newLosses(c *Config, s *State) losses {
+	return losses{
+		config: c, window: schedule.RestoreWindow(c.Window, s.Window), followed: schedule.RestoreWindow(c.Window, s.Followed),
+		plateau: schedule.RestorePlateau(c.Plateau, s.Plateau),
 	}
-	if l.others() {
-		if l.followed, err = schedule.RestoreWindow(c.Window, s.Followed); err != nil {
-			return l, err
-		}
-	}
-	l.plateau, err = schedule.RestorePlateau(c.Plateau, s.Plateau)
-	return l, err
 }
 
 // others reports whether the schedules see another loss than the training loss.

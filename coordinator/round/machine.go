@@ -79,9 +79,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		m.transfers.ends, m.transfers.endsAt = s.Transfer, s.TransferAt
 	}
 	m.candidates = candidates{step: &m.step, transfers: m.transfers, list: s.Candidates, answers: s.Answers}
-	if m.losses, err = newLosses(&m.config, &s); err != nil {
-		return nil, err
-	}
+	m.losses = newLosses(&m.config, &s)
 	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
 		return nil, err
 	}

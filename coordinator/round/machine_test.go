@@ -18,7 +18,7 @@ import (
 func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
-		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, Stop: Limits{Rounds: 3},
 	}
@@ -54,7 +54,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Targets = false, []measure.Target{{Value: 0.5}} }, "needs training"},
 		{"first of too many", func(c *Config) { c.Closing = closing.First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
 		{"no time", func(c *Config) { c.Closing = closing.Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
-		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
 		{"empty buffer", func(c *Config) { c.Closing = closing.Buffered{} }, "n: 0 is out of range (a whole number from 1 to 1000000)"},
 		{"negative staleness", func(c *Config) { c.Closing = closing.Buffered{N: 1, StalenessLimit: -1} }, "staleness_limit: -1 is out of range"},
 		{"too few candidates", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 2) }, "candidates: 2 is less than the cohort, which is chosen from them (at least 3)"},
@@ -93,9 +92,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
 		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "both Available and NextChange"},
-		{"batteries on a shared link", func(c *Config) { c.Batteries, c.Server = cells{}, server(1, 1) }, "batteries need transfers that do not share the server's bandwidth"},
-		{"batteries of candidates", func(c *Config) { c.Batteries, c.Select = cells{}, chosen("power_of_choice", "candidates", 8) }, "batteries need a selection that asks no candidates"},
-		{"batteries and Soonest", func(c *Config) { c.Batteries, c.Soonest = cells{}, 1 }, "a battery may end a task at any time"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()
@@ -130,7 +126,7 @@ func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
 // update is accepted, and only then.
 func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{K0: 8}, 20
+	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{}, 20
 	done := map[int]int64{}
 	k := map[int]int{}
 	plan := func(x Task) Plan {

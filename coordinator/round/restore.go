@@ -1,7 +1,6 @@
 package round
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,25 +41,23 @@ func (m *Machine) State() State {
 }
 
 // Restore makes a machine that goes on from a state, to the same effects of the
-// same events. It returns an error for a state that a machine of this
-// configuration cannot have come to, as far as that is seen.
+// same events. The state must be one of [Machine.State] under this configuration:
+// whoever keeps it sees to that. One of other clients or devices is refused.
 func Restore(c Config, s State) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := s.check(&c); err != nil {
-		return nil, fmt.Errorf("round: state: %w", err)
+	if err := s.fits(&c); err != nil {
+		return nil, err
 	}
 	m, err := newMachine(c, s.clone())
 	if err != nil {
 		return nil, err
 	}
-	if following := m.sampling.following; following != nil {
-		if err := following.Restore(s.Order); err != nil {
+	if m.sampling.following != nil {
+		if err := m.sampling.following.Restore(s.Order); err != nil {
 			return nil, fmt.Errorf("round: state: what the selection remembers: %w", err)
 		}
-	} else if len(s.Order.Counts)+len(s.Order.Values) > 0 {
-		return nil, errors.New("round: state: a memory of a selection that has none")
 	}
 	left := s.Left
 	for _, tasks := range m.tasks.both() {
@@ -91,6 +88,28 @@ func Restore(c Config, s State) (*Machine, error) {
 		}
 	}
 	return m, nil
+}
+
+// fits returns an error for a state of another number of clients or devices.
+func (s *State) fits(c *Config) error {
+	charges := c.Clients
+	if c.Batteries == nil {
+		charges = 0
+	}
+	for _, x := range []struct {
+		what      string
+		has, want int
+	}{
+		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.population()},
+		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
+		{"what %d devices told, the run has %d", len(s.Known), c.Devices.Count},
+		{"%d batteries, the run has %d", len(s.Charges), charges},
+	} {
+		if x.has != x.want {
+			return fmt.Errorf("round: state: "+x.what, x.has, x.want)
+		}
+	}
+	return nil
 }
 
 // resume puts back what follows from a task or candidate under way, of whose

@@ -5,7 +5,6 @@ import (
 
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
-	"fedpace/coordinator/selection"
 )
 
 // State is all that a machine remembers between two steps, besides its
@@ -36,12 +35,12 @@ type State struct {
 	TransferAt Time   // when that is; 0: none
 	NextTimer  uint64
 
-	Order     selection.Memory // what an order remembers that follows its clients; set in a copy only
-	StepsDone []int64          // local steps accepted so far, by client
-	Present   []bool           // by device: whether it takes part
-	Known     []KnownDevice    // by device
-	Charges   []Charge         // by simulated client, if any runs on a battery
-	Stop      Stop             // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
+	Order     []byte        // what an order remembers that follows its clients; set in a copy only
+	StepsDone []int64       // local steps accepted so far, by client
+	Present   []bool        // by device: whether it takes part
+	Known     []KnownDevice // by device
+	Charges   []Charge      // by simulated client, if any runs on a battery
+	Stop      Stop          // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
 
 // RoundState is what the machine remembers of one round: its report as far as it

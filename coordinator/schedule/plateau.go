@@ -1,17 +1,11 @@
 package schedule
 
-import (
-	"fmt"
-	"slices"
-)
-
-// MaxPatience bounds PlateauConfig.Patience.
-const MaxPatience = 1_000_000
+import "slices"
 
 // PlateauConfig says when a validation error counts as converged. The paper
 // gives no rule.
 type PlateauConfig struct {
-	Patience int     // evaluations, 1 to MaxPatience
+	Patience int     // evaluations, at least 1
 	MinDelta float64 // improvement that counts, in the error's unit; 0: any
 }
 
@@ -29,29 +23,12 @@ type Plateau struct {
 }
 
 // NewPlateau returns a plateau that has observed no evaluation.
-func NewPlateau(c PlateauConfig) (Plateau, error) { return RestorePlateau(c, Plateau{}) }
+func NewPlateau(c PlateauConfig) Plateau { return RestorePlateau(c, Plateau{}) }
 
-// RestorePlateau returns a copy of a plateau that was kept. It returns an error for
-// fields that a plateau of the configuration cannot have come to.
-func RestorePlateau(c PlateauConfig, s Plateau) (Plateau, error) {
-	switch {
-	case c.Patience < 1 || c.Patience > MaxPatience:
-		return s, fmt.Errorf("schedule: a patience of %d evaluations, want 1 to %d", c.Patience, MaxPatience)
-	case !finite(c.MinDelta) || c.MinDelta < 0:
-		return s, fmt.Errorf("schedule: min_delta %v, want 0 or more", c.MinDelta)
-	case len(s.Best) > c.Patience+1:
-		return s, fmt.Errorf("schedule: plateau state: %d evaluations remembered, want %d at most", len(s.Best), c.Patience+1)
-	}
-	for i, b := range s.Best {
-		if !finite(b) || i > 0 && b > s.Best[i-1] {
-			return s, fmt.Errorf("schedule: plateau state: best error %v at %d does not descend", b, i)
-		}
-	}
+// RestorePlateau returns a copy of a plateau that was kept.
+func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
 	s.Best, s.config = slices.Clone(s.Best), c
-	if !s.Converged && s.flat() || s.Converged && len(s.Best) <= c.Patience {
-		return s, fmt.Errorf("schedule: plateau state: converged is %v after best errors %v", s.Converged, s.Best)
-	}
-	return s, nil
+	return s
 }
 
 // Observe adds the next evaluation's validation error, for example 1 minus the

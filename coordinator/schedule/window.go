@@ -1,17 +1,13 @@
 package schedule
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
 
-// MaxWindow bounds WindowConfig.Size.
-const MaxWindow = 1_000_000
-
 // WindowConfig says how the training loss is estimated.
 type WindowConfig struct {
-	Size int // s of Eq. 15, 1 to MaxWindow; the paper's is 100
+	Size int // s of Eq. 15, at least 1; the paper's is 100
 
 	// FirstRound takes F_0 from the first round that has a loss. Otherwise
 	// F_0 is the mean of the first full window, which the paper's Table 4
@@ -48,39 +44,12 @@ type RoundLoss struct {
 }
 
 // NewWindow returns a window that has observed no round.
-func NewWindow(c WindowConfig) (Window, error) { return RestoreWindow(c, Window{}) }
+func NewWindow(c WindowConfig) Window { return RestoreWindow(c, Window{}) }
 
-// RestoreWindow returns a copy of a window that was kept. It returns an error for
-// fields that a window of the configuration cannot have come to.
-func RestoreWindow(c WindowConfig, s Window) (Window, error) {
-	if c.Size < 1 || c.Size > MaxWindow {
-		return s, fmt.Errorf("schedule: a loss window of %d rounds, want 1 to %d", c.Size, MaxWindow)
-	}
-	bad := func(format string, args ...any) (Window, error) {
-		return s, fmt.Errorf("schedule: loss window state: "+format, args...)
-	}
-	if s.Rounds < 0 {
-		return bad("%d rounds observed", s.Rounds)
-	}
-	last := max(0, s.Rounds-c.Size)
-	for _, r := range s.Recent {
-		if r.Round <= last || r.Round > s.Rounds {
-			return bad("a loss of round %d, want an ascending one from %d to %d", r.Round, last+1, s.Rounds)
-		}
-		if !finite(r.Loss) {
-			return bad("the loss of round %d is %v", r.Round, r.Loss)
-		}
-		last = r.Round
-	}
-	early := !c.FirstRound && s.Rounds < c.Size
-	if s.HasF0 && (!finite(s.F0) || early || s.Rounds == 0) {
-		return bad("F_0 is %v after %d rounds", s.F0, s.Rounds)
-	}
-	if !s.HasF0 && len(s.Recent) > 0 && !early {
-		return bad("no F_0 after %d rounds", s.Rounds)
-	}
+// RestoreWindow returns a copy of a window that was kept.
+func RestoreWindow(c WindowConfig, s Window) Window {
 	s.Recent, s.config = slices.Clone(s.Recent), c
-	return s, nil
+	return s
 }
 
 // Observe adds the next round's loss; NaN stands for a round without one. It

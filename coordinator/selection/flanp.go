@@ -78,13 +78,16 @@ type growing struct {
 	Flanp
 	seed    uint64
 	fastest []int32
-	clients int   // clients of the stage
 	stage   Order // uniform, of places among the fastest
+	flanpStage
+}
 
-	// Memory.
-	rounds int     // rounds of the stage so far; with a plateau: since its best loss
-	best   float64 // training loss of the stage
-	known  bool    // whether there is one
+// flanpStage is what is remembered of a stage.
+type flanpStage struct {
+	Among  int     // clients
+	Past   int     // rounds of the stage so far; with a plateau: since its best loss
+	Best   float64 // training loss
+	Better bool    // whether there is one
 }
 
 // enter begins a stage.
@@ -93,7 +96,7 @@ func (o *growing) enter(clients int) {
 	if err != nil {
 		panic(fmt.Sprintf("selection: a uniform order of %d clients: %v", clients, err))
 	}
-	o.stage, o.clients, o.rounds, o.best, o.known = stage, clients, 0, 0, false
+	o.stage, o.flanpStage = stage, flanpStage{Among: clients}
 }
 
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }
@@ -108,7 +111,7 @@ func (o *growing) Trained(int, float64)       {}
 
 // Closed ends the stage when it is over.
 func (o *growing) Closed(_ int, loss float64) {
-	clients, length := o.clients, o.Rounds
+	clients, length := o.Among, o.Rounds
 	if clients == len(o.fastest) {
 		return
 	}
@@ -117,30 +120,24 @@ func (o *growing) Closed(_ int, loss float64) {
 		switch {
 		case math.IsNaN(loss):
 			return
-		case !o.known || loss < o.best-float64(o.MinDelta*math.Abs(o.best)):
-			o.best, o.known, o.rounds = loss, true, 0
+		case !o.Better || loss < o.Best-float64(o.MinDelta*math.Abs(o.Best)):
+			o.Best, o.Better, o.Past = loss, true, 0
 			return
 		}
 	}
-	if o.rounds++; o.rounds >= length {
+	if o.Past++; o.Past >= length {
 		o.enter(min(2*clients, len(o.fastest)))
 	}
 }
 
-func (o *growing) Memory() Memory {
-	known := int64(0)
-	if o.known {
-		known = 1
-	}
-	return Memory{Counts: []int64{int64(o.clients), int64(o.rounds), known}, Values: []float64{o.best}}
-}
+func (o *growing) Memory() []byte { return Remember(&o.flanpStage) }
 
-func (o *growing) Restore(m Memory) error {
-	c := m.Counts
-	if len(c) != 3 || len(m.Values) != 1 || c[0] < 1 || c[0] > int64(len(o.fastest)) || c[1] < 0 || c[1] > MaxRounds || c[2] < 0 || c[2] > 1 {
-		return errors.New("no stage of flanp")
+func (o *growing) Restore(memory []byte) error {
+	var stage flanpStage
+	if err := Recall(memory, &stage); err != nil {
+		return err
 	}
-	o.enter(int(c[0]))
-	o.rounds, o.best, o.known = int(c[1]), m.Values[0], c[2] == 1
+	o.enter(stage.Among)
+	o.flanpStage = stage
 	return nil
 }

@@ -108,8 +108,8 @@ func TestFlanpEndsAStageAtItsPlateau(t *testing.T) {
 		{9, 0, 4},    // all take part
 	} {
 		o.Closed(i+1, x.loss)
-		if got := o.clients; got != x.clients || o.best != x.best {
-			t.Errorf("after loss %v, the %d., %d clients and best loss %v, want %d and %v", x.loss, i+1, got, o.best, x.clients, x.best)
+		if got := o.Among; got != x.clients || o.Best != x.best {
+			t.Errorf("after loss %v, the %d., %d clients and best loss %v, want %d and %v", x.loss, i+1, got, o.Best, x.clients, x.best)
 		}
 	}
 }

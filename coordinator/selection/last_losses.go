@@ -29,7 +29,7 @@ func (l LastLosses) Order(s Setup) (Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &byLastLosses{LastLosses: l, s: s, from: from, loss: make([]float64, s.Clients), told: make([]int64, s.Clients)}, nil
+	return &byLastLosses{LastLosses: l, s: s, from: from, last: make([]lastLoss, s.Clients)}, nil
 }
 
 func (l LastLosses) Needs() Needs {
@@ -56,16 +56,20 @@ func (l LastLosses) String() string {
 	return fmt.Sprintf("those with the highest last losses of %d drawn %v", l.Candidates, OrUniform(l.From))
 }
 
+// lastLoss is what is remembered of a client.
+type lastLoss struct {
+	Loss float64
+	Told int // 1: it has told one
+}
+
 // byLastLosses is the order of [LastLosses].
 type byLastLosses struct {
 	LastLosses
 	s    Setup
 	from Order
 
-	loss []float64 // by client
-	told []int64   // by client: 1 if it has told a loss
-
-	chosen []int // the candidates, of whom the first are given first
+	last   []lastLoss // by client
+	chosen []int      // the candidates, of whom the first are given first
 }
 
 // Start draws the candidates among the clients that are free.
@@ -82,7 +86,7 @@ func (o *byLastLosses) Start(number int, now Time) {
 		}
 	}
 	slices.SortStableFunc(o.chosen, func(a, b int) int {
-		return cmp.Or(cmp.Compare(o.told[a], o.told[b]), cmp.Compare(o.loss[b], o.loss[a]))
+		return cmp.Or(cmp.Compare(o.last[a].Told, o.last[b].Told), cmp.Compare(o.last[b].Loss, o.last[a].Loss))
 	})
 }
 
@@ -99,21 +103,8 @@ func (*byLastLosses) Ended(int, int, Time, bool) {}
 func (*byLastLosses) Closed(int, float64)        {}
 
 // Trained keeps the client's loss.
-func (o *byLastLosses) Trained(client int, loss float64) { o.loss[client], o.told[client] = loss, 1 }
+func (o *byLastLosses) Trained(client int, loss float64) { o.last[client] = lastLoss{loss, 1} }
 
-func (o *byLastLosses) Memory() Memory {
-	return Memory{Counts: slices.Clone(o.told), Values: slices.Clone(o.loss)}
-}
+func (o *byLastLosses) Memory() []byte { return Remember(&o.last) }
 
-func (o *byLastLosses) Restore(m Memory) error {
-	if len(m.Counts) != len(o.told) || len(m.Values) != len(o.loss) {
-		return fmt.Errorf("not that of %d clients", len(o.told))
-	}
-	for client, told := range m.Counts {
-		if told < 0 || told > 1 || told == 0 && m.Values[client] != 0 {
-			return fmt.Errorf("client %d has told %d losses, the last %g", client, told, m.Values[client])
-		}
-	}
-	o.told, o.loss = slices.Clone(m.Counts), slices.Clone(m.Values)
-	return nil
-}
+func (o *byLastLosses) Restore(memory []byte) error { return Recall(memory, &o.last) }

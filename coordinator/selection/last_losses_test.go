@@ -38,11 +38,6 @@ func TestLastLosses(t *testing.T) {
 	if got := cohortOf(again, 4, clients); !slices.Equal(got, want) {
 		t.Errorf("resumed the order is %v, want %v", got, want)
 	}
-	for _, m := range []Memory{{}, {Counts: make([]int64, clients), Values: append(make([]float64, clients-1), 3)}, {Counts: slices.Repeat([]int64{2}, clients), Values: make([]float64, clients)}} {
-		if err := again.Restore(m); err == nil {
-			t.Errorf("a memory that cannot be is taken: %+v", m)
-		}
-	}
 }
 
 func TestLastLossesThatAreRefused(t *testing.T) {

@@ -57,8 +57,8 @@ func (o Oort) Order(s Setup) (Order, error) {
 	}
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{
-		Oort: o, s: s, expected: expectedTimes(&s), clients: make([]guidedClient, s.Clients),
-		picked: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,
+		Oort: o, s: s, expected: expectedTimes(&s), picked: bitset.New(s.Clients), step: step,
+		oortMemory: oortMemory{Clients: make([]guidedClient, s.Clients), Epsilon: o.Explore, Preferred: step},
 	}, nil
 }
 

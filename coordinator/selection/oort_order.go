@@ -2,7 +2,6 @@ package selection
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,12 +18,7 @@ type guided struct {
 	expected []Time
 	step     float64 // seconds by which the pacer raises the preferred time
 
-	clients   []guidedClient
-	rounds    int64   // complete rounds
-	preferred float64 // T, in seconds
-	epsilon   float64
-	sums      [2]float64 // sums of U over the last window, and over the one under way
-	compared  bool       // whether there was a last window
+	oortMemory
 
 	// The order of the round: chosen, then what is left of the new ones, of the known
 	// ones by their utility, and those asked too often.
@@ -34,12 +28,22 @@ type guided struct {
 	picked bitset.Set
 }
 
+// oortMemory is what is remembered between two steps.
+type oortMemory struct {
+	Clients   []guidedClient
+	Rounds    int64   // complete ones
+	Preferred float64 // T, in seconds
+	Epsilon   float64
+	Sums      [2]float64 // sums of U over the last window, and over the one under way
+	Compared  bool       // whether there was a last window
+}
+
 // guidedClient is what is remembered of one client.
 type guidedClient struct {
-	utility float64 // U
-	took    float64 // seconds of its newest accepted task
-	last    int64   // L; 0: no update of it was accepted
-	picks   int64   // tasks that it had
+	Utility float64 // U
+	Took    float64 // seconds of its newest accepted task
+	Last    int64   // L; 0: no update of it was accepted
+	Picks   int64   // tasks that it had
 }
 
 // drawing draws from a list of clients by weight, without replacement.
@@ -88,13 +92,13 @@ func (d *drawing) next() (client int32, ok bool) {
 func (o *guided) Start(round int, _ Time) {
 	clear(o.picked)
 	var known, fresh, tired []int32
-	for i := range o.clients {
-		c := &o.clients[i]
+	for i := range o.Clients {
+		c := &o.Clients[i]
 		switch {
 		case !o.s.Free(i):
-		case o.Picks > 0 && c.picks >= int64(o.Picks):
+		case o.Picks > 0 && c.Picks >= int64(o.Picks):
 			tired = append(tired, int32(i))
-		case c.last > 0:
+		case c.Last > 0:
 			known = append(known, int32(i))
 		default:
 			fresh = append(fresh, int32(i))
@@ -119,7 +123,7 @@ func (o *guided) Start(round int, _ Time) {
 
 // shares is how many of a cohort are known, and how many are new.
 func (o *guided) shares(known, fresh int) (old, tried int) {
-	tried = min(int(o.epsilon*float64(o.s.Cohort)), fresh)
+	tried = min(int(o.Epsilon*float64(o.s.Cohort)), fresh)
 	old = min(o.s.Cohort-tried, known)
 	return old, min(o.s.Cohort-old, fresh)
 }
@@ -128,14 +132,14 @@ func (o *guided) shares(known, fresh int) (old, tried int) {
 func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	values := make([]float64, 0, len(known))
 	for _, client := range known {
-		values = append(values, o.clients[client].utility)
+		values = append(values, o.Clients[client].Utility)
 	}
 	slices.Sort(values)
 	utility, logRound := make(map[int32]float64, len(known)), schedule.Log(float64(round))
 	for _, client := range known {
-		c := &o.clients[client]
+		c := &o.Clients[client]
 		bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
-		utility[client] = (min(c.utility, bound) + uncertainty(logRound, c.last)) * o.system(c.took, o.preferred)
+		utility[client] = (min(c.Utility, bound) + uncertainty(logRound, c.Last)) * o.system(c.Took, o.Preferred)
 	}
 	return utility
 }
@@ -182,64 +186,33 @@ func (o *guided) next() (client int32, ok bool) {
 
 // Ended counts the task and, if its update was accepted, keeps its time.
 func (o *guided) Ended(client, _ int, took Time, accepted bool) {
-	c := &o.clients[client]
-	c.picks++
+	c := &o.Clients[client]
+	c.Picks++
 	if accepted {
-		c.took = took.Seconds()
+		c.Took = took.Seconds()
 	}
 }
 
 // Trained gives the client its utility.
 func (o *guided) Trained(client int, loss float64) {
-	c := &o.clients[client]
-	c.utility, c.last = statistical(o.s.Samples(client), loss), o.rounds+1
-	o.sums[1] += c.utility
+	c := &o.Clients[client]
+	c.Utility, c.Last = statistical(o.s.Samples(client), loss), o.Rounds+1
+	o.Sums[1] += c.Utility
 }
 
 // Closed lowers epsilon and asks the pacer.
 func (o *guided) Closed(int, float64) {
-	o.rounds++
-	o.epsilon = max(o.Least, float64(o.epsilon*o.Decay))
-	if o.rounds%int64(o.Window) != 0 {
+	o.Rounds++
+	o.Epsilon = max(o.Least, float64(o.Epsilon*o.Decay))
+	if o.Rounds%int64(o.Window) != 0 {
 		return
 	}
-	if o.compared && o.sums[0] > o.sums[1] {
-		o.preferred += o.step
+	if o.Compared && o.Sums[0] > o.Sums[1] {
+		o.Preferred += o.step
 	}
-	o.sums, o.compared = [2]float64{o.sums[1]}, true
+	o.Sums, o.Compared = [2]float64{o.Sums[1]}, true
 }
 
-func (o *guided) Memory() (m Memory) {
-	for i := range o.clients {
-		c := &o.clients[i]
-		m.Counts, m.Values = append(m.Counts, c.last, c.picks), append(m.Values, c.utility, c.took)
-	}
-	compared := int64(0)
-	if o.compared {
-		compared = 1
-	}
-	m.Counts = append(m.Counts, o.rounds, compared)
-	m.Values = append(m.Values, o.preferred, o.epsilon, o.sums[0], o.sums[1])
-	return m
-}
+func (o *guided) Memory() []byte { return Remember(&o.oortMemory) }
 
-func (o *guided) Restore(m Memory) error {
-	n := 2 * len(o.clients)
-	if len(m.Counts) != n+2 || len(m.Values) != n+4 {
-		return fmt.Errorf("not that of %d clients", len(o.clients))
-	}
-	rounds, values := m.Counts[n], m.Values[n:]
-	if rounds < 0 || rounds > MaxRounds || m.Counts[n+1] < 0 || m.Counts[n+1] > 1 || !(values[0] > 0) || !(values[1] >= 0 && values[1] <= 1) {
-		return errors.New("no state of the pacer")
-	}
-	for i := range o.clients {
-		c := guidedClient{utility: m.Values[2*i], took: m.Values[2*i+1], last: m.Counts[2*i], picks: m.Counts[2*i+1]}
-		if c.last < 0 || c.last > rounds+1 || c.picks < 0 || c.utility < 0 || c.took < 0 {
-			return fmt.Errorf("client %d cannot have been asked in round %d", i, c.last)
-		}
-		o.clients[i] = c
-	}
-	o.rounds, o.compared = rounds, m.Counts[n+1] == 1
-	o.preferred, o.epsilon, o.sums = values[0], values[1], [2]float64{values[2], values[3]}
-	return nil
-}
+func (o *guided) Restore(memory []byte) error { return Recall(memory, &o.oortMemory) }

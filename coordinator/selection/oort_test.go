@@ -8,7 +8,7 @@ import (
 
 // told makes clients known: what each one's task took, in seconds, and its loss.
 func (o *guided) told(took, loss map[int]float64) {
-	for client := range len(o.clients) {
+	for client := range len(o.Clients) {
 		if s, ok := took[client]; ok {
 			o.Ended(client, 8, Time(s*1e9), true)
 			o.Trained(client, loss[client])
@@ -90,8 +90,8 @@ func TestOortsPacer(t *testing.T) {
 		{9, 7.5}, {9, 7.5}, // 180
 	} {
 		o.Trained(i%6, x.loss)
-		if o.Closed(0, math.NaN()); o.preferred != x.preferred {
-			t.Errorf("after round %d tasks of %v s are preferred, want %v", i+1, o.preferred, x.preferred)
+		if o.Closed(0, math.NaN()); o.Preferred != x.preferred {
+			t.Errorf("after round %d tasks of %v s are preferred, want %v", i+1, o.Preferred, x.preferred)
 		}
 	}
 }
@@ -118,9 +118,9 @@ func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 		fair(t, what, count, want)
 	}
 	draw("by speed", 1, 2, 3, 4, 5, 6, 6, 6)
-	o.rounds = 1e6 // so that no uncertainty counts
+	o.Rounds = 1e6 // so that no uncertainty counts
 	o.told(map[int]float64{2: 1, 3: 1, 4: 1, 5: 1, 7: 1}, map[int]float64{2: 700, 3: 1000, 4: 500, 5: 499, 7: 600})
-	o.epsilon = 0
+	o.Epsilon = 0
 	draw("by utility", 0, 0, 700, 1000, 500, 0, 0, 600) // 499 is below half of 1000
 }
 

@@ -1,6 +1,10 @@
 package selection
 
 import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+
 	"fedpace/internal/registry"
 	"fedpace/simclock"
 )
@@ -70,17 +74,29 @@ type Following interface {
 	// loss; NaN: it has none.
 	Closed(round int, loss float64)
 
-	// Memory is a copy of what the order remembers, and Restore takes it over. It
-	// returns an error for a memory that no order of the setup comes to.
-	Memory() Memory
-	Restore(m Memory) error
+	// Memory is what the order remembers between two steps, in any layout (see
+	// [Remember]), and Restore takes it over.
+	Memory() []byte
+	Restore(memory []byte) error
 }
 
-// Memory is what an order remembers between two steps, in any layout. It holds no
-// NaN and nothing infinite.
-type Memory struct {
-	Counts []int64
-	Values []float64
+// Remember encodes the exported fields of what an order remembers.
+func Remember[T any](v *T) []byte {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(v); err != nil {
+		panic(fmt.Sprintf("selection: a memory of %T: %v", v, err))
+	}
+	return b.Bytes()
+}
+
+// Recall decodes what [Remember] has encoded.
+func Recall[T any](memory []byte, v *T) error {
+	var read T // gob does not write zeros over what is there
+	err := gob.NewDecoder(bytes.NewReader(memory)).Decode(&read)
+	if err == nil {
+		*v = read
+	}
+	return err
 }
 
 // ByLosses is a rule that decides by losses: the first Query clients of the round's

@@ -47,9 +47,9 @@ func (t Tifl) Order(s Setup) (Order, error) {
 		return nil, errors.New("selection: tiers need the clients' expected times")
 	}
 	t.Tiers = min(t.Tiers, s.Clients)
-	o := &tiered{Tifl: t, s: s, expected: expectedTimes(&s), clients: make([]tieredClient, s.Clients), tiers: make([]tier, t.Tiers)}
-	for i := range o.tiers {
-		o.tiers[i].credits, o.tiers[i].weight = int64(t.Credits), 1
+	o := &tiered{Tifl: t, s: s, expected: expectedTimes(&s), tierMemory: tierMemory{Clients: make([]tieredClient, s.Clients), Groups: make([]tier, t.Tiers)}}
+	for i := range o.Groups {
+		o.Groups[i].Remaining, o.Groups[i].Weight = int64(t.Credits), 1
 	}
 	o.sort()
 	return o, nil
@@ -69,20 +69,28 @@ func (t Tifl) String() string {
 	return fmt.Sprintf("from one of %d tiers of equally fast clients", t.Tiers)
 }
 
+// tierMemory is what is remembered between two steps.
+type tierMemory struct {
+	Clients []tieredClient
+	Groups  []tier
+	Current int  // tier that was drawn last
+	Before  bool // the tiers' losses of Interval rounds before are known
+}
+
 // tieredClient is what is remembered of one client.
 type tieredClient struct {
-	tier   int32
-	tasks  int32   // accepted tasks
-	ratio  float64 // sum over these of the time taken in proportion to the one expected
-	loss   float64 // newest
-	losses int32   // 1: there is one
+	Tier  int32
+	Tasks int32   // accepted tasks
+	Ratio float64 // sum over these of the time taken in proportion to the one expected
+	Loss  float64 // newest
+	Told  bool    // there is one
 }
 
 // tier is what is remembered of one tier.
 type tier struct {
-	credits, weight int64
-	loss            float64 // Interval rounds before, or highest
-	known           int64   // 1: there was one
+	Remaining, Weight int64   // credits; Weight of a draw
+	Loss              float64 // Interval rounds before, or highest
+	Known             int     // 1: there was one
 
 	members []int32 // ascending
 }
@@ -93,11 +101,7 @@ type tiered struct {
 	s        Setup
 	expected []Time
 
-	clients []tieredClient
-	tiers   []tier
-	current int  // tier that was drawn last
-	before  bool // the tiers' losses of Interval rounds before are known
-
+	tierMemory
 	round uint64
 	drawn []int   // tiers, in the order of this round
 	queue []int32 // clients of the first of them that are left
@@ -106,27 +110,27 @@ type tiered struct {
 
 // sort makes tiers of equal size.
 func (o *tiered) sort() {
-	list, times := make([]int32, len(o.clients)), make([]float64, len(o.clients))
+	list, times := make([]int32, len(o.Clients)), make([]float64, len(o.Clients))
 	for i := range list {
 		list[i], times[i] = int32(i), float64(o.expected[i])
-		if c := &o.clients[i]; c.tasks > 0 {
-			times[i] *= c.ratio / float64(c.tasks)
+		if c := &o.Clients[i]; c.Tasks > 0 {
+			times[i] *= c.Ratio / float64(c.Tasks)
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return cmp.Or(cmp.Compare(times[a], times[b]), cmp.Compare(a, b)) })
 	for place, client := range list {
-		o.clients[client].tier = int32(place * len(o.tiers) / len(list))
+		o.Clients[client].Tier = int32(place * len(o.Groups) / len(list))
 	}
 	o.collect()
 }
 
 // collect lists the members of each tier.
 func (o *tiered) collect() {
-	for i := range o.tiers {
-		o.tiers[i].members = o.tiers[i].members[:0]
+	for i := range o.Groups {
+		o.Groups[i].members = o.Groups[i].members[:0]
 	}
-	for client := range o.clients {
-		t := &o.tiers[o.clients[client].tier]
+	for client := range o.Clients {
+		t := &o.Groups[o.Clients[client].Tier]
 		t.members = append(t.members, int32(client))
 	}
 }
@@ -137,30 +141,30 @@ func (o *tiered) Start(round int, _ Time) {
 	o.round, o.draws, o.queue, o.drawn = uint64(round), 0, nil, o.drawn[:0]
 	var left, spent []int
 	total := uint64(0)
-	for i := range o.tiers {
-		if t := &o.tiers[i]; o.Credits > 0 && t.credits == 0 {
+	for i := range o.Groups {
+		if t := &o.Groups[i]; o.Credits > 0 && t.Remaining == 0 {
 			spent = append(spent, i)
 		} else {
 			left = append(left, i)
-			total += uint64(t.weight)
+			total += uint64(t.Weight)
 		}
 	}
 	for len(left) > 0 {
 		x := keyed.Below(keyed.Hash(o.s.Seed, keyed.Tier, o.round, uint64(len(o.drawn))), total)
 		i := 0
-		for ; x >= uint64(o.tiers[left[i]].weight); i++ {
-			x -= uint64(o.tiers[left[i]].weight)
+		for ; x >= uint64(o.Groups[left[i]].Weight); i++ {
+			x -= uint64(o.Groups[left[i]].Weight)
 		}
-		total -= uint64(o.tiers[left[i]].weight)
+		total -= uint64(o.Groups[left[i]].Weight)
 		o.drawn = append(o.drawn, left[i])
 		left = slices.Delete(left, i, i+1)
 	}
 	o.drawn = append(o.drawn, spent...)
 	i := slices.IndexFunc(o.drawn, func(i int) bool {
-		return slices.ContainsFunc(o.tiers[i].members, func(client int32) bool { return o.s.Free(int(client)) })
+		return slices.ContainsFunc(o.Groups[i].members, func(client int32) bool { return o.s.Free(int(client)) })
 	})
 	o.drawn = o.drawn[max(i, 0):]
-	o.current = o.drawn[0]
+	o.Current = o.drawn[0]
 }
 
 // Next draws uniformly from what is left of the tier.
@@ -169,7 +173,7 @@ func (o *tiered) Next() (client int, ok bool) {
 		if len(o.drawn) == 0 {
 			return 0, false
 		}
-		o.queue, o.drawn = slices.Clone(o.tiers[o.drawn[0]].members), o.drawn[1:]
+		o.queue, o.drawn = slices.Clone(o.Groups[o.drawn[0]].members), o.drawn[1:]
 	}
 	i := keyed.Below(keyed.Hash(o.s.Seed, keyed.Cohort, o.round, o.draws), uint64(len(o.queue)))
 	o.draws++
@@ -182,15 +186,15 @@ func (o *tiered) Next() (client int, ok bool) {
 // Ended measures the client's response time.
 func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 	if expected := o.s.Expect(client, steps); accepted && expected > 0 {
-		c := &o.clients[client]
-		c.ratio += float64(took) / float64(expected)
-		c.tasks++
+		c := &o.Clients[client]
+		c.Ratio += float64(took) / float64(expected)
+		c.Tasks++
 	}
 }
 
 // Trained keeps the client's loss.
 func (o *tiered) Trained(client int, loss float64) {
-	o.clients[client].loss, o.clients[client].losses = loss, 1
+	o.Clients[client].Loss, o.Clients[client].Told = loss, true
 }
 
 // Closed pays for the round, and adapts the probabilities and the tiers when it is time.
@@ -201,41 +205,41 @@ func (o *tiered) Closed(round int, _ float64) {
 	if round%o.Interval != 0 {
 		return
 	}
-	if now, t := o.losses(), &o.tiers[o.current]; o.before && (t.known == 0 || now[o.current].known == 0 || now[o.current].loss >= t.loss) {
+	if now, t := o.losses(), &o.Groups[o.Current]; o.Before && (t.Known == 0 || now[o.Current].Known == 0 || now[o.Current].Loss >= t.Loss) {
 		o.weigh(now)
 	}
 	o.sort()
 	for i, t := range o.losses() {
-		o.tiers[i].loss, o.tiers[i].known = t.loss, t.known
+		o.Groups[i].Loss, o.Groups[i].Known = t.Loss, t.Known
 	}
-	o.before = true
+	o.Before = true
 }
 
 // pay takes a credit from the round's tier.
 func (o *tiered) pay() {
-	if t := &o.tiers[o.current]; t.credits > 0 {
-		t.credits--
+	if t := &o.Groups[o.Current]; t.Remaining > 0 {
+		t.Remaining--
 	}
-	if !slices.ContainsFunc(o.tiers, func(t tier) bool { return t.credits > 0 }) {
-		for i := range o.tiers {
-			o.tiers[i].credits = int64(o.Credits)
+	if !slices.ContainsFunc(o.Groups, func(t tier) bool { return t.Remaining > 0 }) {
+		for i := range o.Groups {
+			o.Groups[i].Remaining = int64(o.Credits)
 		}
 	}
 }
 
 // losses are the means of the tiers' newest losses.
 func (o *tiered) losses() []tier {
-	list := make([]tier, len(o.tiers))
-	for i := range o.tiers {
+	list := make([]tier, len(o.Groups))
+	for i := range o.Groups {
 		n := 0
-		for _, client := range o.tiers[i].members {
-			if c := &o.clients[client]; c.losses > 0 {
-				list[i].loss += c.loss
+		for _, client := range o.Groups[i].members {
+			if c := &o.Clients[client]; c.Told {
+				list[i].Loss += c.Loss
 				n++
 			}
 		}
 		if n > 0 {
-			list[i].loss, list[i].known = list[i].loss/float64(n), 1
+			list[i].Loss, list[i].Known = list[i].Loss/float64(n), 1
 		}
 	}
 	return list
@@ -248,65 +252,17 @@ func (o *tiered) weigh(now []tier) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(now[i].known, now[j].known), cmp.Compare(now[j].loss, now[i].loss))
+		return cmp.Or(cmp.Compare(now[i].Known, now[j].Known), cmp.Compare(now[j].Loss, now[i].Loss))
 	})
 	for rank, i := range order {
-		o.tiers[i].weight = int64(len(order) - rank)
+		o.Groups[i].Weight = int64(len(order) - rank)
 	}
 }
 
-const (
-	tieredCounts = 3 // counts of each client, and of each tier
-	tieredValues = 2 // values of each client; each tier has one
-)
+func (o *tiered) Memory() []byte { return Remember(&o.tierMemory) }
 
-// Memory lists the clients, the tiers, then the rest.
-func (o *tiered) Memory() (m Memory) {
-	for i := range o.clients {
-		c := &o.clients[i]
-		m.Counts = append(m.Counts, int64(c.tier), int64(c.tasks), int64(c.losses))
-		m.Values = append(m.Values, c.ratio, c.loss)
-	}
-	for i := range o.tiers {
-		t := &o.tiers[i]
-		m.Counts = append(m.Counts, t.credits, t.weight, t.known)
-		m.Values = append(m.Values, t.loss)
-	}
-	before := int64(0)
-	if o.before {
-		before = 1
-	}
-	m.Counts = append(m.Counts, int64(o.current), before)
-	return m
-}
-
-func (o *tiered) Restore(m Memory) error {
-	clients, tiers := len(o.clients), len(o.tiers)
-	if len(m.Counts) != tieredCounts*(clients+tiers)+2 || len(m.Values) != tieredValues*clients+tiers {
-		return fmt.Errorf("not that of %d clients in %d tiers", clients, tiers)
-	}
-	if slices.ContainsFunc(m.Counts, func(n int64) bool { return n < 0 || n > MaxRounds }) {
-		return errors.New("a count that is out of range")
-	}
-	for i := range o.clients {
-		n, v := m.Counts[tieredCounts*i:], m.Values[tieredValues*i:]
-		if n[0] >= int64(tiers) || n[2] > 1 || v[0] < 0 {
-			return fmt.Errorf("client %d cannot be in tier %d with %d losses", i, n[0], n[2])
-		}
-		o.clients[i] = tieredClient{tier: int32(n[0]), tasks: int32(n[1]), losses: int32(n[2]), ratio: v[0], loss: v[1]}
-	}
-	for i := range o.tiers {
-		n := m.Counts[tieredCounts*(clients+i):]
-		if n[1] < 1 || n[1] > int64(tiers) || n[0] > int64(o.Credits) {
-			return fmt.Errorf("tier %d with weight %d and %d credits", i, n[1], n[0])
-		}
-		o.tiers[i].credits, o.tiers[i].weight, o.tiers[i].known, o.tiers[i].loss = n[0], n[1], n[2], m.Values[tieredValues*clients+i]
-	}
-	rest := m.Counts[tieredCounts*(clients+tiers):]
-	if rest[0] >= int64(tiers) || rest[1] > 1 {
-		return errors.New("no such tier")
-	}
-	o.current, o.before = int(rest[0]), rest[1] == 1
+func (o *tiered) Restore(memory []byte) error {
+	err := Recall(memory, &o.tierMemory)
 	o.collect()
-	return nil
+	return err
 }

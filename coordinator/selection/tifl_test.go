@@ -7,8 +7,8 @@ import (
 
 // members lists the clients of each tier.
 func (o *tiered) listed() (list [][]int32) {
-	for i := range o.tiers {
-		list = append(list, o.tiers[i].members)
+	for i := range o.Groups {
+		list = append(list, o.Groups[i].members)
 	}
 	return list
 }
@@ -47,7 +47,7 @@ func TestTiflDrawsTiersByTheirLosses(t *testing.T) {
 		tier, client, want := make([]int, 3), make([]int, 6), make([]float64, 6)
 		for r := range rounds {
 			for _, c := range cohortOf(o, r+1, 1) {
-				tier[o.current]++
+				tier[o.Current]++
 				client[c]++
 			}
 		}
@@ -63,7 +63,7 @@ func TestTiflDrawsTiersByTheirLosses(t *testing.T) {
 	}
 	o.Closed(2, 1) // nothing to compare with
 	draw("after I rounds", [3]float64{1. / 3, 1. / 3, 1. / 3})
-	o.current = 0
+	o.Current = 0
 	o.Trained(0, 2.9) // the tier has got better
 	o.Closed(4, 1)
 	draw("where the tier is better", [3]float64{1. / 3, 1. / 3, 1. / 3})
@@ -77,10 +77,10 @@ func TestTiflPaysCredits(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 1000, Credits: 4}, 2, 1, 2, 3, 4, 5, 6)
 	count := make([]int, 3)
 	for r := 1; r <= 36; r++ {
-		if got := cohortOf(o, r, 2); len(got) != 2 || o.clients[got[0]].tier != int32(o.current) || o.clients[got[1]].tier != int32(o.current) {
-			t.Fatalf("round %d of tier %d asks %v", r, o.current, got)
+		if got := cohortOf(o, r, 2); len(got) != 2 || o.Clients[got[0]].Tier != int32(o.Current) || o.Clients[got[1]].Tier != int32(o.Current) {
+			t.Fatalf("round %d of tier %d asks %v", r, o.Current, got)
 		}
-		count[o.current]++
+		count[o.Current]++
 		o.Closed(r, 1)
 		if r%12 == 0 && (count[0] != r/3 || count[1] != r/3) {
 			t.Errorf("after %d rounds the tiers were drawn %v times", r, count)
@@ -94,8 +94,8 @@ func TestTiflAsksOnlyWhoIsFree(t *testing.T) {
 	o := orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 1000}, 2, 1, 2, 3, 4, 5, 6)
 	o.s.Free = func(client int) bool { return client > 1 }
 	for r := range 100 {
-		if all := cohortOf(o, r+1, 9); o.current == 0 || o.clients[all[0]].tier != int32(o.current) {
-			t.Fatalf("round %d is of tier %d and asks %v", r, o.current, all)
+		if all := cohortOf(o, r+1, 9); o.Current == 0 || o.Clients[all[0]].Tier != int32(o.Current) {
+			t.Fatalf("round %d is of tier %d and asks %v", r, o.Current, all)
 		}
 	}
 	o.s.Free = func(int) bool { return true }
@@ -104,43 +104,8 @@ func TestTiflAsksOnlyWhoIsFree(t *testing.T) {
 		t.Errorf("the order is %v", all)
 	}
 	for i, client := range all {
-		if o.clients[client].tier != o.clients[all[i/2*2]].tier {
+		if o.Clients[client].Tier != o.Clients[all[i/2*2]].Tier {
 			t.Errorf("the order %v mixes tiers", all)
-		}
-	}
-}
-
-// What a machine remembers of clients and tiers is held to what can be.
-func TestMemoriesThatNoOrderHas(t *testing.T) {
-	times := []Time{1, 2, 3, 4, 5, 6}
-	orders := map[string]func() Following{
-		"oort": func() Following {
-			return orderOf[*guided](t, Oort{Seconds: 1, Window: 2, Explore: 1, Decay: 1}, 2, times...)
-		},
-		"tifl": func() Following {
-			return orderOf[*tiered](t, Tifl{Tiers: 3, Interval: 2, Credits: 5}, 2, times...)
-		},
-		"flanp": func() Following { return orderOf[*growing](t, Flanp{Begin: 2, Patience: 2}, 2, times...) },
-	}
-	for name, order := range orders {
-		good := order().Memory()
-		if err := order().Restore(good); err != nil {
-			t.Errorf("%s: its own memory is refused: %v", name, err)
-		}
-		bad := []Memory{{}, {Counts: good.Counts[1:], Values: good.Values}, {Counts: good.Counts, Values: good.Values[1:]}}
-		for i := range good.Counts {
-			for _, wrong := range []int64{-1, 1 << 40} {
-				m := Memory{Counts: slices.Clone(good.Counts), Values: good.Values}
-				m.Counts[i] = wrong
-				if name != "oort" || wrong < 0 || i%2 == 0 { // a client may have had any number of tasks
-					bad = append(bad, m)
-				}
-			}
-		}
-		for _, m := range bad {
-			if err := order().Restore(m); err == nil {
-				t.Errorf("%s: the memory %v is taken", name, m)
-			}
 		}
 	}
 }

@@ -15,11 +15,8 @@ func init() { learn.Models.Register("task", "the task's own", TaskModel{}) }
 
 var errTaskModel = errors.New("only a configuration has a task, whose model this is")
 
-// Model returns an error: TaskModel has no sizes.
+// Model returns an error: TaskModel has no sizes, and messages name the task's model itself.
 func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTaskModel }
-
-// Parse returns an error: messages name the task's model itself.
-func (TaskModel) Parse(string) (learn.Architecture, error) { return nil, errTaskModel }
 
 // UsesTaskModel reports whether the model is the task's own.
 func (c *Config) UsesTaskModel() bool { return c.Model == learn.Architecture(TaskModel{}) }

@@ -237,11 +237,8 @@ type Progress struct {
 // Follow are the run's rounds, as [Reports], with the best values so far.
 func (r *Run) Follow() iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
-		losses, err := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
-		var quality measure.Quality
-		if err == nil {
-			quality, err = r.Quality()
-		}
+		losses := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
+		quality, err := r.Quality()
 		if err != nil {
 			yield(Progress{}, err)
 			return

@@ -174,10 +174,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	at := func(t round.Time) int64 { return epoch.UnixMilli() + int64(t)/1e6 }
 	want := map[string][]scraped{}
 	sum := [round.Outcomes]float64{}
-	losses, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
-	if err != nil {
-		t.Fatal(err)
-	}
+	losses := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
 	add := func(name string, at int64, value float64) {
 		if !math.IsNaN(value) {
 			want[name] = append(want[name], scraped{at, value})

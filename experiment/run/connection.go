@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,17 +24,6 @@ import (
 	"fedpace/internal/names"
 )
 
-// Connection is how NATS servers are reached and, where one of this process
-// listens, how others reach it. It changes no result and stands in none.
-type Connection struct {
-	URL   string // of the server, with a user and password if need be; empty: as nats.url
-	Creds string // file of credentials; empty: none
-	TLS   natsconn.TLSFiles
-	Keys  string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
-	// Insecure lets a server that other machines reach go without TLS.
-	Insecure bool
-}
-
 // KeysFolder is where the keys of this user's servers are, unless said otherwise.
 func KeysFolder() (string, error) {
 	dir, err := os.UserConfigDir()
@@ -45,55 +33,44 @@ func KeysFolder() (string, error) {
 	return filepath.Join(dir, "fedpace", "keys"), nil
 }
 
-// Reach waits until a server answers at the URL, which must be given, as long as a run
-// waits for its own.
-func (c *Connection) Reach(ctx context.Context, notice func(string)) error {
-	conn, err := natsconn.Connect(ctx, natsconn.Config{
-		URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there", Await: true, Notice: func(n bus.Notice) { notice(n.Text) },
-	})
-	if err != nil {
-		return err
+// Embedded starts a server in this process. Where it listens it asks for the credentials
+// that the folder of keys knows (empty: KeysFolder), and is encrypted by files or the
+// folder's certificate; insecure lets it go without where other machines reach it.
+func Embedded(ctx context.Context, s embedded.Config, keys string, files natsconn.TLSFiles, insecure bool) (_ *embedded.Embedded, err error) {
+	if s.Listen == "" {
+		return embedded.Start(ctx, s)
 	}
-	conn.Close()
-	return nil
-}
-
-// Embedded starts a server in this process. Where it listens it asks for credentials.
-func (c *Connection) Embedded(ctx context.Context, s embedded.Config) (_ *embedded.Embedded, err error) {
-	if s.Listen != "" {
-		keys := c.Keys
-		if keys == "" {
-			if keys, err = KeysFolder(); err != nil {
-				return nil, err
-			}
-		}
-		if s.Authority, err = auth.New(keys); err != nil {
+	if keys == "" {
+		if keys, err = KeysFolder(); err != nil {
 			return nil, err
 		}
-		if s.TLS, err = c.encryption(s.Listen, certificate.Folder(keys)); err != nil {
+	}
+	if s.Authority, err = auth.New(keys); err != nil {
+		return nil, err
+	}
+	if files == (natsconn.TLSFiles{}) && !names.Loopback(s.Listen) && !insecure {
+		if files, err = ownCertificate(s.Listen, certificate.Folder(keys)); err != nil {
 			return nil, err
 		}
+	}
+	if s.TLS, err = files.Server(); err != nil {
+		return nil, err
 	}
 	return embedded.Start(ctx, s)
 }
 
-// encryption is that of a server that listens: with the files that are given, or, where
-// other machines reach it, with those of the folder.
-func (c *Connection) encryption(listen string, own certificate.Folder) (*tls.Config, error) {
-	files := c.TLS
-	if files != (natsconn.TLSFiles{}) || names.Loopback(listen) || c.Insecure {
-		return files.Server()
-	}
+// ownCertificate are the files of the folder's certificate, which must be there.
+func ownCertificate(listen string, own certificate.Folder) (files natsconn.TLSFiles, err error) {
 	files.Cert, files.Key = own.Cert(), own.Key()
 	if _, err := os.Stat(files.Key); errors.Is(err, fs.ErrNotExist) {
 		host := names.Host(listen)
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			host = "NAME"
 		}
-		return nil, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the network in the clear: make a certificate (fedpace certificate --host %s), or set nats.insecure=true if you trust the network",
+		return files, fmt.Errorf("nats.listen: other machines reach %s, and models and updates would cross the network in the clear: make a certificate (fedpace certificate --host %s), or set nats.insecure=true if you trust the network",
 			listen, host)
 	}
-	return files.Server()
+	return files, nil
 }
 
 // Joining tells people how others join a server that listens.
@@ -113,7 +90,7 @@ func startLocal(ctx context.Context, p *experiment) (*engine, error) {
 	if local.server() != config.None {
 		local.Config.NATS = config.Demonstration().NATS
 	}
-	local.options.NATS, local.options.RemoteHosts = Connection{}, false
+	local.options.NATS, local.options.RemoteHosts = natsconn.Config{}, false
 	return startEngine(ctx, &local)
 }
 
@@ -155,15 +132,15 @@ func (e *engine) open(ctx context.Context) (err error) {
 		return nil
 	case url != config.Embedded:
 		e.external = true
-		e.to = natsconn.Config{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Await: true}
+		e.to = o.NATS
+		e.to.URL, e.to.Await = url, true
 		return nil
 	}
 	if e.external = settings.Listen != ""; !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
-	o.NATS.Insecure = settings.Insecure
 	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.notice}
-	if e.embedded, err = o.NATS.Embedded(ctx, server); err != nil {
+	if e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure); err != nil {
 		return err
 	}
 	if front := e.embedded.Front(); front != nil {

@@ -24,7 +24,7 @@ import (
 // HostOptions are those of a host of runs that other processes coordinate.
 type HostOptions struct {
 	Version string
-	NATS    Connection
+	NATS    natsconn.Config
 	Run     string       // the run to serve; empty: every run that is announced
 	Workers int          // trainers for each run; 0: one a core
 	Data    string       // path of the data on this machine; empty: the run's own path
@@ -63,9 +63,9 @@ func Host(ctx context.Context, o HostOptions) error {
 	} else if err := names.CheckToken("host", o.Name); err != nil {
 		return err
 	}
-	conn, err := natsbus.Connect(ctx, natsconn.Config{
-		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Await: true, Notice: func(n bus.Notice) { o.Notice(n.Text) },
-	}, nil)
+	to := o.NATS
+	to.Name, to.Patience, to.Await, to.Notice = "host "+o.Name, -1, true, func(n bus.Notice) { o.Notice(n.Text) }
+	conn, err := natsbus.Connect(ctx, to, nil)
 	if err != nil {
 		return err
 	}

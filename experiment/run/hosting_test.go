@@ -61,7 +61,7 @@ func TestHostsOfOtherVersions(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				ended <- Host(ctx, HostOptions{
-					Version: "v2", NATS: Connection{URL: server.URL()}, Run: "r", Workers: 1, Name: "h", Once: true,
+					Version: "v2", NATS: natsconn.Config{URL: server.URL()}, Run: "r", Workers: 1, Name: "h", Once: true,
 					Notice: func(line string) { said <- line },
 				})
 			}()

@@ -35,14 +35,6 @@ func (a Judged) Model(of learn.Samples) (learn.Model, error) {
 	return judged{m}, err
 }
 
-func (Judged) Parse(sizes string) (learn.Architecture, error) {
-	inner, err := learn.MLP{}.Parse(sizes)
-	if err != nil {
-		return nil, err
-	}
-	return Judged{inner.(learn.MLP).Layers}, nil
-}
-
 type judged struct{ learn.Model }
 
 func (m judged) String() string { return "judged:" + strings.TrimPrefix(m.Model.String(), "mlp:") }
@@ -240,8 +232,6 @@ func (a Graded) Model(of learn.Samples) (learn.Model, error) {
 	m, err := learn.MLP{Layers: a.Layers}.Model(of)
 	return graded{m, a}, err
 }
-
-func (Graded) Parse(string) (learn.Architecture, error) { return nil, errors.ErrUnsupported }
 
 type graded struct {
 	learn.Model

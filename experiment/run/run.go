@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/bus"
+	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -45,10 +46,13 @@ type Shown struct {
 
 // Place is where a run's work is done, and by which server.
 type Place struct {
-	Hosts       int        // hosts in this process; 0: one
-	Workers     int        // trainers in all; 0: one a core
-	RemoteHosts bool       // hosts in other processes do the work, and none in this one
-	NATS        Connection // how the server is reached
+	Hosts       int  // hosts in this process; 0: one
+	Workers     int  // trainers in all; 0: one a core
+	RemoteHosts bool // hosts in other processes do the work, and none in this one
+	// NATS is how the server is reached, by a URL with a user and password if need be; empty: as
+	// nats.url. Where one of this process listens, its TLS is that server's.
+	NATS natsconn.Config
+	Keys string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
 }
 
 // size is how many hosts there are in this process, and how many trainers.

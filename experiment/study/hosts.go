@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"fedpace/bus"
+	"fedpace/bus/natsconn"
 	"fedpace/experiment/config"
-	"fedpace/experiment/run"
 	"fedpace/internal/names"
 )
 
@@ -18,7 +18,7 @@ const besideHosts = 8
 
 // server is how a cell reaches its server, and whether hosts in other processes do
 // its work there. A cell that was begun on another server goes on here.
-func (o *Options) server(c *Cell) (to run.Connection, remote bool) {
+func (o *Options) server(c *Cell) (to natsconn.Config, remote bool) {
 	to = o.Run.NATS
 	remote = to.URL != ""
 	if o.ConfiguredHosts && !remote {
@@ -37,9 +37,12 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		if !there || cells[i].Reused || reached[to.URL] {
 			continue
 		}
-		if err := to.Reach(ctx, o.Run.Notice); err != nil {
+		to.Name, to.Await, to.Notice = "is it there", true, func(n bus.Notice) { o.Run.Notice(n.Text) } // as a run waits
+		conn, err := natsconn.Connect(ctx, to)
+		if err != nil {
 			return false, err
 		}
+		conn.Close()
 		reached[to.URL] = true
 		at := names.Redacted(to.URL)
 		o.Run.Notice(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))

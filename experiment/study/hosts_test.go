@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/bus"
+	"fedpace/bus/natsconn"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -21,7 +22,7 @@ func TestWhereACellIsDone(t *testing.T) {
 		{"", "nats://b:4222", "nats://b:4222", true},
 		{"nats://me:secret@a:4222", "nats://a:4222", "nats://me:secret@a:4222", true},
 	} {
-		o := Options{Run: run.Options{Place: run.Place{NATS: run.Connection{URL: c.flag, Creds: "my.creds"}}}, ConfiguredHosts: true}
+		o := Options{Run: run.Options{Place: run.Place{NATS: natsconn.Config{URL: c.flag, Creds: "my.creds"}}}, ConfiguredHosts: true}
 		cell := Cell{}
 		cell.Config.NATS.URL = c.configured
 		if to, remote := o.server(&cell); to.URL != c.want || remote != c.remote || to.Creds != "my.creds" {

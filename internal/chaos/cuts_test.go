@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"fedpace/bus/embedded"
+	"fedpace/bus/natsconn"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -86,7 +87,7 @@ func play(t *testing.T, proxy, name string) (folder.Summary, error) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	said := &notices{}
-	to := run.Connection{URL: "nats://" + proxy}
+	to := natsconn.Config{URL: "nats://" + proxy}
 	hosted := make(chan error, 1)
 	go func() {
 		hosted <- run.Host(ctx, run.HostOptions{NATS: to, Run: name, Workers: 1, Once: true, Notice: said.add("host: ")})

@@ -53,8 +53,11 @@ func Fit(list []Layer, of Samples) ([]Layer, error) {
 	if volume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
 	}
-	if n := count(parametersOf(list, in)); n < 1 || n > MaxParams {
-		return nil, fmt.Errorf("%d parameters; a model has 1 to %d", n, MaxParams)
+	switch n := count(parametersOf(list, in)); {
+	case n < 1:
+		return nil, fmt.Errorf("0 parameters; a model has at least 1")
+	case n > MaxParams:
+		return nil, fmt.Errorf("more than %d parameters", MaxParams)
 	}
 	return list, nil
 }

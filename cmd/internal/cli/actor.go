@@ -18,9 +18,8 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 
 // ActorCommand is the command of a real device, of the program of this name.
 func ActorCommand(program string) *cobra.Command {
-	var connection Connection
+	to := natsconn.Config{Patience: -1, Await: true} // a device waits for its server
 	var device real.Config
-	var quiet bool
 	c := &cobra.Command{
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
@@ -42,12 +41,12 @@ with Ctrl-C or SIGTERM at any time.`,
 		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case connection.URL == "":
+			case to.URL == "":
 				return Usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
 			case device.ID == "":
 				return Usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
 			}
-			if err := connection.Check(c); err != nil {
+			if err := CheckServer(c, &to); err != nil {
 				return err
 			}
 			if err := names.CheckDevice(device.ID); err != nil {
@@ -61,21 +60,19 @@ with Ctrl-C or SIGTERM at any time.`,
 					return Usage(c, fmt.Errorf("--run: %w", err))
 				}
 			}
-			show := NewDisplay(c.ErrOrStderr(), quiet)
+			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
-			return actor(c.Context(), natsconn.Config{
-				URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
-				Name: "device " + device.ID, Notice: func(n bus.Notice) { show.Notice(n.Text) }, Patience: -1, Await: true, // a device waits for its server
-			}, device)
+			to.Name, to.Notice = "device "+device.ID, func(n bus.Notice) { show.Notice(n.Text) }
+			return actor(c.Context(), to, device)
 		},
 	}
 	s := c.Flags()
-	connection.Add(c)
+	AddServer(c, &to)
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
-	s.BoolVar(&quiet, "quiet", false, "say nothing")
+	QuietFlag(c, "say nothing")
 	return c
 }
 

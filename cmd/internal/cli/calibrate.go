@@ -26,11 +26,10 @@ type calibration struct {
 	seconds     float64
 	pause       float64
 
-	connection Connection
-	id, run    string
+	server  natsconn.Config
+	id, run string
 
-	name, out   string
-	json, quiet bool
+	name, out string
 
 	ofConfig OfConfig
 }
@@ -41,7 +40,7 @@ type OfConfig func(files []string, own calibrate.Own) (*calibrate.Subject, error
 // CalibrateCommand is the command that measures a device, of the program of this
 // name. A program that reads no configurations has a nil ofConfig.
 func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
-	f := calibration{ofConfig: ofConfig}
+	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true}} // as a device in a run
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
@@ -86,13 +85,13 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which the device rests before each task, with --nats, as it does in a run while models travel")
 	addOwn(c, &f.own)
-	f.connection.Add(c)
+	AddServer(c, &f.server)
 	s.StringVar(&f.id, "client", "", "id of this device, with --nats")
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which the coordinator calibrates, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVar(&f.out, "out", "", "`FILE` to write the class to")
-	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
-	JSONFlag(c, &f.json, "all that was measured")
+	QuietFlag(c, "say nothing but the result")
+	JSONFlag(c, "all that was measured")
 	return c
 }
 
@@ -128,13 +127,13 @@ func (f *calibration) check(c *cobra.Command) error {
 		return errors.New("--config: this program reads no configurations; fedpace calibrate --config does, and with --nats the coordinator's fedpace calibrate serve --config")
 	case named > 1:
 		return errors.New("--task, --model and --config: want one of them")
-	case f.out != "" && named == 0 && f.own.Trainer == "" && f.connection.URL == "":
+	case f.out != "" && named == 0 && f.own.Trainer == "" && f.server.URL == "":
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
 	case !(f.pause >= 0 && f.pause <= 3600):
 		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
 	case !(f.seconds >= 0.01 && f.seconds <= maxSeconds):
 		return fmt.Errorf("--seconds %g: want 0.01 to %d", f.seconds, maxSeconds)
-	case f.connection.URL != "" && f.id == "":
+	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
 	}
 	if f.task != "" {
@@ -146,7 +145,7 @@ func (f *calibration) check(c *cobra.Command) error {
 			return fmt.Errorf("--task %q: want one of%s", f.task, known)
 		}
 	}
-	if f.connection.URL != "" {
+	if f.server.URL != "" {
 		if err := names.CheckDevice(f.id); err != nil {
 			return fmt.Errorf("--client: %w", err)
 		}
@@ -157,19 +156,19 @@ func (f *calibration) check(c *cobra.Command) error {
 	if err := calibrate.CheckName(f.name); err != nil {
 		return fmt.Errorf("--name: %w", err)
 	}
-	return f.connection.Check(c)
+	return CheckServer(c, &f.server)
 }
 
 // do measures, prints and writes.
 func (f *calibration) do(c *cobra.Command) error {
-	show := NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := NewDisplay(c)
 	defer show.Close()
 	board := calibrate.ThisBoard()
 	meter := board.Meter()
 	r := calibrate.Result{Name: f.name, Date: time.Now().UTC(), Version: Version()}
 	var welcome *bus.Welcome
 	err := func() (err error) {
-		if f.connection.URL != "" {
+		if f.server.URL != "" {
 			if welcome, err = f.network(c.Context(), show.Notice, meter.Phase, &r); err != nil {
 				return err
 			}
@@ -207,13 +206,13 @@ func (f *calibration) do(c *cobra.Command) error {
 	if err := f.write(&r); err != nil {
 		return err
 	}
-	return Print(c, f.json, &r, r.Write)
+	return Print(c, &r, r.Write)
 }
 
 // timing is how steps are measured: for a run as in a run, else one task after the other.
 func (f *calibration) timing() calibrate.Timing {
 	t := calibrate.Timing{Seconds: f.seconds}
-	if f.connection.URL != "" {
+	if f.server.URL != "" {
 		t.Rest = time.Duration(f.pause * float64(time.Second))
 	}
 	return t
@@ -221,15 +220,12 @@ func (f *calibration) timing() calibrate.Timing {
 
 // network measures the link, and returns what the coordinator says of its runs.
 func (f *calibration) network(ctx context.Context, notice func(string), phase func(bus.Phase), r *calibrate.Result) (*bus.Welcome, error) {
-	to := natsconn.Config{
-		URL: f.connection.URL, Creds: f.connection.Creds, TLS: f.connection.TLS,
-		Name: "device " + f.id, Notice: func(n bus.Notice) { notice(n.Text) }, Patience: -1, Await: true, // as a device in a run
-	}
-	holder, err := to.Holder()
+	f.server.Name, f.server.Notice = "device "+f.id, func(n bus.Notice) { notice(n.Text) }
+	holder, err := f.server.Holder()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := natsconn.Connect(ctx, to)
+	conn, err := natsconn.Connect(ctx, f.server)
 	if err != nil {
 		return nil, err
 	}

@@ -8,16 +8,13 @@ import (
 
 	"fedpace/actors/doctor"
 	"fedpace/actors/real"
-	"fedpace/bus"
-	"fedpace/bus/natsconn"
 	"fedpace/internal/names"
 )
 
 // DoctorCommand is the command that checks a device, of the program of this name.
 func DoctorCommand(program string) *cobra.Command {
-	var connection Connection
-	var device real.Config
-	var asJSON bool
+	var config doctor.Config
+	device := &config.Device
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine can take part as a real device",
@@ -31,7 +28,7 @@ part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
 		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := connection.Check(c); err != nil {
+			if err := CheckServer(c, &config.Conn); err != nil {
 				return err
 			}
 			if device.ID != "" {
@@ -43,23 +40,18 @@ part.`,
 				return Usage(c, fmt.Errorf("--withhold: %w", err))
 			}
 			device.Version = Version()
-			return examine(c, asJSON, doctor.Config{
-				Device: device,
-				Conn: natsconn.Config{
-					URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
-					Name: "doctor of device " + device.ID, Notice: func(bus.Notice) {},
-				},
-			})
+			config.Conn.Name = "doctor of device " + device.ID
+			return examine(c, config)
 		},
 	}
-	connection.Add(c)
-	addDevice(c, &device)
-	JSONFlag(c, &asJSON, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
+	AddServer(c, &config.Conn)
+	addDevice(c, device)
+	JSONFlag(c, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
 	return c
 }
 
 // examine prints what the checks find, each at once.
-func examine(c *cobra.Command, asJSON bool, config doctor.Config) error {
+func examine(c *cobra.Command, config doctor.Config) error {
 	var all []doctor.Finding
 	failures := 0
 	w := c.OutOrStdout()
@@ -68,11 +60,11 @@ func examine(c *cobra.Command, asJSON bool, config doctor.Config) error {
 		if f.State == doctor.Failure {
 			failures++
 		}
-		if !asJSON {
+		if !AsJSON(c) {
 			writeFinding(w, f)
 		}
 	})
-	if err == nil && asJSON {
+	if err == nil && AsJSON(c) {
 		err = PrintJSON(c, struct {
 			Checks []doctor.Finding `json:"checks"`
 		}{all})

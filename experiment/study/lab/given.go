@@ -1,17 +1,11 @@
 package lab
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"io"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/goccy/go-yaml"
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
@@ -19,29 +13,18 @@ import (
 
 // Given are constants that somebody gives; nil: not given.
 type Given struct {
-	L        *float64    `yaml:"l"`
-	Mu       *float64    `yaml:"mu"`
-	G        *float64    `yaml:"g"`
-	Variance *float64    `yaml:"variance"`
-	Gamma    *float64    `yaml:"gamma"`
-	FStar    *float64    `yaml:"f_star"`
-	Loss     *float64    `yaml:"loss"` // F, where no run says it
-	Form     theory.Form `yaml:"-"`
+	L, Mu, G, Variance, Gamma, FStar *float64
+
+	Loss *float64 // F, where no run says it
+	Form theory.Form
 }
 
-// keys are the names of Given.values in files, and below theory in a configuration.
+// keys are the names of Given.values below theory in a configuration.
 var keys = []string{"l", "mu", "variance", "gamma", "g", "f_star", "loss"}
 
 // values are all numbers of g: first those of constants, in their order.
 func (g *Given) values() []**float64 {
 	return []**float64{&g.L, &g.Mu, &g.Variance, &g.Gamma, &g.G, &g.FStar, &g.Loss}
-}
-
-// Merge takes from other what is given there.
-func (g *Given) Merge(other Given) {
-	for i, v := range other.values() {
-		*g.values()[i] = cmp.Or(*v, *g.values()[i])
-	}
 }
 
 // constants are those of Theorem 1, in the order of Given.values.
@@ -111,57 +94,4 @@ func ParseForm(name string) (theory.Form, error) {
 		return theory.Form(i), nil
 	}
 	return 0, fmt.Errorf("%.40q is no form of the gap, want one of %s", name, strings.Join(Forms, ", "))
-}
-
-// maxGiven bounds a file of constants, in bytes.
-const maxGiven = 16 << 10
-
-// ReadGiven reads constants from a YAML file: l, mu, g, variance, gamma,
-// f_star, loss and gap, of which any may be missing.
-func ReadGiven(path string) (g Given, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return g, err
-	}
-	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxGiven+1))
-	if err != nil {
-		return g, err
-	}
-	if len(text) > maxGiven {
-		return g, fmt.Errorf("%s is larger than %d bytes", path, maxGiven)
-	}
-	if err := g.decode(text); err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-		return g, fmt.Errorf("%s: %s", path, line)
-	}
-	return g, nil
-}
-
-func (g *Given) decode(text []byte) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // the parser is a library fed with a user's bytes
-			err = fmt.Errorf("not YAML that can be read (%v)", p)
-		}
-	}()
-	if i := bytes.IndexAny(text, "{[&*"); i >= 0 {
-		return fmt.Errorf("a file of constants has lines such as \"l: 4\" and no %q", text[i])
-	}
-	var file struct {
-		Given `yaml:",inline"`
-		Gap   *string `yaml:"gap"`
-	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		return err
-	}
-	*g = file.Given
-	for i, v := range g.values() {
-		if *v != nil && (math.IsNaN(**v) || math.IsInf(**v, 0)) {
-			return fmt.Errorf("%s is %v, want a finite number", keys[i], **v)
-		}
-	}
-	if file.Gap != nil {
-		g.Form, err = ParseForm(*file.Gap)
-	}
-	return err
 }

@@ -199,10 +199,7 @@ func readCell(dir string) (Curve, error) {
 // than those before, and for the last.
 func (c *Curve) thin(of *folder.Run) error {
 	s := of.Config.Schedule
-	plateau, err := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
-	if err != nil {
-		return err
-	}
+	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	nan := math.NaN()
 	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
 	_, stepK := s.K.(schedule.StepK)

@@ -18,7 +18,7 @@ import (
 func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
-		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, Stop: Limits{Rounds: 3},
 	}
@@ -92,9 +92,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
 		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "both Available and NextChange"},
-		{"batteries on a shared link", func(c *Config) { c.Batteries, c.Server = cells{}, server(1, 1) }, "batteries need transfers that do not share the server's bandwidth"},
-		{"batteries of candidates", func(c *Config) { c.Batteries, c.Select = cells{}, chosen("power_of_choice", "candidates", 8) }, "batteries need a selection that asks no candidates"},
-		{"batteries and Soonest", func(c *Config) { c.Batteries, c.Soonest = cells{}, 1 }, "a battery may end a task at any time"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()
@@ -129,7 +126,7 @@ func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
 // update is accepted, and only then.
 func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{K0: 8}, 20
+	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{}, 20
 	done := map[int]int64{}
 	k := map[int]int{}
 	plan := func(x Task) Plan {

@@ -86,7 +86,7 @@ actors/calibrate: internal/human internal/keyed internal/names internal/robust i
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
-coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices coordinator/closing actors/measure actors/algorithm/privacy coordinator/round simclock time
+coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
@@ -119,7 +119,7 @@ experiment/problem: internal/human internal/registry actors actors/attack actors
 	google.golang.org/protobuf/proto
 experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/csvtable
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock os time golang.org/x/sync/errgroup
-experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
+experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs os gonum.org/v1/gonum/...

@@ -109,7 +109,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	}
 	params, trainable := 0, 0
 	if p.Model != nil {
-		params, trainable = p.Model.Params(), learn.Trainable(p.Model)
+		params, trainable = p.Model.Params(), p.Model.Trainable()
 	}
 	if err := p.size(params, trainable); err != nil {
 		return nil, err

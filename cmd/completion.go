@@ -18,17 +18,20 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 	if !chosen {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
+	offered := map[string]bool{}
 	for _, k := range config.KnownKeys() {
 		switch {
-		case !chosen && strings.HasPrefix(k.Key, key):
-			list = append(list, cobra.CompletionWithDesc(k.Key+"=", k.Help))
-		case chosen && k.Key == key:
-			for _, w := range k.Words {
+		case k.Listed():
+		case !chosen && strings.HasPrefix(k.Name, key) && !offered[k.Name]: // by another entry, which has it, too
+			list = append(list, cobra.CompletionWithDesc(k.Name+"=", k.About()))
+			offered[k.Name] = true
+		case chosen && k.Is(key):
+			for _, w := range k.Offered() {
 				if w = key + "=" + w; strings.HasPrefix(w, begun) {
 					list = append(list, w)
 				}
 			}
-			if k.IsPath {
+			if k.IsPath() {
 				directive = cobra.ShellCompDirectiveDefault
 			}
 		}

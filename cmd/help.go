@@ -87,21 +87,16 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 // configurationKeys is a page of help: all keys with their meaning.
 func configurationKeys() string {
 	return cli.Aligned(func(w io.Writer) {
-		for _, part := range []struct {
-			about string
-			keys  []config.KnownKey
-		}{
-			{"The keys of a configuration file and of --set. The defaults of a task are those\n" +
-				"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.", config.KnownKeys()},
-			{"A class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:", config.ClassKeys()},
-			{"A distribution is one of", config.Distributions()},
-			{"each with at_least and at_most as bounds, if wanted.", nil},
-		} {
-			fmt.Fprintf(w, "%s\n\n", part.about)
-			for _, k := range part.keys {
-				fmt.Fprintf(w, "  %s\t%s\n", k.Key, k.Help)
+		fmt.Fprint(w, `The keys of a configuration file and of --set. The defaults of a task are those
+of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.
+Those with [] are of the elements of a list. fedpace help KEY has a key's values,
+and its options, as fedpace help fleet.upload_mbps and fedpace help close.deadline.
+
+`)
+		for _, k := range config.KnownKeys() {
+			if !k.Listed() || k.Entries == nil {
+				fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.About())
 			}
-			fmt.Fprintln(w)
 		}
 	})
 }

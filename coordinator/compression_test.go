@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"fedpace/actors/algorithm"
@@ -75,33 +74,6 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 			if math.Abs(float64(x)-residuals[client][j]) > 1e-6 {
 				t.Fatalf("client %d keeps %g of parameter %d, want %g", client, x, j, residuals[client][j])
 			}
-		}
-	}
-}
-
-// What cannot be compressed is refused before anything is sent.
-func TestCompressionsThatDoNotFit(t *testing.T) {
-	t.Parallel()
-	l, fleet := newLab(t), ruleFleet(t)
-	for _, x := range []struct {
-		algorithm   algorithm.Algorithm
-		compression algorithm.Compression
-		closing     closing.Rule
-		want        string
-	}{
-		{algorithm.Scaffold{Rate: 1}, algorithm.QSGD{Levels: 1}, closing.All{}, "those of scaffold are two"},
-		{algorithm.Scaffold{Rate: 1}, algorithm.TopK{Share: 0.1, Feedback: true}, closing.All{}, "those of scaffold are two"},
-		{algorithm.Default, algorithm.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}, "top_k needs rounds that do not overlap"},
-		{algorithm.FedNova{Rate: 1}, algorithm.Sign{Step: 0.1}, closing.All{}, "decides how far parameters move, which fednova changes"},
-		{algorithm.FedAsync{Mixing: 0.6}, algorithm.Sign{Step: 0.1}, closing.Buffered{N: 3}, "decides how far parameters move, which fedasync changes"},
-	} {
-		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, fleet, x.closing, nil)}
-		c.Learning = coordinator.Learning{
-			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: 1, HeldOut: l.problem.Set.HeldOut(),
-			Algorithm: algorithm.New(x.algorithm, x.compression, l.problem.Model.Params(), c.Round.Clients),
-		}
-		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || !strings.HasPrefix(err.Error(), "coordinator: ") || !strings.Contains(err.Error(), x.want) {
-			t.Errorf("%v, want %s", err, x.want)
 		}
 	}
 }

@@ -1,10 +1,8 @@
 package coordinator
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +12,8 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus"
-	"fedpace/coordinator/closing"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
 	"fedpace/simclock"
 )
 
@@ -110,55 +106,15 @@ func (s *Stats) Devices() (realdevices.Stats, bool) { return s.devices.Stats() }
 // one that has not joined or does not say.
 func (s *Stats) Versions() []string { return s.devices.Versions() }
 
+// validate refuses a run that has nothing to train or measure. All else follows from the
+// configuration, which has been checked.
 func (c *Config) validate() error {
-	if err := c.Devices.Validate(c.Round.Devices.Count); err != nil {
-		return err
-	}
-	if !c.Round.Train {
-		return nil
-	}
-	l := &c.Learning
-	switch {
-	case l.Model == nil:
-		return errors.New("coordinator: a run that trains needs a model")
+	switch l := &c.Learning; {
+	case !c.Round.Train:
 	case len(l.Initial) != l.Model.Params():
 		return fmt.Errorf("coordinator: the initial model has %d parameters, %s has %d", len(l.Initial), l.Model, l.Model.Params())
-	case l.Jobs < 1:
-		return fmt.Errorf("coordinator: %d jobs a round, want at least 1", l.Jobs)
-	case l.Measured < 0:
-		return fmt.Errorf("coordinator: %d samples an evaluation", l.Measured)
-	case l.OwnSamples == nil && c.Round.EvaluateClients.Any():
-		return errors.New("coordinator: an evaluation by client needs the clients' numbers of samples")
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
-	case !slices.Equal(measure.Names(c.Round.Metrics), l.Spec.GetMetrics()):
-		return fmt.Errorf("coordinator: rounds measured by %v, and trainers by %v", measure.Names(c.Round.Metrics), l.Spec.GetMetrics())
-	}
-	if l.Algorithm == nil {
-		return nil
-	}
-	name, compression := algorithm.Keeper(l.Algorithm.Algorithm, l.Algorithm.Compression), l.Algorithm.Compression
-	needs := registry.NeedsOf(l.Algorithm.Algorithm)
-	if compression != nil {
-		needs.Rounds = needs.Rounds || registry.NeedsOf(compression).Rounds
-	}
-	needs.EqualWeight = needs.EqualWeight || registry.NeedsOf(l.Combine.Rule).EqualWeight
-	if err := cmp.Or(algorithm.CheckCompression(l.Algorithm.Algorithm, compression), l.Combine.Check(l.Algorithm.Algorithm, compression)); err != nil {
-		return fmt.Errorf("coordinator: %w", err)
-	}
-	switch {
-	case compression != nil && c.Devices != nil:
-		return errors.New("coordinator: devices send whole models, which are not compressed")
-	case l.Privacy != nil && (!l.Combine.Private || l.Samples != nil || closing.Overlaps(c.Round.Closing) || closing.UsesLate(c.Round.Late)):
-		return errors.New("coordinator: noise is for clipped updates of equal weight, at most one of each client in a round")
-	case needs.EqualWeight && l.Samples != nil:
-		return errors.New("coordinator: the algorithm, or the rule that combines updates, weighs them equally")
-	case needs.Rounds && closing.Overlaps(c.Round.Closing):
-		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", name)
-	case l.Algorithm.Variates != nil && closing.UsesLate(c.Round.Late):
-		return fmt.Errorf("coordinator: %s keeps a state of each client, which late updates do not fit", name)
-	case l.Algorithm.Variates != nil && c.Devices != nil:
-		return fmt.Errorf("coordinator: %s keeps control variates, which devices do not send", name)
 	}
 	return nil
 }

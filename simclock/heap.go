@@ -7,12 +7,12 @@ type heap []item
 func (h *heap) push(e item) {
 	a := append(*h, e)
 	*h = a
-	a.up(len(a)-1, e)
+	a.up(len(a)-1, 0, e)
 }
 
-// up places e at i or above it.
-func (h heap) up(i int, e item) {
-	for i > 0 {
+// up places e at i or above it, but not above top.
+func (h heap) up(i, top int, e item) {
+	for i > top {
 		p := (i - 1) / 4
 		if !e.before(h[p]) {
 			break
@@ -23,76 +23,58 @@ func (h heap) up(i int, e item) {
 	h[i] = e
 }
 
-// pop removes the first event. The heap must not be empty.
-func (h *heap) pop() item {
-	a := *h
-	first := a[0]
-	last := a[len(a)-1]
-	a = a[:len(a)-1]
-	*h = a
-	// The last item nearly always belongs at the bottom again: let the hole
-	// sink there before the item is compared, and rise from there.
-	i := 0
-	for {
-		c := 4*i + 1
-		if c+3 >= len(a) {
-			if c < len(a) {
-				m := c
-				for j := c + 1; j < len(a); j++ {
-					if a[j].before(a[m]) {
-						m = j
-					}
-				}
-				a[i] = a[m]
-				i = m
-			}
-			break
-		}
-		k := a[c : c+4 : c+4]
-		m, n := 0, 2
-		if k[1].before(k[0]) {
-			m = 1
-		}
-		if k[3].before(k[2]) {
-			n = 3
-		}
-		if k[n].before(k[m]) {
-			m = n
-		}
-		a[i] = k[m]
-		i = c + m
-	}
-	if len(a) > 0 {
-		a.up(i, last)
-	}
-	return first
-}
-
-// down places e at i or below it.
-func (h heap) down(i int, e item) {
-	for {
-		c := 4*i + 1
-		if c >= len(h) {
-			break
-		}
+// least is the place of the first of the children that begin at c.
+func (h heap) least(c int) int {
+	if c+3 >= len(h) {
 		m := c
-		for j := c + 1; j < min(c+4, len(h)); j++ {
+		for j := c + 1; j < len(h); j++ {
 			if h[j].before(h[m]) {
 				m = j
 			}
 		}
-		if !h[m].before(e) {
-			break
-		}
+		return m
+	}
+	k := h[c : c+4 : c+4]
+	m, n := 0, 2
+	if k[1].before(k[0]) {
+		m = 1
+	}
+	if k[3].before(k[2]) {
+		n = 3
+	}
+	if k[n].before(k[m]) {
+		m = n
+	}
+	return c + m
+}
+
+// pop removes the first event. The heap must not be empty.
+func (h *heap) pop() item {
+	a := *h
+	first, last := a[0], a[len(a)-1]
+	a = a[:len(a)-1]
+	*h = a
+	if len(a) > 0 {
+		a.sink(0, last)
+	}
+	return first
+}
+
+// sink places e at i or below it. An item nearly always belongs at the bottom again, so
+// the hole sinks there before the item is compared, and rises from there.
+func (h heap) sink(i int, e item) {
+	top := i
+	for c := 4*i + 1; c < len(h); c = 4*i + 1 {
+		m := h.least(c)
 		h[i] = h[m]
 		i = m
 	}
-	h[i] = e
+	h.up(i, top, e)
 }
 
 // order makes a heap of events in any order (Floyd, 1964).
 func (h heap) order() {
 	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 1; i-- {
-		h.down(i, h[i])
+		h.sink(i, h[i])
 	}
 }

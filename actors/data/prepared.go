@@ -186,28 +186,21 @@ func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
 // writePrepared writes a set to a file.
 func writePrepared(name, key string, set federated.Set) error {
 	p := &prepared{Source: key, Info: set.Info()}
-	switch s := set.(type) {
-	case *federated.Windows:
-		p.Task, p.Rows, p.Names = s.TaskName(), "windows", convert[[]byte](s.Names)
-		add(p, "start", s.Starts)
-		add(p, "train", s.Train)
-		add(p, "pool", s.Pool)
-		p.add("text", s.Text)
-	case *federated.Grouped:
-		p.Task, p.Names = s.Task, convert[[]byte](s.Names)
-		add(p, "start", s.Starts)
-		add(p, "train", s.Train)
-		add(p, "held", s.Held)
-		if s.Labels != nil {
-			add(p, "labels", s.Labels)
-		} else if err := p.addFloats("targets", s.Targets); err != nil {
-			return err
-		}
-		if err := p.addRows(s.Rows); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", s)
+	s, ok := set.(*federated.Grouped)
+	if !ok {
+		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
+	}
+	p.Task, p.Names = s.Task, convert[[]byte](s.Names)
+	add(p, "start", s.Starts)
+	add(p, "train", s.Train)
+	add(p, "held", s.Held)
+	if s.Labels != nil {
+		add(p, "labels", s.Labels)
+	} else if err := p.addFloats("targets", s.Targets); err != nil {
+		return err
+	}
+	if err := p.addRows(s.Rows); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -286,24 +279,21 @@ func (p *prepared) write(f io.Writer) error {
 
 // mapped is a set whose samples are in a mapped file.
 type mapped struct {
-	opened
+	*federated.Grouped
 	content mmap.MMap
 	file    *os.File
 }
 
 // Mapped is the set without its file.
-func (m *mapped) Mapped() federated.Set { return m.opened }
+func (m *mapped) Mapped() federated.Set { return m.Grouped }
 
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
-// Adopt is that of the set, whose samples it copies out of the file.
-func (m *mapped) Adopt(s federated.Schema) error { return federated.Adopt(m.opened, s) }
-
 // readPrepared maps a prepared file and checks all of it. A file that someone
 // truncates while it is mapped ends the process, so a prepared file is only ever
 // replaced by renaming.
-func readPrepared(name, key string) (_ opened, err error) {
+func readPrepared(name, key string) (_ *mapped, err error) {
 	f, err := federated.OpenSource(name)
 	if err != nil {
 		return nil, err
@@ -324,17 +314,15 @@ func readPrepared(name, key string) (_ opened, err error) {
 	if err != nil {
 		return nil, errors.Join(err, content.Unmap())
 	}
-	if g, ok := s.(*federated.Grouped); ok {
-		if r, ok := g.Rows.(*federated.ByteRows); ok {
-			r.File = f.File
-		}
+	if r, ok := s.Rows.(*federated.ByteRows); ok {
+		r.File = f.File
 	}
 	return &mapped{s, content, f.File}, nil
 }
 
 // parsePrepared makes the set of a prepared file's bytes, which it keeps. With
 // an empty key any source will do.
-func parsePrepared(b []byte, key string) (opened, error) {
+func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
 	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
 		return nil, errors.New("no prepared file of this version")
 	}
@@ -376,7 +364,7 @@ func parsePrepared(b []byte, key string) (opened, error) {
 }
 
 // set makes the set and checks that no index leads outside.
-func (p *prepared) set() (opened, error) {
+func (p *prepared) set() (*federated.Grouped, error) {
 	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, features, or either classes or targets")
 	}
@@ -385,9 +373,6 @@ func (p *prepared) set() (opened, error) {
 	}
 	if !p.Info.Schema.Fits(p.Info.Samples) {
 		return nil, errors.New("names, means or an alphabet that are not those of its samples")
-	}
-	if p.Rows == "windows" {
-		return p.windows()
 	}
 	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
 	s.Starts, s.Train, s.Held, s.Labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
@@ -488,30 +473,6 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 		r.Total = append(r.Total, uint16(total))
 	}
 	return r, len(r.Total), nil
-}
-
-func (p *prepared) windows() (opened, error) {
-	s := &federated.Windows{About: p.Info, Names: convert[string](p.Names), Text: p.section("text")}
-	s.Starts, s.Train, s.Pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
-	n := len(s.Names)
-	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || !places(s.Pool, n, s.Pool[n]) {
-		return nil, fmt.Errorf("%d roles at %d places", n, len(s.Starts))
-	}
-	for c := range n {
-		last := s.Starts[c] + int(s.Train[c]) + federated.ShakespeareWindow - 1 + s.Pool[c+1] - s.Pool[c] + federated.ShakespeareWindow
-		if s.Starts[c] < 0 || s.Train[c] < 1 || last > len(s.Text) {
-			return nil, fmt.Errorf("role %d exceeds the text", c)
-		}
-	}
-	for _, c := range s.Text {
-		if int(c) >= s.About.Vocabulary {
-			return nil, fmt.Errorf("character %d of %d", c, s.About.Vocabulary)
-		}
-	}
-	if s.About.Features != federated.ShakespeareWindow {
-		return nil, fmt.Errorf("windows of %d characters", s.About.Features)
-	}
-	return s, nil
 }
 
 // places says whether n parts, none of them empty, make up a total.

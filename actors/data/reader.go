@@ -80,7 +80,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	}
 	g, ok := set.(*federated.Grouped)
 	if !ok {
-		err := fmt.Errorf("partition %s: the windows of a text overlap and belong to their role; want natural", opt.Partition.Kind)
+		err := fmt.Errorf("partition %s: %s is a %T, whose samples cannot be dealt; want natural", opt.Partition.Kind, set.Info().Name, set)
 		return nil, errors.Join(err, set.Close())
 	}
 	return g.Partitioned(opt.Partition, nil, opt.Seed)
@@ -103,13 +103,6 @@ func fitsTask(set federated.Set, opt federated.Options) error {
 		return fmt.Errorf("found %s, which is not data of task %s: set task: custom", set.Info().Name, opt.Task)
 	}
 	return fmt.Errorf("found %s (%s), want %s", of, set.Info().Name, opt.Task)
-}
-
-// opened is a Set that knows its task, "" for custom data, and its size.
-type opened interface {
-	federated.Set
-	TaskName() string
-	Memory() int
 }
 
 // sizeOf is how many bytes a source has, those of all its files if it is a folder.

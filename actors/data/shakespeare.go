@@ -217,31 +217,42 @@ func inSequence(n int) (train, held int) {
 }
 
 // newWindows splits each role; one without either part is left out.
-func newWindows(roles []role) (*federated.Windows, error) {
+func newWindows(roles []role) (*federated.Grouped, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
 	}
-	s := &federated.Windows{About: federated.ShakespeareInfo, Pool: []int{0}}
-	s.About.Name = "shakespeare (gutenberg)"
-	without := 0
+	const window = federated.ShakespeareWindow
+	size := 0
 	for _, r := range roles {
-		train, held := inSequence(max(0, len(r.Text)-federated.ShakespeareWindow))
+		size += len(r.Text)
+	}
+	room := func() []int32 { return make([]int32, 0, size) } // growing would cost more than the rest
+	s := federated.Grouped{Task: "shakespeare", About: federated.ShakespeareInfo, Labels: room()}
+	s.Rows = &federated.TextRows{Window: window, Starts: room()}
+	s.About.Name = "shakespeare (gutenberg)"
+	g := federated.Grouping{Train: room()}
+	for _, r := range roles {
+		n, held := inSequence(max(0, len(r.Text)-window))
 		if held < 1 {
-			without++
 			continue
 		}
-		s.Names = append(s.Names, r.Name)
-		s.Starts = append(s.Starts, len(s.Text))
-		s.Train = append(s.Train, int32(train))
-		s.Pool = append(s.Pool, s.Pool[len(s.Pool)-1]+held)
-		var err error
-		if s.Text, err = federated.AppendCharacters(s.Text, string(r.Text), len(r.Text)); err != nil {
+		text, err := federated.AppendCharacters(nil, string(r.Text), len(r.Text))
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
+		train, err := s.AddText(text[:n+window])
+		if err != nil {
+			return nil, err
+		}
+		rest, err := s.AddText(text[n+window-1:])
+		if err != nil {
+			return nil, err
+		}
+		g.Add(r.Name, train, rest)
 	}
-	if len(s.Names) == 0 {
+	if len(g.Names) == 0 {
 		return nil, errors.New("no role has windows both to train on and to hold out")
 	}
-	s.About.AddNote("%d roles without training or held-out windows left out", without)
-	return s, nil
+	s.About.AddNote("%d roles without training or held-out windows left out", len(roles)-len(g.Names))
+	return g.Set(s)
 }

@@ -85,18 +85,14 @@ func Share(set federated.Set) (_ *Shared, err error) {
 		Features: info.Features, Classes: info.Classes, Targets: info.Targets, Vocabulary: info.Vocabulary, Image: info.Image,
 		Clients: set.Clients(),
 	}
-	switch of := numbered.(type) {
-	case *federated.Grouped:
-		err = s.grouped(of)
-	case *federated.Windows:
-		err = s.windows(of)
-	default:
-		err = fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, numbered)
+	g, ok := numbered.(*federated.Grouped)
+	if !ok {
+		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, numbered)
 	}
-	if err == nil {
+	if err = s.grouped(g); err == nil {
 		err = s.out.Flush()
 	}
-	if g, ok := numbered.(*federated.Grouped); ok && made {
+	if made {
 		g.Rows, g.Labels, g.Targets = nil, nil, nil // which are in the file now
 	}
 	return s, err
@@ -196,29 +192,6 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 	}
 	s.about.Samples.Kind = "floats"
 	s.about.Samples.Array = s.inFile(s.own, at, "float32", s.about.Rows, g.About.Features)
-	return nil
-}
-
-// windows are numbered by the place in the text at which they begin, which is followed
-// by their label.
-func (s *Shared) windows(w *federated.Windows) (err error) {
-	long := w.About.Features
-	rows := len(w.Text) - long
-	starts := make([]int32, rows)
-	for i := range starts {
-		starts[i] = int32(i)
-	}
-	to := &s.about.Samples
-	to.Kind, s.about.Rows = "windows", rows
-	if to.Text, err = put(s, "uint8", w.Text, len(w.Text)); err != nil {
-		return err
-	}
-	if to.Starts, err = put(s, "int32", starts, rows); err != nil {
-		return err
-	}
-	labels := *to.Text
-	labels.Offset, labels.Shape = labels.Offset+int64(long), []int{rows}
-	s.about.Labels = &labels
 	return nil
 }
 

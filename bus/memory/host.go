@@ -87,7 +87,8 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	}
 }
 
-// SendSum lends the tensors to the coordinator.
+// SendSum lends the tensors to the coordinator. A job ends with its coordinator, whether
+// or not its sum was answered.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	sent := &bus.Result{Sum: proto.CloneOf(r.Sum), Values: r.Values, Variates: r.Variates}
 	sent.Trainer, sent.Chunks, sent.Params = h.name, 1, uint32(len(r.Values))
@@ -98,7 +99,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	defer cancel()
 	h.run.mu.Lock()
 	c := h.run.coordinator
-	if c == nil { // its jobs ended with it
+	if c == nil {
 		h.run.mu.Unlock()
 		return nil
 	}
@@ -110,6 +111,8 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 			if !s.accepted {
 				err = fmt.Errorf("%s", s.reason)
 			}
+		case <-c.life.Done():
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

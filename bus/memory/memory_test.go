@@ -1,6 +1,8 @@
 package memory_test
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -38,6 +40,35 @@ func TestARunHasOneCoordinator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := second.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A coordinator that closes with a sum in its hands keeps no host waiting.
+func TestASumOfARunThatIsClosed(t *testing.T) {
+	b := memory.New()
+	c, err := b.Connect("c").OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.Connect("h").OpenHost(t.Context(), "r", bus.HostConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := bus.DigestOf([]float32{1})
+	job := &bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 1, Kernel: "go", Spec: &bus.Spec{Batch: 1}, Clients: []*bus.ClientWork{{Task: 7, LocalSteps: 1}}}
+	if err := c.SendJob(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		sum := &bus.Sum{Job: 1, ModelDigest: digest[:], Clients: []*bus.ClientLoss{{Task: 7}}}
+		sent <- h.SendSum(context.WithoutCancel(t.Context()), &bus.Result{Sum: sum, Values: []int64{1}})
+	}()
+	if _, err := c.TakeSum(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Close(t.Context()), <-sent, h.Close()); err != nil {
 		t.Error(err)
 	}
 }

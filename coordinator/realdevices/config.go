@@ -1,8 +1,6 @@
 package realdevices
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"fedpace/bus"
@@ -44,25 +42,6 @@ type Config struct {
 
 	Notice func(string)                       // what the user should know; may be nil
 	Refuse func(device string, reason string) // the first message of a kind that does not count; may be nil
-}
-
-// Validate says what is wrong with the configuration of so many devices.
-func (c *Config) Validate(count int) error {
-	switch {
-	case c == nil && count == 0:
-		return nil
-	case c == nil || len(c.Names) != count:
-		return fmt.Errorf("realdevices: %d devices in the rounds and other names", count)
-	case !c.Replay && c.Conn == nil:
-		return errors.New("realdevices: devices need a connection")
-	case c.Replay && c.Record == nil:
-		return errors.New("realdevices: a replay needs a record of devices")
-	case !c.Replay && (c.Liveness <= 0 || c.TaskLimit <= 0):
-		return fmt.Errorf("realdevices: a liveness of %v and a limit of %v", c.Liveness, c.TaskLimit)
-	case !(c.NormLimit >= 0):
-		return fmt.Errorf("realdevices: a norm limit of %g", c.NormLimit)
-	}
-	return nil
 }
 
 // Answer is how a device's task was answered.

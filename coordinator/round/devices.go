@@ -30,9 +30,6 @@ const (
 	Sampled
 )
 
-// MaxDevices is how many devices can take part in a run.
-const MaxDevices = 1 << 12
-
 // population is the number of all clients.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 

@@ -252,12 +252,8 @@ func TestDevicesThatCannotTakePart(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"too many", func(c *Config) { c.Devices.Count = 5000 }, "5000 devices, want 0 to 4096"},
-		{"no liveness", func(c *Config) { c.Devices.Liveness = 0 }, "lost after 0 ns"},
-		{"timing only", func(c *Config) { c.Train = false }, "devices train"},
 		{"power of choice", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4) }, "losses of clients without a task, which devices do not tell"},
 		{"alone and beside a cohort", func(c *Config) { c.Clients, c.Cohort = 0, 1 }, "a cohort of 1 from 0 clients"},
-		{"another way", func(c *Config) { c.Devices.Include = 9 }, "unknown way 9"},
 	} {
 		c := config()
 		c.Devices = Devices{Count: 1, Liveness: 1}

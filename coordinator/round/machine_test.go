@@ -92,9 +92,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
 		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "both Available and NextChange"},
-		{"batteries on a shared link", func(c *Config) { c.Batteries, c.Server = cells{}, server(1, 1) }, "batteries need transfers that do not share the server's bandwidth"},
-		{"batteries of candidates", func(c *Config) { c.Batteries, c.Select = cells{}, chosen("power_of_choice", "candidates", 8) }, "batteries need a selection that asks no candidates"},
-		{"batteries and Soonest", func(c *Config) { c.Batteries, c.Soonest = cells{}, 1 }, "a battery may end a task at any time"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()

@@ -30,7 +30,7 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
-	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Devices.validate(c), c.Loss.Check(), c.checkBatteries()); err != nil {
+	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check()); err != nil {
 		return err
 	}
 	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
@@ -111,39 +111,6 @@ func (c *Config) validateLate() error {
 		return errors.New("round: no update is late where rounds overlap")
 	case c.asksCandidates():
 		return errors.New("round: late updates do not go with candidates that are asked for their losses")
-	}
-	return nil
-}
-
-// checkBatteries refuses batteries in runs where plans do not say how long tasks take.
-func (c *Config) checkBatteries() error {
-	switch {
-	case c.Batteries == nil:
-		return nil
-	case c.Server.shared():
-		return errors.New("round: batteries need transfers that do not share the server's bandwidth: plans say when they are empty")
-	case c.asksCandidates():
-		return errors.New("round: batteries need a selection that asks no candidates")
-	case c.Soonest > 0:
-		return errors.New("round: a battery may end a task at any time, and Soonest is set")
-	}
-	return nil
-}
-
-func (d *Devices) validate(c *Config) error {
-	switch {
-	case d.Count < 0 || d.Count > MaxDevices:
-		return fmt.Errorf("round: %d devices, want 0 to %d", d.Count, MaxDevices)
-	case d.Count == 0:
-		return nil
-	case d.Include > Sampled:
-		return fmt.Errorf("round: unknown way %d to include devices", d.Include)
-	case c.Clients == 0 && d.Include != Sampled:
-		return errors.New("round: devices alone are the clients that a cohort is drawn from")
-	case d.Liveness <= 0 || d.Liveness > MaxDuration:
-		return fmt.Errorf("round: a silent device is lost after %d ns, want 1 to %d", d.Liveness, MaxDuration)
-	case !c.Train:
-		return errors.New("round: devices train: a run that is only timed has none")
 	}
 	return nil
 }

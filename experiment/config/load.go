@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
@@ -111,15 +112,13 @@ func resolve(files []source, sets []string) (Config, error) {
 		}
 		all = append(all, n)
 	}
-	flags := &tree.Node{Kind: tree.Map}
-	for _, s := range sets {
-		one, err := parseSet(s)
+	for _, s := range inOrder(sets) {
+		n, err := parseSet(s)
 		if err != nil {
 			return Config{}, err
 		}
-		flags.Overlay("", one, choiceWord)
+		all = append(all, n)
 	}
-	all = append(all, flags)
 	places := map[string]string{}
 	for _, n := range all {
 		n.Places(places, "")
@@ -200,6 +199,32 @@ func parseFile(name string, text []byte) (*tree.Node, error) {
 	return tree.Parse(name, text)
 }
 
+// choices are the keys that choose an entry.
+var choices = sync.OnceValue(func() []Key {
+	return slices.DeleteFunc(KeysOf("", reflect.TypeFor[Config](), false), func(k Key) bool { return k.Point == nil || k.Listed() })
+})
+
+// inOrder puts the first set that names an entry, as close=first does, before those of its
+// options, such as close.n=3.
+func inOrder(sets []string) (list []string) {
+	named := map[string]bool{}
+	for _, s := range sets {
+		key, _, _ := strings.Cut(s, "=")
+		at := -1
+		for _, k := range choices() {
+			if of := k.beside(); (of == key || k.Is(key)) && !named[of] {
+				named[of] = true
+				at = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, of+".") })
+			}
+		}
+		if at < 0 {
+			at = len(list)
+		}
+		list = slices.Insert(list, at, s)
+	}
+	return list
+}
+
 // parseSet reads what "key=value" sets.
 func parseSet(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
@@ -219,23 +244,6 @@ func parseSet(s string) (*tree.Node, error) {
 		}
 	}
 	return root, root.Insert("", path, n)
-}
-
-// choiceWord is the key that names the entry of the choice at a path; "" if
-// there is no choice, or its options stand beside it. short is the key that a scalar in
-// place of the struct there gives; "" if there is none.
-func choiceWord(path string) (word, short string) {
-	for _, o := range optionsAt(path) {
-		if p := registry.For(o.Type); p != nil && !o.Flat {
-			return p.Word, ""
-		}
-		if o.Type.Kind() == reflect.Struct {
-			for _, s := range registry.Short(o.Type) {
-				return "", s.Key
-			}
-		}
-	}
-	return "", ""
 }
 
 // takesText says whether the key at a path holds text of any kind.

@@ -396,7 +396,7 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		return tree.Fail(n, path, "%v", err)
 	}
 	bad := func() error {
-		want := ValueText(o, v.Type())
+		want := valueText(o, v.Type())
 		if o.Null {
 			want += ", or null"
 		}
@@ -443,22 +443,6 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	return nil
 }
 
-// wanted is what an option of a type may hold, in a message.
-func wanted(o *registry.Option, t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Uint64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	}
-	if len(o.Words) > 0 {
-		return "a word, " + orList(o.Words)
-	}
-	return "text"
-}
-
 // parseNumber reads a decimal number; YAML's infinities and NaN are read, so
 // that the limits can refuse them by name.
 func parseNumber(s string) (float64, bool) {
@@ -484,10 +468,12 @@ func unknownKey(path string, beside []string) string {
 		var paths []string
 		elsewhere := ""
 		for _, k := range KnownKeys() {
-			if group, _, ok := strings.Cut(k.Key, "."); ok && !slices.Contains(paths, group) {
+			if group, _, ok := strings.Cut(k.Name, "."); ok && !slices.Contains(paths, group) {
 				paths = append(paths, group)
 			}
-			paths = append(paths, k.Key)
+			if paths = append(paths, k.Name); k.Point != nil {
+				paths = append(paths, join(k.beside(), k.Point.Word))
+			}
 		}
 		near, known = names.Nearest(path, paths), "fedpace help configuration lists all"
 		for _, k := range paths {

@@ -42,6 +42,26 @@ func TestAKeyIsSetOnce(t *testing.T) {
 	}
 }
 
+// What sets an entry's options may stand before its name, and a later name takes back the earlier
+// entry's options.
+func TestSetsOfAnEntry(t *testing.T) {
+	for _, test := range []struct {
+		sets  []string
+		close closing.Rule
+	}{
+		{[]string{"close=first", "close.n=3"}, closing.First{N: 3}},
+		{[]string{"close.n=3", "close=first"}, closing.First{N: 3}},
+		{[]string{"close.n=3", "aggregate.mu=0.1", "close.rule=first", "aggregate.algorithm=fedprox"}, closing.First{N: 3}},
+		{[]string{"close=first", "close.n=3", "close=deadline", "close.seconds=5"}, closing.Deadline{Seconds: 5}},
+		{[]string{"close={rule: first, n: 5}", "close.n=3"}, closing.First{N: 3}},
+		{[]string{"close=first", "close.n=3", "close=all"}, closing.All{}},
+	} {
+		if c, err := Load("", test.sets); err != nil || c.Close != test.close {
+			t.Errorf("%v: %+v, %v", test.sets, c.Close, err)
+		}
+	}
+}
+
 func TestAByteOrderMarkIsNoKey(t *testing.T) {
 	if c, err := loadText(t, "\ufeffseed: 7\n"); err != nil || c.Seed != 7 {
 		t.Errorf("seed %d, %v", c.Seed, err)
@@ -55,9 +75,9 @@ func TestAByteOrderMarkIsNoKey(t *testing.T) {
 func TestKnownKeysHaveAnEffect(t *testing.T) {
 	words := map[string][]string{}
 	for _, k := range KnownKeys() {
-		words[k.Key] = k.Words
+		words[k.Name] = k.Offered()
 	}
-	for key, want := range map[string]string{"task": "femnist", "train": "false", "clients": "all", "schedule.k": "rounds", "close.rule": "first"} {
+	for key, want := range map[string]string{"task": "femnist", "train": "false", "clients": "all", "schedule.k": "rounds", "close": "first"} {
 		if !slices.Contains(words[key], want) {
 			t.Errorf("%s does not offer %s: %v", key, want, words[key])
 		}

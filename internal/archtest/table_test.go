@@ -86,7 +86,7 @@ actors/calibrate: internal/human internal/keyed internal/names internal/robust i
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
-coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices coordinator/closing actors/measure actors/algorithm/privacy coordinator/round simclock time
+coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...

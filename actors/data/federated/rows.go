@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"fmt"
 	"os"
 	"slices"
 
@@ -111,6 +112,23 @@ func (r *TextRows) Append(dst *learn.Batch, i int) {
 }
 
 func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
+
+// AddText appends a text to a set of TextRows. Each window of it is a sample, whose label
+// is the token behind it.
+func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
+	r := s.Rows.(*TextRows)
+	at := len(r.Text)
+	r.Text = append(r.Text, text...)
+	n, first := max(0, len(text)-r.Window), len(s.Labels)
+	if n > MaxSamples-first {
+		return nil, fmt.Errorf("more than %d windows of text", MaxSamples)
+	}
+	samples, r.Starts, s.Labels = make([]int32, n), Grow(r.Starts, n), Grow(s.Labels, n)
+	for i := range samples {
+		samples[i], r.Starts[first+i], s.Labels[first+i] = int32(first+i), int32(at+i), int32(text[r.Window+i])
+	}
+	return samples, nil
+}
 
 // BagRows holds bags of words: token ids, ascending within a row, with counts.
 type BagRows struct {

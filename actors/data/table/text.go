@@ -40,7 +40,8 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 		s.Rows = rows
 		return g.Set(s)
 	}
-	w := &windows{reading: r, alphabet: alphabet, rows: &federated.TextRows{Window: r.t.Window}}
+	s.Rows = &federated.TextRows{Window: r.t.Window}
+	w := &windows{reading: r, alphabet: alphabet, set: &s}
 	for c, name := range names {
 		train, held, err := w.client(own[c])
 		if err != nil {
@@ -48,7 +49,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 		}
 		g.Add(name, train, held)
 	}
-	s.Rows, s.Labels, s.About.Classes = w.rows, w.labels, s.About.Vocabulary
+	s.About.Classes = s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
 	if len(g.Held) == 0 && len(g.Train) > 0 && r.split == nil && r.heldOut == nil {
 		return nil, fmt.Errorf("no sample is held out for validation; want a client with more than %d tokens of text, six windows", 6*r.t.Window)
@@ -94,8 +95,7 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 type windows struct {
 	*reading
 	alphabet *federated.Alphabet
-	rows     *federated.TextRows
-	labels   []int32
+	set      *federated.Grouped
 }
 
 // client makes the samples of a client's rows. Without a part that is held out, its
@@ -103,15 +103,15 @@ type windows struct {
 func (w *windows) client(rows []int32) (train, held []int32, err error) {
 	if w.split != nil || w.heldOut != nil {
 		kept, out := w.parts(0, rows)
-		if train, err = w.samples(w.encode(kept)); err == nil {
-			held, err = w.samples(w.encode(out))
+		if train, err = w.set.AddText(w.encode(kept)); err == nil {
+			held, err = w.set.AddText(w.encode(out))
 		}
 		return train, held, err
 	}
 	text := w.encode(rows)
 	cut := max(0, len(text)-w.t.Window) * 4 / 5
-	if train, err = w.samples(text[:min(len(text), cut+w.t.Window)]); err == nil {
-		held, err = w.samples(text[min(len(text), cut+w.t.Window):])
+	if train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)]); err == nil {
+		held, err = w.set.AddText(text[min(len(text), cut+w.t.Window):])
 	}
 	return train, held, err
 }
@@ -126,19 +126,4 @@ func (w *windows) encode(rows []int32) []byte {
 		text = append(text, w.text.row(row)...)
 	}
 	return w.alphabet.Encode(make([]byte, 0, len(text)), text)
-}
-
-// samples are the windows of a text.
-func (w *windows) samples(text []byte) (list []int32, err error) {
-	at := len(w.rows.Text)
-	w.rows.Text = append(w.rows.Text, text...)
-	for i := w.t.Window; i < len(text); i++ {
-		if len(w.labels) == federated.MaxSamples {
-			return nil, fmt.Errorf("more than %d windows of text", federated.MaxSamples)
-		}
-		list = append(list, int32(len(w.labels)))
-		w.rows.Starts = append(w.rows.Starts, int32(at+i-w.t.Window))
-		w.labels = append(w.labels, int32(text[i]))
-	}
-	return list, nil
 }

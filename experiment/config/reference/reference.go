@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"fedpace/experiment/config"
-	"fedpace/internal/registry"
 )
 
 // Page returns docs/configuration.md: every key with its values,
@@ -21,98 +20,89 @@ Every key of a configuration file, and of ` + "`--set KEY=VALUE`" + `. This page
 paper's Tables 1 and 2); ` + "`fedpace run --dry-run`" + ` prints the values in use. ` + "`fedpace help KEY`" + `
 explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file.
 `)
-	var groups []registry.Option
 	r.table("General", "key")
-	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
-		if o.Type.Kind() == reflect.Struct && registry.Short(o.Type) == nil || o.Key == "fleet" {
-			groups = append(groups, o)
-			continue
+	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
+	groups := slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool {
+		name := group(&k)
+		general := name != "fleet" && slices.ContainsFunc(keys, func(k config.Key) bool { return k.Name == name })
+		if general {
+			r.row(&k)
 		}
-		r.row(&o, o.Key, "of the task")
-	}
-	for _, o := range groups {
-		r.table(fmt.Sprintf("`%s`", o.Key), "key")
-		r.row(&o, o.Key, "of the task")
+		return general
+	})
+	for i, k := range groups {
+		if i == 0 || group(&k) != group(&groups[i-1]) {
+			r.table(fmt.Sprintf("`%s`", group(&k)), "key")
+		}
+		r.row(&k)
 	}
 	for i := 0; i < len(r.points); i++ { // which grows
-		p := registry.For(r.points[i].Type)
+		p := r.points[i].Point
 		first := "`" + p.Word + "` or option"
 		if p.Word == "" {
 			first = "name or option"
 		}
-		r.table(r.heading(i), first)
+		r.table(heading(&r.points[i]), first)
 		for _, e := range p.Entries {
 			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", e.Name, escape(e.Help))
-			for _, o := range registry.Options(e.Type()) {
-				r.row(&o, o.Key, "required")
+			for _, o := range config.KeysOf("", e.Type(), true) {
+				r.row(&o)
 			}
 		}
 	}
 	return []byte(r.String())
 }
 
-// page is the text so far, with the options whose plug points it must list.
-type page struct {
-	strings.Builder
-	points []registry.Option // Key is the path
+// group is the first part of a key's name.
+func group(k *config.Key) string {
+	first, _, _ := strings.Cut(k.Name, ".")
+	return strings.TrimSuffix(first, "[]")
 }
 
-func (r *page) heading(i int) string {
-	kind := registry.For(r.points[i].Type).Kind
-	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], r.points[i].Key)
+// page is the text so far, with the keys whose plug points it must list.
+type page struct {
+	strings.Builder
+	points []config.Key
+}
+
+func heading(k *config.Key) string {
+	kind := k.Point.Kind
+	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], k.Name)
 }
 
 func (r *page) table(heading, first string) {
 	fmt.Fprintf(r, "\n## %s\n\n| %s | value | default | meaning |\n| --- | --- | --- | --- |\n", heading, first)
 }
 
-// row describes a key and those below it. missing stands where there is no
-// default.
-func (r *page) row(o *registry.Option, path, missing string) {
-	value, standard, below := config.ValueText(o, o.Type), missing, o.Type
-	if value == "" {
+// row describes a key.
+func (r *page) row(k *config.Key) {
+	value, standard := k.Value(), "of the task"
+	switch {
+	case k.Point != nil && k.Type.Kind() == reflect.Slice:
+		value += " of " + r.link(k)
+	case k.Point != nil:
+		value = r.link(k)
+	case value == "":
 		value = "a map"
 	}
-	if registry.For(below) != nil {
-		value = r.link(below, path)
+	switch {
+	case k.Optional:
+		standard = strings.Replace("`"+k.Default+"`", "``", "empty", 1)
+	case k.Required:
+		standard = "required"
 	}
-	if o.Optional {
-		standard = strings.Replace("`"+o.Default+"`", "``", "empty", 1)
-	}
-	switch below.Kind() {
-	case reflect.Slice:
-		if below = below.Elem(); registry.For(below) != nil {
-			value += " of " + r.link(below, path)
-		}
-	case reflect.Pointer:
-		below = below.Elem()
-	}
-	if o.Help != "" {
-		fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", path, escape(value), standard, escape(o.Help))
-	}
-	if below.Kind() != reflect.Struct {
-		return
-	}
-	if o.Type.Kind() == reflect.Slice {
-		path += "[]"
-	}
-	if below != o.Type || registry.Short(below) != nil {
-		missing = "required"
-	}
-	for _, below := range registry.Options(below) {
-		r.row(&below, path+"."+below.Key, missing)
-	}
+	fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", k.Name, escape(value), standard, escape(k.Help))
 }
 
 // link leads to the list of a plug point's entries.
-func (r *page) link(t reflect.Type, path string) string {
-	i := slices.IndexFunc(r.points, func(o registry.Option) bool { return o.Type == t })
+func (r *page) link(k *config.Key) string {
+	i := slices.IndexFunc(r.points, func(other config.Key) bool { return other.Point == k.Point })
 	if i < 0 {
 		i = len(r.points)
-		r.points = append(r.points, registry.Option{Key: path, Type: t})
+		r.points = append(r.points, *k)
 	}
-	anchor := strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(r.heading(i)))
-	return fmt.Sprintf("[%s](#%s)", registry.For(t).Kind, anchor)
+	anchor := strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(heading(&r.points[i])))
+	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor)
 }
 
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

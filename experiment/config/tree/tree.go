@@ -170,36 +170,6 @@ func (m *Node) Set(name string, value *Node) {
 	m.Fields[name] = value
 }
 
-// Overlay lets what a later flag gives for a map count instead of what earlier
-// ones gave. word returns the key that names the entry of a choice, "" for anything else:
-// naming an entry again takes back the earlier entry's options. short is the key that a
-// Scalar in place of a group gives, "" where none does.
-func (m *Node) Overlay(path string, later *Node, word func(path string) (word, short string)) {
-	for _, key := range later.Keys {
-		value, old := later.Fields[key], m.Fields[key]
-		below := strings.TrimPrefix(path+"."+key, ".")
-		w, short := word(below)
-		wrapped := func(key string, n *Node) *Node {
-			m := &Node{Where: n.Where, Kind: Map}
-			m.Set(key, n)
-			return m
-		}
-		switch {
-		case w != "" && value.Kind == Scalar:
-			value = wrapped(Bare, value)
-		case short != "" && value.Kind == Map && old != nil && old.Kind == Scalar:
-			old = wrapped(short, old)
-			m.Set(key, old)
-		}
-		named := func(n *Node) bool { return w != "" && (n.Fields[w] != nil || n.Fields[Bare] != nil) }
-		if old == nil || old.Kind != Map || value.Kind != Map || named(old) && named(value) {
-			m.Set(key, value)
-			continue
-		}
-		old.Overlay(below, value, word)
-	}
-}
-
 // Places notes where the parts of a value stand, by their full paths.
 func (n *Node) Places(to map[string]string, path string) {
 	to[path] = n.Where

@@ -46,8 +46,6 @@ type calibrationServer struct {
 	server   natsconn.Config
 	serve    calibration.Config
 	pause    float64
-	json     bool
-	quiet    bool
 }
 
 func calibrateServeCommand() *cobra.Command {
@@ -81,14 +79,14 @@ steps without being told more. Else --devices names the devices, and a model of
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which a device rests before a transfer, as it does in a run while it computes: a connection that was idle starts slowly again")
-	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
-	cli.JSONFlag(c, &f.json, "measured, a list of what each device's transfers came to")
+	cli.QuietFlag(c, "say nothing but the result")
+	cli.JSONFlag(c, "measured, a list of what each device's transfers came to")
 	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	return c
 }
 
 func (f *calibrationServer) do(c *cobra.Command) error {
-	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c)
 	defer show.Close()
 	f.serve.Notice, f.serve.Pause = show.Notice, time.Duration(f.pause*float64(time.Second))
 	if err := f.prepare(c.Context()); err != nil {
@@ -104,7 +102,7 @@ func (f *calibrationServer) do(c *cobra.Command) error {
 		return cli.Interruption(c.Context(), err, "")
 	}
 	err = cli.Interruption(c.Context(), err, "what is printed")
-	return errors.Join(err, cli.Print(c, f.json, map[string]any{"measured": measured}, func(w io.Writer) error { return writeMeasured(w, measured) }))
+	return errors.Join(err, cli.PrintTable(c, map[string]any{"measured": measured}, func(w io.Writer) { writeMeasured(w, measured) }))
 }
 
 func (f *calibrationServer) check(c *cobra.Command) error {
@@ -204,17 +202,13 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 }
 
 // writeMeasured writes a table of the devices' links.
-func writeMeasured(w io.Writer, all []calibration.Measured) error {
-	const row = "%-16s %14s  %-26s  %s\n"
-	var b strings.Builder
-	fmt.Fprintf(&b, row, "device", "round trip", "download", "upload")
+func writeMeasured(w io.Writer, all []calibration.Measured) {
 	link := func(l *calibrate.Link) string {
 		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)
 	}
+	fmt.Fprintln(w, "device\tround trip\tdownload\tupload")
 	for i := range all {
 		n := &all[i].Network
-		fmt.Fprintf(&b, row, all[i].Device, fmt.Sprintf("%.3g ms", 1e3*n.RoundTrip.Value), link(&n.Download), link(&n.Upload))
+		fmt.Fprintf(w, "%s\t%.3g ms\t%s\t%s\n", all[i].Device, 1e3*n.RoundTrip.Value, link(&n.Download), link(&n.Upload))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

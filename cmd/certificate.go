@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -55,7 +54,11 @@ new one when it is started again.`,
 			public := folder.CA()
 			if out != "" {
 				public = out
-				if err := copyFile(folder.CA(), out); err != nil {
+				text, err := os.ReadFile(folder.CA())
+				if err != nil {
+					return err
+				}
+				if err := atomicfile.Write(out, atomicfile.Bytes(text)); err != nil {
 					return err
 				}
 			}
@@ -70,12 +73,4 @@ new one when it is started again.`,
 	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
 	s.StringVar(&out, "out", "", "`FILE` to copy the authority's certificate to, for others")
 	return c
-}
-
-func copyFile(from, to string) error {
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(to, func(w io.Writer) error { _, err := w.Write(b); return err })
 }

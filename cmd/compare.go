@@ -58,7 +58,7 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err := wide.apply(c, &plan); err != nil {
 				return cli.Usage(c, err)
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			show := cli.NewDisplay(c)
 			o := f.study(show, server)
 			if !plan.Single() {
 				o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
@@ -68,7 +68,7 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err != nil {
 				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
 			}
-			if err := cli.Print(c, f.json, result, result.Write); err != nil {
+			if err := cli.Print(c, result, result.Write); err != nil {
 				return err
 			}
 			if err := keep(plan.Out, result); err != nil {
@@ -85,7 +85,7 @@ compare.csv for programs) with a row for each run and where it comes from
 	f.add(c)
 	wide.add(c)
 	cli.AddServer(c, &server)
-	cli.JSONFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
+	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
 	cli.Complete(c, "schedules", scheduleList)
 	return c

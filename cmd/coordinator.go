@@ -55,7 +55,6 @@ join that one need credentials ("fedpace enroll").`,
 
 func hostCommand(p program) *cobra.Command {
 	var o run.HostOptions
-	var quiet bool
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Work for runs that coordinators elsewhere drive",
@@ -83,7 +82,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 				}
 			}
 			o.Version = cli.Version()
-			if !quiet {
+			if !cli.Quiet(c) {
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}
 			err := p.host(c.Context(), o)
@@ -101,6 +100,6 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 	s.StringVar(&o.Trainer, "trainer", "", trainerUsage+", for the runs that have one")
 	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
 	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
-	s.BoolVar(&quiet, "quiet", false, "say nothing but what ends it")
+	cli.QuietFlag(c, "say nothing but what ends it")
 	return c
 }

@@ -166,7 +166,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteSecret(path, func(w io.Writer) error { _, err := w.Write(creds); return err }); err != nil {
+	if err := atomicfile.WriteSecret(path, atomicfile.Bytes(creds)); err != nil {
 		return errors.Join(err, authority.Revoke(g.Role, g.ID)) // nobody has them
 	}
 	holder, err := auth.ReadHolder(creds)

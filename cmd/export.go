@@ -49,7 +49,7 @@ Import). They show what Prometheus scrapes from runs that have an address (http)
 				if err != nil {
 					return err
 				}
-				if err := atomicfile.Write(filepath.Join(args[0], name), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+				if err := atomicfile.Write(filepath.Join(args[0], name), atomicfile.Bytes(text)); err != nil {
 					return err
 				}
 			}

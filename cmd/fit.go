@@ -14,7 +14,6 @@ import (
 func fitCommand() *cobra.Command {
 	var pool bool
 	var out string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "fit DIR",
 		Short: "Turn a run's real devices into classes of devices",
@@ -37,10 +36,7 @@ own tasks and rounds take with these classes.`,
 			if err != nil {
 				return err
 			}
-			write := func(w io.Writer) error {
-				_, err := w.Write(f.YAML())
-				return err
-			}
+			write := atomicfile.Bytes(f.YAML())
 			if out != "" {
 				if err := atomicfile.Write(out, write); err != nil {
 					return fmt.Errorf("--out: %w", err)
@@ -53,12 +49,12 @@ own tasks and rounds take with these classes.`,
 					return err
 				}
 			}
-			return cli.Print(c, asJSON, f, write)
+			return cli.Print(c, f, write)
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
-	cli.JSONFlag(c, &asJSON, "what was found of each device, and how well it fits")
+	cli.JSONFlag(c, "what was found of each device, and how well it fits")
 	cli.Complete(c, "out", cli.FilesOf("yaml", "yml"))
 	return c
 }

@@ -19,32 +19,51 @@ import (
 	"fedpace/internal/names"
 )
 
-// flags are those that run and compare share.
-type flags struct {
+// configFlags say which configuration is meant.
+type configFlags struct {
 	config []string // files
 	sets   []string
-	out    string
-	name   string
-	tags   []string
+}
+
+// add adds the flags; config and set explain them.
+func (f *configFlags) add(c *cobra.Command, config, set string) {
+	c.Flags().StringArrayVar(&f.config, "config", nil, config)
+	c.Flags().StringArrayVar(&f.sets, "set", nil, set)
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+}
+
+// check finds a --set that is no key=value, such as the example.
+func (f *configFlags) check(example string) error {
+	for _, s := range f.sets {
+		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
+			return fmt.Errorf("--set %q: want key=value, e.g. %s", s, example)
+		}
+	}
+	return nil
+}
+
+// flags are those that run and compare share.
+type flags struct {
+	configFlags
+	out  string
+	name string
+	tags []string
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
-	quiet   bool
-	json    bool
 }
 
 func (f *flags) add(c *cobra.Command) {
+	f.configFlags.add(c, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base",
+		"set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
 	s := c.Flags()
-	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base")
-	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
 	s.StringVar(&f.out, "out", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
 	s.StringVar(&f.name, "name", "", "`NAME` of the run, which its folder takes; the same as --set name=")
 	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which fedpace ls and ui show and find the run; may be repeated")
 	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
-	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
-	cli.Complete(c, "set", assignments)
+	cli.QuietFlag(c, "no progress and no closing summary")
 	cli.Complete(c, "out", cli.Folders)
 }
 
@@ -53,20 +72,10 @@ const trainerUsage = "`COMMAND` of a program that takes the local steps, such as
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
-	if err := errors.Join(f.checkSets("schedule.k=error"), f.checkNames(c)); err != nil {
+	if err := errors.Join(f.check("schedule.k=error"), f.checkNames(c)); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
 	return config.LoadFiles(f.config, f.setsOf(c))
-}
-
-// checkSets finds a --set that is no key=value, such as the example.
-func (f *flags) checkSets(example string) error {
-	for _, s := range f.sets {
-		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-			return fmt.Errorf("--set %q: want key=value, e.g. %s", s, example)
-		}
-	}
-	return nil
 }
 
 // checkNames holds --name and --tag to their forms.
@@ -129,15 +138,15 @@ func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, sho
 	return release, nil
 }
 
-// options are how the library is to do what the flags ask for.
-func (f *flags) options(show *cli.Display) run.Options {
+// options are how the library is to do runs; force replaces those that their folders hold.
+func options(show *cli.Display, force bool) run.Options {
 	reading := new(federated.Reading)
 	show.Watch(statusOfReading(reading))
 	last := new(lastProgress)
 	show.Watch(last.status)
 	return run.Options{
 		Version: cli.Version(),
-		Force:   f.force,
+		Force:   force,
 		Shown:   run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) }},
 	}
 }
@@ -145,7 +154,7 @@ func (f *flags) options(show *cli.Display) run.Options {
 // study are the options of many runs. With a server, hosts in other processes do
 // the work.
 func (f *flags) study(show *cli.Display, server natsconn.Config) study.Options {
-	o := study.Options{Run: f.options(show)}
+	o := study.Options{Run: options(show, f.force)}
 	o.Run.NATS = server
 	return o
 }

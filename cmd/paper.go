@@ -31,7 +31,6 @@ type paperFlags struct {
 	from     string
 	verdicts bool
 	dry      bool
-	quiet    bool
 	beside   int
 	server   natsconn.Config
 }
@@ -84,7 +83,7 @@ and go at any time, and the results are the same bits.`,
 	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
 	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")
-	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	cli.QuietFlag(c, "no progress")
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
 	cli.AddServer(c, &f.server)
 	return c
@@ -111,7 +110,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	w := c.OutOrStdout()
 	if f.dry {
-		show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+		show := cli.NewDisplay(c)
 		defer show.Close()
 		return paper.WriteCells(c.Context(), w, cells, run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}, func(c *study.Cell) {
 			show.Notice(fmt.Sprintf("Foreseeing %s, %s.", c.Config.Task, c.Schedule))
@@ -123,7 +122,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
 		return err
 	}
-	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c)
 	started, worked := time.Now(), cputime.Since(time.Now())
 	err = f.plan.Run(c.Context(), cells, study.Options{
 		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: f.server}, Shown: run.Shown{Notice: show.Notice}},

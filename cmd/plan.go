@@ -48,7 +48,7 @@ plan that was interrupted goes on with the same command.`,
 			if !c.Flags().Changed("out") {
 				out += "-plan"
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			show := cli.NewDisplay(c)
 			o := f.study(show, natsconn.Config{})
 			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 			made, err := p.plan(c.Context(), q, out, o, func(done, of int) { show.Show(statusOfDraws(done, of)) })
@@ -59,7 +59,7 @@ plan that was interrupted goes on with the same command.`,
 			if err := f.write(made, out); err != nil {
 				return err
 			}
-			return cli.Print(c, f.json, made, func(w io.Writer) error {
+			return cli.Print(c, made, func(w io.Writer) error {
 				if err := made.Write(w); err != nil {
 					return err
 				}
@@ -78,7 +78,7 @@ plan that was interrupted goes on with the same command.`,
 	s.IntVar(&f.seeds, "seeds", 3, "seeds of each that is trained")
 	cli.Complete(c, "schedules", scheduleList)
 	cli.Complete(c, "grid", assignments)
-	cli.JSONFlag(c, &f.json, "every setting, and the one that is recommended")
+	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
 }
 
@@ -125,7 +125,7 @@ func (f *planFlags) write(p *plan.Plan, out string) error {
 	}
 	return errors.Join(
 		atomicfile.Write(filepath.Join(out, plan.TableFile), p.WriteCSV),
-		atomicfile.Write(filepath.Join(out, plan.ConfigFile), func(w io.Writer) error { _, err := w.Write(p.YAML()); return err }),
+		atomicfile.Write(filepath.Join(out, plan.ConfigFile), atomicfile.Bytes(p.YAML())),
 		figure.Save(filepath.Join(out, plan.FigureFile), panels...),
 		atomicfile.Write(filepath.Join(out, plan.PageFile), p.WriteHTML),
 	)

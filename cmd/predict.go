@@ -43,10 +43,10 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 					return cli.Usage(c, fmt.Errorf("--figure %w", err))
 				}
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), false)
+			show := cli.NewDisplay(c)
 			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}
 			dir := strings.Join(args, "") // at most one
-			found, err := p.predict(c.Context(), dir, f.files, f.sets, o)
+			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)
 			show.Close()
 			if err != nil {
 				return cli.Interruption(c.Context(), err, "")
@@ -54,21 +54,17 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 			return f.write(c, cmp.Or(dir, "the run"), found)
 		},
 	}
+	f.add(c, "YAML `FILE` of the run, or with another fleet; may be repeated", "set `KEY=VALUE` of the run's configuration; may be repeated")
 	s := c.Flags()
-	s.StringArrayVar(&f.files, "config", nil, "YAML `FILE` of the run, or with another fleet; may be repeated")
-	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE` of the run's configuration; may be repeated")
 	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
 	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")
-	cli.JSONFlag(c, &f.json, "the comparison, as in summary.json")
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
-	cli.Complete(c, "set", assignments)
+	cli.JSONFlag(c, "the comparison, as in summary.json")
 	return c
 }
 
 type predictFlags struct {
-	files, sets []string
+	configFlags
 	csv, figure string
-	json        bool
 }
 
 // write prints a comparison and writes what else the flags ask for.
@@ -83,5 +79,5 @@ func (f *predictFlags) write(c *cobra.Command, of string, found *forecast.Compar
 			return err
 		}
 	}
-	return cli.Print(c, f.json, found.Prediction, found.Write)
+	return cli.Print(c, found.Prediction, found.Write)
 }

@@ -23,14 +23,14 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			show := cli.NewDisplay(c)
 			o := f.options(show)
 			o.RemoteHosts, o.Trainer = elsewhere, f.trainer
 			return f.resume(c, p, args[0], o, show)
 		},
 	}
 	f.add(c, "")
-	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
+	cli.QuietFlag(c, "no progress and no closing summary")
 	c.Flags().StringVar(&f.trainer, "trainer", "", "`COMMAND` of the run's trainer, if it is another by now; the script must be the same")
 	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
 	return c

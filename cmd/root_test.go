@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/measure"
+	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -247,7 +249,7 @@ func TestTheClosingSummary(t *testing.T) {
 		Metrics:  []folder.Metric{{Name: measure.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
 		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
-	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
 		t.Fatal(err)
 	}
 	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
@@ -277,7 +279,7 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 			Clients: 60, Accuracy: metrics.Measured(0.5), WorstAccuracy: metrics.Measured(0.125), Jain: metrics.Measured(0.75), Loss: 2,
 		}},
 	}
-	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -297,7 +299,7 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{Rounds: 12, Metrics: []folder.Metric{{Name: measure.Accuracy, Best: metrics.Measured(0.5)}}}
-	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := "  validation accuracy  best 0.5000\n"; !strings.Contains(b.String(), want) {

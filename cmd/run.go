@@ -46,7 +46,7 @@ again without them, to the same bits.`,
 				if err != nil {
 					return err
 				}
-				return cli.Print(c, f.json, ahead, ahead.Write)
+				return cli.Print(c, ahead, ahead.Write)
 			}
 			return f.run(c, p, config, standardFolder(config, replay), options, show)
 		},
@@ -70,7 +70,7 @@ type runFlags struct {
 func (f *runFlags) add(c *cobra.Command, beside string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
-	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder"+beside)
+	cli.JSONFlag(c, "the run's summary.json and out, its folder"+beside)
 }
 
 // load makes the configuration that the flags ask for, or where a run is played again
@@ -89,13 +89,13 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 	default:
 		loaded, err = run.LoadReplay(replay, f.setsOf(c))
 	}
-	show = cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show = cli.NewDisplay(c)
 	return loaded, f.options(show), show, err
 }
 
 // options are how the library is to do what the flags ask for.
 func (f *runFlags) options(show *cli.Display) run.Options {
-	o := f.flags.options(show)
+	o := options(show, f.force)
 	o.NATS, o.Keys = f.server, f.keys
 	return o
 }
@@ -134,9 +134,9 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
 	}
 	switch {
-	case r.Complete && f.json:
+	case r.Complete && cli.AsJSON(c):
 		return cli.PrintJSON(c, reported{r.Summary, kept})
-	case r.Complete && f.quiet:
+	case r.Complete && cli.Quiet(c):
 		return nil
 	case r.Complete:
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", kept, r.Summary.Rounds)
@@ -147,5 +147,5 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	if kept != "" {
 		kept += ", to go on: fedpace resume " + kept
 	}
-	return errors.Join(cli.Interruption(c.Context(), err, kept), f.report(c, r.Config, r.Summary, err))
+	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err))
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -27,23 +26,23 @@ type reported struct {
 	Out string `json:"out"`
 }
 
-// report prints what a run came to, if it left results: also one that was
+// printSummary prints what a run came to, if it left results: also one that was
 // interrupted.
-func (f *flags) report(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
+func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
 	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
 		return nil
 	}
 	switch {
-	case f.json:
+	case cli.AsJSON(c):
 		return cli.PrintJSON(c, reported{s, config.Out})
-	case f.quiet:
+	case cli.Quiet(c):
 		return nil
 	}
-	return writeSummary(c.OutOrStdout(), config, s)
+	return cli.Table(c.OutOrStdout(), func(w io.Writer) { writeSummary(w, config, s) })
 }
 
 // writeSummary prints what a run came to, for a person.
-func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
+func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	state := "completed"
 	if !s.Completed {
 		state = "stopped before its end"
@@ -57,9 +56,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
 		data += " (" + *s.Data + ")"
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
-	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
+	line := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 	line("rounds", "%s", human.Thousands(int64(s.Rounds)))
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
 	pace := ""
@@ -129,7 +127,6 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	}
 	writePrediction(line, &c, &s)
 	line("results", "%s", c.Out)
-	return t.Flush()
 }
 
 // writePrediction says what the devices of a run took beside what was predicted of them.

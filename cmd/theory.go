@@ -31,18 +31,15 @@ func theoryCommand() *cobra.Command {
 }
 
 // convexFlags are those of a configuration whose task is quadratic unless told.
-type convexFlags struct{ flags }
+type convexFlags struct{ configFlags }
 
 func (f *convexFlags) add(c *cobra.Command) {
-	s := c.Flags()
-	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic")
-	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
-	cli.Complete(c, "set", assignments)
+	f.configFlags.add(c, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic",
+		"set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
 }
 
 func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
-	if err := f.checkSets("schedule.eta0=0.01"); err != nil {
+	if err := f.check("schedule.eta0=0.01"); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
 	sets := f.sets
@@ -109,14 +106,14 @@ times, and L, mu, sigma and G are estimated roughly at its first and last models
 	s.StringVar(&f.run, "run", "", "take losses, times and estimates from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
-	cli.JSONFlag(c, &f.json, "what the table says")
+	cli.JSONFlag(c, "what the table says")
 	cli.Complete(c, "gap", cli.Words(lab.Forms...))
 	cli.Complete(c, "run", cli.Folders)
 	cli.Complete(c, "figure", cli.FilesOf("svg", "png"))
 	return c
 }
 
-func (f *adviceFlags) check() (err error) {
+func (f *adviceFlags) checkAdvice() (err error) {
 	switch {
 	case f.run != "" && (len(f.config) > 0 || len(f.sets) > 0):
 		return errors.New("--run brings its own configuration: leave --config and --set out")
@@ -135,7 +132,7 @@ func (f *adviceFlags) check() (err error) {
 }
 
 func (f *adviceFlags) advise(c *cobra.Command) (err error) {
-	if err := f.check(); err != nil {
+	if err := f.checkAdvice(); err != nil {
 		return cli.Usage(c, err)
 	}
 	var a *lab.Advice
@@ -158,12 +155,14 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 			return fmt.Errorf("--figure: %w", err)
 		}
 	}
-	return cli.Print(c, f.json, a, a.Write)
+	return cli.Print(c, a, a.Write)
 }
 
 // labFlags are what runs in the laboratory.
 type labFlags struct {
 	convexFlags
+	out       string
+	force     bool
 	from      string
 	seeds     int
 	schedules []string
@@ -199,8 +198,8 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	s.StringVar(&f.out, "out", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
 	s.StringVar(&f.from, "from", "", "run nothing: draw the figures anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "replace the runs that the folder holds")
-	s.BoolVar(&f.quiet, "quiet", false, "no progress")
-	cli.JSONFlag(c, &f.json, "what the tables say")
+	cli.QuietFlag(c, "no progress")
+	cli.JSONFlag(c, "what the tables say")
 	cli.Complete(c, "schedules", cli.Words(lab.Names()...))
 	cli.Complete(c, "from", cli.Folders)
 	cli.Complete(c, "out", cli.Folders)
@@ -220,9 +219,9 @@ func (f *labFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c)
 	plan := lab.Plan{Config: config, Schedules: f.schedules, Seeds: f.seeds, Out: f.out}
-	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
+	result, err := plan.Run(c.Context(), study.Options{Run: options(show, f.force), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
 	show.Close()
 	if err != nil {
 		return cli.Interruption(c.Context(), err, f.out+sameCommand)
@@ -230,7 +229,7 @@ func (f *labFlags) run(c *cobra.Command) error {
 	if err := result.Save(f.out); err != nil {
 		return err
 	}
-	return cli.Print(c, f.json, result, func(w io.Writer) error {
+	return cli.Print(c, result, func(w io.Writer) error {
 		if err := result.Write(w); err != nil {
 			return err
 		}
@@ -241,24 +240,20 @@ func (f *labFlags) run(c *cobra.Command) error {
 
 // errataCommand lists where the paper prints something else than holds.
 func errataCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "errata",
 		Short:   "List what the paper prints wrong",
 		Example: "  fedpace theory errata",
 		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.Print(c, asJSON, theory.Errata(), func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, cli.Aligned(func(w io.Writer) {
-					fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
-					for _, e := range theory.Errata() {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
-					}
-				}))
-				return err
+			return cli.PrintTable(c, theory.Errata(), func(w io.Writer) {
+				fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
+				for _, e := range theory.Errata() {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
+				}
 			})
 		},
 	}
-	cli.JSONFlag(c, &asJSON, "what is printed, what holds and why")
+	cli.JSONFlag(c, "what is printed, what holds and why")
 	return c
 }

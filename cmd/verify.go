@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 )
 
 func verifyCommand() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Check that the files of a run are those that it wrote",
@@ -34,22 +32,20 @@ killed before its first checkpoint.`,
 			if err != nil {
 				return err
 			}
-			if err := cli.Print(c, asJSON, v, func(w io.Writer) error { return writeVerification(w, v) }); err != nil || v.Damaged == 0 {
+			if err := cli.PrintTable(c, v, func(w io.Writer) { writeVerification(w, v) }); err != nil || v.Damaged == 0 {
 				return err
 			}
 			return fmt.Errorf("%s: %d of %d files are damaged or missing (%s)", v.Dir, v.Damaged, len(v.Files), v.WayOut)
 		},
 	}
-	cli.JSONFlag(c, &asJSON, "each file with its state")
+	cli.JSONFlag(c, "each file with its state")
 	return c
 }
 
 // writeVerification lists the files, for a person.
-func writeVerification(w io.Writer, v *checkpoint.Verification) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "file\tstate\tbytes\t")
+func writeVerification(w io.Writer, v *checkpoint.Verification) {
+	fmt.Fprintln(w, "file\tstate\tbytes\t")
 	for _, f := range v.Files {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
 	}
-	return t.Flush()
 }

@@ -130,8 +130,8 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 		c.Evaluate.Every = rapid.IntRange(0, 3).Draw(t, "evaluate every")
 		c.EvaluateClients.Every = rapid.IntRange(0, 3).Draw(t, "evaluate clients every")
 		c.K = rapid.SampledFrom([]schedule.K{
-			schedule.RoundsK{K0: 6}, schedule.ErrorK{K0: 6}, schedule.StepK{K0: 6},
-			begun(t, schedule.AdaComm{Seconds: 0.7, Gamma: 0.8}), begun(t, schedule.ExpressionK{Formula: "accuracy * k + F / F0 * (converged ? 1 : r)"}),
+			schedule.RoundsK{}, schedule.ErrorK{}, schedule.StepK{},
+			schedule.AdaComm{Seconds: 0.7, Gamma: 0.8}, schedule.ExpressionK{Formula: "accuracy * k + F / F0 * (converged ? 1 : r)"},
 		}).Draw(t, "k")
 		c.Loss = rapid.SampledFrom([]schedule.Loss{{}, {Validation: true}, {Trim: 0.2}}).Draw(t, "loss")
 		c.Plateau.Patience = 1
@@ -140,7 +140,7 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 		}
 	}
 	if !buffered && rapid.Bool().Draw(t, "stragglers") {
-		c.K = begun(t, schedule.ExpressionK{Formula: "min(k, 4) + 6 * straggler_share"})
+		c.K = schedule.ExpressionK{Formula: "min(k, 4) + 6 * straggler_share"}
 	}
 	if rapid.Bool().Draw(t, "epochs") {
 		samples := c.Samples // about 20, and K_r is 6 thousandths of an epoch

@@ -136,6 +136,17 @@ type run struct {
 	lastK int
 }
 
+// from is a schedule from a K_0 on.
+type from struct {
+	schedule.K
+	k0 int
+}
+
+func (s from) LocalSteps(p schedule.Progress) int {
+	p.K0 = s.k0
+	return s.K.LocalSteps(p)
+}
+
 // play plays rounds.
 func (r *run) play(t testing.TB, rounds int) {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -40,5 +39,5 @@ func writeModule(path string, source []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, func(w io.Writer) error { _, err := w.Write(source); return err })
+	return atomicfile.Write(path, atomicfile.Bytes(source))
 }

@@ -30,7 +30,7 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
-	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check()); err != nil {
+	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check(), c.Setup.Check()); err != nil {
 		return err
 	}
 	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {

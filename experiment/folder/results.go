@@ -258,7 +258,7 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 }
 
 func (r *Results) replace(name string, text []byte) error {
-	return r.Replace(name, func(w io.Writer) error { _, err := w.Write(text); return err })
+	return r.Replace(name, atomicfile.Bytes(text))
 }
 
 // Summary writes summary.json, last of all: a folder that has it is complete. It

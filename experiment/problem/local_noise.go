@@ -11,14 +11,13 @@ import (
 )
 
 // checkLocalNoise refuses what clients would send beside the update that has the noise.
-func (p *Problem) checkLocalNoise(params, trainable int) error {
+func (p *Problem) checkLocalNoise() error {
 	c := &p.Config
+	params, trainable := p.params()
 	refuse := func(key, format string, args ...any) error {
 		return &config.KeyError{Key: key, Others: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
-	case !c.Privacy.Local.On():
-		return nil
 	case registry.NeedsOf(p.Algorithm).ClientState:
 		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:

@@ -1,10 +1,13 @@
 package problem
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"fedpace/actors/algorithm/privacy"
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/config"
@@ -27,12 +30,9 @@ type Privacy struct {
 }
 
 // settlePrivacy finds out what rounds cost. A limit of epsilon becomes one of rounds.
-func (p *Problem) settlePrivacy(params, trainable int) error {
+func (p *Problem) settlePrivacy() error {
 	c := &p.Config
-	if !c.Privacy.On() {
-		return nil
-	}
-	if err := p.checkPrivacy(params, trainable); err != nil {
+	if err := p.checkPrivacy(p.params()); err != nil {
 		return err
 	}
 	v := &Privacy{options: c.Privacy, updates: p.accepted(), draw: p.draw(), simulated: len(c.Devices.Names) == 0, uncovered: p.uncovered()}
@@ -43,10 +43,7 @@ func (p *Problem) settlePrivacy(params, trainable int) error {
 	if c.Privacy.Epsilon == 0 {
 		return nil
 	}
-	most := c.Stop.Rounds
-	if most == 0 {
-		most = mostRounds
-	}
+	most := cmp.Or(c.Stop.Rounds, mostRounds)
 	if c.Stop.Rounds = v.accountant.Rounds(c.Privacy.Epsilon, c.Privacy.Delta, most); c.Stop.Rounds == 0 {
 		return &config.KeyError{Key: "privacy.epsilon", Problem: fmt.Sprintf("%g, but one round costs %.4g (raise it or privacy.noise_multiplier)", c.Privacy.Epsilon, v.Epsilon(1))}
 	}
@@ -100,10 +97,7 @@ func (p *Data) draw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
 	_, uniform := c.Select.(selection.Uniform)
-	battery := false
-	for i := range c.Fleet {
-		battery = battery || c.Fleet[i].Battery != nil
-	}
+	battery := slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
 	everybody := c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.population())
 	d := privacy.Draw{Rate: 1, Displaces: first || !everybody}
 	if uniform && !everybody && !battery && !c.EverAbsent() && len(c.Devices.Names) == 0 {

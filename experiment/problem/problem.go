@@ -72,80 +72,65 @@ func newProblem(of config.Config, notice func(string)) *Problem {
 // Prepare reads and makes what the run needs. Close it after use.
 // remote says that hosts on other machines do the work. notice takes lines for the
 // user, reading how far the data are read; both may be nil.
-func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string), reading *federated.Reading) (_ *Problem, err error) {
+func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string), reading *federated.Reading) (*Problem, error) {
 	p := newProblem(of, notice)
 	c := &p.Config
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Close())
+	for _, step := range []struct {
+		needed bool
+		do     func() error
+	}{
+		{true, c.Validate},
+		{c.Train, func() error { return p.selectKernel(remote) }},
+		{true, p.makeFleet},
+		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.open(ctx, reading) }},
+		{true, p.dealDevices},
+		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.parse(ctx) }},
+		{true, p.judge},
+		{true, p.size},
+		{true, p.checkPhases},
+		{true, p.checkAttacks},
+		{c.Privacy.On(), p.settlePrivacy},
+		{c.Privacy.Local.On(), p.checkLocalNoise},
+		{c.Train, p.checkMemory},
+		{c.Train, func() error { return p.initialise(ctx) }},
+		{c.Train && remote && c.External(), func() error { return p.Trainer.Rest() }},
+		{c.Train && c.UsesTheory(), p.settleTheory},
+	} {
+		if !step.needed {
+			continue
 		}
-	}()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if err := p.selectKernel(remote); err != nil {
-		return nil, err
-	}
-	if p.Fleet, err = c.NewFleet(); err != nil {
-		return nil, err
-	}
-	if c.Train || c.Clients == config.AllClients || c.ReadsData() {
-		if err := p.open(ctx, reading); err != nil {
-			return nil, err
-		}
-	}
-	c.Fit(nil)
-	p.Fleet.SetDevices(c.Clients)
-	if err := p.correlate(); err != nil {
-		return nil, err
-	}
-	if c.Train || c.Network.ModelMegabits == 0 {
-		if err := p.parse(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.judge(); err != nil {
-		return nil, err
-	}
-	params, trainable := 0, 0
-	if p.Model != nil {
-		params, trainable = p.Model.Params(), p.Model.Trainable()
-	}
-	if err := p.size(params, trainable); err != nil {
-		return nil, err
-	}
-	if err := p.checkPhases(); err != nil {
-		return nil, err
-	}
-	if err := p.checkAttacks(); err != nil {
-		return nil, err
-	}
-	if err := p.settlePrivacy(params, trainable); err != nil {
-		return nil, err
-	}
-	if err := p.checkLocalNoise(params, trainable); err != nil {
-		return nil, err
-	}
-	if !c.Train {
-		return p, nil
-	}
-	if err := p.checkMemory(params); err != nil {
-		return nil, config.Error("", err)
-	}
-	if err := p.initialise(ctx); err != nil {
-		return nil, err
-	}
-	if remote && p.Trainer != nil {
-		if err := p.Trainer.Rest(); err != nil {
-			return nil, err
+		if err := step.do(); err != nil {
+			return nil, errors.Join(err, p.Close())
 		}
 	}
-	return p, p.settleTheory()
+	return p, nil
+}
+
+// makeFleet makes the clients' devices.
+func (p *Timing) makeFleet() (err error) {
+	p.Fleet, err = p.Config.NewFleet()
+	return err
+}
+
+// dealDevices settles the population, and who of it has which device.
+func (p *Timing) dealDevices() error {
+	p.Config.Fit(nil)
+	p.Fleet.SetDevices(p.Config.Clients)
+	return p.correlate()
+}
+
+// params is how many parameters the model has, and how many of them are trained; 0 where it is
+// not made.
+func (p *Problem) params() (all, trainable int) {
+	if p.Model == nil {
+		return 0, 0
+	}
+	return p.Model.Params(), p.Model.Trainable()
 }
 
 // size settles how much a task transfers.
-func (p *Timing) size(params, trainable int) error {
-	model, update := p.Config.Bits(params, trainable)
+func (p *Problem) size() error {
+	model, update := p.Config.Bits(p.params())
 	for _, x := range []struct {
 		key, what string
 		bits      float64
@@ -162,9 +147,6 @@ func (p *Timing) size(params, trainable int) error {
 // this one need not have a class that the configuration names.
 func (p *Problem) selectKernel(remote bool) error {
 	c := &p.Config
-	if !c.Train {
-		return nil
-	}
 	fastest, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		return err
@@ -186,6 +168,9 @@ func (p *Problem) selectKernel(remote bool) error {
 
 // Kernel is the class of the kernel with which this machine would train a run.
 func Kernel(c config.Config) (string, error) {
+	if !c.Train {
+		return c.Kernel, nil
+	}
 	p := newProblem(c, nil)
 	err := p.selectKernel(true)
 	return p.Config.Kernel, err
@@ -228,13 +213,14 @@ func (p *Problem) State() string {
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
-func (p *Problem) checkMemory(params int) error {
-	c, limit := &p.Config, int64(p.Config.Limits.StateGB*1e9)
-	if err := algorithm.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit); err != nil {
-		return err
+func (p *Problem) checkMemory() error {
+	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
+	err := algorithm.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit)
+	if err == nil {
+		kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
+		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)
 	}
-	kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
-	return c.Combining().CheckBytes(params, p.accepted(), kept, limit)
+	return config.Error("", err)
 }
 
 // accepted is the most updates that a round may have.
@@ -341,21 +327,16 @@ func (p *Data) convexSet() (federated.Set, error) {
 // parse makes the model; one whose sizes follow from the data takes them there.
 func (p *Problem) parse(ctx context.Context) (err error) {
 	if p.Config.External() {
-		if err := p.startTrainer(ctx); err != nil {
-			return err
+		err = p.startTrainer(ctx)
+	} else {
+		var info federated.Info
+		if p.Set != nil {
+			info = p.Set.Info()
 		}
-		p.Algorithm = p.Config.Aggregate.Algorithm
-		return p.Learning().Check()
+		p.Model, err = p.Config.NewModel(info.Samples)
 	}
-	var info federated.Info
-	if p.Set != nil {
-		info = p.Set.Info()
-	}
-	if p.Model, err = p.Config.NewModel(info.Samples); err != nil {
+	if err != nil || !p.Config.Train {
 		return err
-	}
-	if !p.Config.Train {
-		return nil
 	}
 	p.Algorithm = p.Config.Aggregate.Algorithm
 	return p.Learning().Check()

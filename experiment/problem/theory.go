@@ -77,9 +77,6 @@ func (p *Problem) convex() (*convex.Problem, error) {
 // a run that is resumed, on whatever machine, goes on with them.
 func (p *Problem) settleTheory() error {
 	t := &p.Config.Theory
-	if !p.Config.UsesTheory() {
-		return nil
-	}
 	if !p.Config.Task.IsConvex() {
 		if t.FStar == nil {
 			t.FStar = new(float64)

@@ -194,13 +194,13 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 			t.Errorf("%+v", s.Privacy)
 		}
 		dir = c.Out
-		path := filepath.Join(dir, noiseFile)
+		path := filepath.Join(dir, folder.NoiseFile)
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v", noiseFile, info.Mode())
+			t.Errorf("%s has mode %v", folder.NoiseFile, info.Mode())
 		}
 		key, err := os.ReadFile(path)
 		if err != nil {
@@ -212,7 +212,7 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 	if len(keys) != 2 {
 		t.Error("two runs have one key")
 	}
-	if err := os.Remove(filepath.Join(dir, noiseFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, folder.NoiseFile)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := LoadReplay(dir, []string{"out=" + t.TempDir()})

@@ -119,7 +119,7 @@ experiment/problem: internal/human internal/registry actors actors/attack actors
 	google.golang.org/protobuf/proto
 experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/csvtable
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock os time golang.org/x/sync/errgroup
-experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/cputime internal/human internal/names
+experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs os gonum.org/v1/gonum/...

@@ -18,6 +18,11 @@ func Write(path string, write func(io.Writer) error) error { return put(path, 0o
 // WriteSecret is [Write] for a file that its owner alone may read.
 func WriteSecret(path string, write func(io.Writer) error) error { return put(path, 0o600, write) }
 
+// Bytes writes what is there already.
+func Bytes(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(b); return err }
+}
+
 func put(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

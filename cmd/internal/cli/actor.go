@@ -20,7 +20,6 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 func ActorCommand(program string) *cobra.Command {
 	to := natsconn.Config{Patience: -1, Await: true} // a device waits for its server
 	var device real.Config
-	var quiet bool
 	c := &cobra.Command{
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
@@ -61,7 +60,7 @@ with Ctrl-C or SIGTERM at any time.`,
 					return Usage(c, fmt.Errorf("--run: %w", err))
 				}
 			}
-			show := NewDisplay(c.ErrOrStderr(), quiet)
+			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
 			to.Name, to.Notice = "device "+device.ID, func(n bus.Notice) { show.Notice(n.Text) }
@@ -73,7 +72,7 @@ with Ctrl-C or SIGTERM at any time.`,
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
-	s.BoolVar(&quiet, "quiet", false, "say nothing")
+	QuietFlag(c, "say nothing")
 	return c
 }
 

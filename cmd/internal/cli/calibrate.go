@@ -29,8 +29,7 @@ type calibration struct {
 	server  natsconn.Config
 	id, run string
 
-	name, out   string
-	json, quiet bool
+	name, out string
 
 	ofConfig OfConfig
 }
@@ -91,8 +90,8 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which the coordinator calibrates, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVar(&f.out, "out", "", "`FILE` to write the class to")
-	s.BoolVar(&f.quiet, "quiet", false, "say nothing but the result")
-	JSONFlag(c, &f.json, "all that was measured")
+	QuietFlag(c, "say nothing but the result")
+	JSONFlag(c, "all that was measured")
 	return c
 }
 
@@ -162,7 +161,7 @@ func (f *calibration) check(c *cobra.Command) error {
 
 // do measures, prints and writes.
 func (f *calibration) do(c *cobra.Command) error {
-	show := NewDisplay(c.ErrOrStderr(), f.quiet)
+	show := NewDisplay(c)
 	defer show.Close()
 	board := calibrate.ThisBoard()
 	meter := board.Meter()
@@ -207,7 +206,7 @@ func (f *calibration) do(c *cobra.Command) error {
 	if err := f.write(&r); err != nil {
 		return err
 	}
-	return Print(c, f.json, &r, r.Write)
+	return Print(c, &r, r.Write)
 }
 
 // timing is how steps are measured: for a run as in a run, else one task after the other.

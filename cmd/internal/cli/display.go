@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -35,7 +36,10 @@ const (
 	linesGrowBy = 20 // a part of the time so far
 )
 
-func NewDisplay(out io.Writer, quiet bool) *Display {
+// NewDisplay is what a command shows, beside what it prints; nothing with --quiet.
+func NewDisplay(c *cobra.Command) *Display { return newDisplay(c.ErrOrStderr(), Quiet(c)) }
+
+func newDisplay(out io.Writer, quiet bool) *Display {
 	return &Display{out: out, quiet: quiet, screen: screenOf(out)}
 }
 

@@ -87,7 +87,7 @@ func TestACompleteRunFillsItsBar(t *testing.T) {
 
 // terminalOf is a display on a terminal that a test reads.
 func terminalOf(b *bytes.Buffer, columns int, colour bool) *Display {
-	d := NewDisplay(b, false)
+	d := newDisplay(b, false)
 	d.screen = screen{terminal: true, colour: colour, width: func() int { return columns }}
 	return d
 }
@@ -132,7 +132,7 @@ func TestLinesOnATerminal(t *testing.T) {
 // In a log a line comes now and then, and a notice at once.
 func TestALog(t *testing.T) {
 	var b bytes.Buffer
-	d := NewDisplay(&b, false)
+	d := newDisplay(&b, false)
 	d.Show(runAt("k-rounds", 10))
 	d.Show(runAt("k-rounds", 11)) // too soon for another line
 	d.Notice("by the way")
@@ -149,7 +149,7 @@ func (s Status) line() string { return s.Line() }
 // What is watched is shown until the display is closed, and not where it is quiet.
 func TestWatching(t *testing.T) {
 	var b bytes.Buffer
-	d := NewDisplay(&b, false)
+	d := newDisplay(&b, false)
 	asked := make(chan bool)
 	d.Watch(func() (Status, bool) {
 		asked <- true
@@ -164,14 +164,14 @@ func TestWatching(t *testing.T) {
 	if d.watching != nil {
 		t.Error("a closed display watches")
 	}
-	NewDisplay(&b, true).Watch(func() (Status, bool) { panic("nobody sees it") })
+	newDisplay(&b, true).Watch(func() (Status, bool) { panic("nobody sees it") })
 }
 
 // A log's lines become seldom.
 func TestLinesOfALogBecomeSeldom(t *testing.T) {
 	for after, every := range map[time.Duration]time.Duration{0: lineEvery, time.Minute: lineEvery, 10 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {
 		var b bytes.Buffer
-		d := NewDisplay(&b, false)
+		d := newDisplay(&b, false)
 		d.began = time.Now().Add(-after)
 		d.printed = time.Now().Add(-every + time.Second)
 		d.Show(runAt("k-rounds", 1))

@@ -15,7 +15,6 @@ import (
 func DoctorCommand(program string) *cobra.Command {
 	var config doctor.Config
 	device := &config.Device
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine can take part as a real device",
@@ -42,17 +41,17 @@ part.`,
 			}
 			device.Version = Version()
 			config.Conn.Name = "doctor of device " + device.ID
-			return examine(c, asJSON, config)
+			return examine(c, config)
 		},
 	}
 	AddServer(c, &config.Conn)
 	addDevice(c, device)
-	JSONFlag(c, &asJSON, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
+	JSONFlag(c, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
 	return c
 }
 
 // examine prints what the checks find, each at once.
-func examine(c *cobra.Command, asJSON bool, config doctor.Config) error {
+func examine(c *cobra.Command, config doctor.Config) error {
 	var all []doctor.Finding
 	failures := 0
 	w := c.OutOrStdout()
@@ -61,11 +60,11 @@ func examine(c *cobra.Command, asJSON bool, config doctor.Config) error {
 		if f.State == doctor.Failure {
 			failures++
 		}
-		if !asJSON {
+		if !AsJSON(c) {
 			writeFinding(w, f)
 		}
 	})
-	if err == nil && asJSON {
+	if err == nil && AsJSON(c) {
 		err = PrintJSON(c, struct {
 			Checks []doctor.Finding `json:"checks"`
 		}{all})

@@ -46,8 +46,22 @@ func isTerminal(stream any) bool {
 }
 
 // JSONFlag adds --json; what is the object that the command prints.
-func JSONFlag(c *cobra.Command, set *bool, what string) {
-	c.Flags().BoolVar(set, "json", false, "print one JSON object on standard output: "+what)
+func JSONFlag(c *cobra.Command, what string) {
+	c.Flags().Bool("json", false, "print one JSON object on standard output: "+what)
+}
+
+// AsJSON reports whether the command has --json, and it is set.
+func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
+
+// QuietFlag adds --quiet; what says what is left out, or is still said.
+func QuietFlag(c *cobra.Command, what string) { c.Flags().Bool("quiet", false, what) }
+
+// Quiet reports whether the command has --quiet, and it is set.
+func Quiet(c *cobra.Command) bool { return isSet(c, "quiet") }
+
+func isSet(c *cobra.Command, flag string) bool {
+	on, err := c.Flags().GetBool(flag)
+	return err == nil && on
 }
 
 // PrintJSON prints one object on one line.
@@ -60,20 +74,31 @@ func PrintJSON(c *cobra.Command, v any) error {
 	return err
 }
 
-// Print prints v as JSON, or as write does for people.
-func Print(c *cobra.Command, asJSON bool, v any, write func(io.Writer) error) error {
-	if asJSON {
+// Print prints v as JSON with --json, else as write does for people.
+func Print(c *cobra.Command, v any, write func(io.Writer) error) error {
+	if AsJSON(c) {
 		return PrintJSON(c, v)
 	}
 	return write(c.OutOrStdout())
 }
 
-// Aligned is a text whose columns, which tabs separate, are lined up.
+// PrintTable prints v as JSON with --json, else lines whose columns, which tabs separate, are
+// lined up.
+func PrintTable(c *cobra.Command, v any, write func(io.Writer)) error {
+	return Print(c, v, func(w io.Writer) error { return Table(w, write) })
+}
+
+// Table writes lines whose columns, which tabs separate, are lined up.
+func Table(w io.Writer, write func(io.Writer)) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	write(t)
+	return t.Flush()
+}
+
+// Aligned is such lines as a text.
 func Aligned(write func(io.Writer)) string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	write(t)
-	if err := t.Flush(); err != nil {
+	if err := Table(&b, write); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}
 	return strings.TrimRight(b.String(), "\n")

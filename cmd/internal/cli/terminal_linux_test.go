@@ -59,7 +59,7 @@ func TestRunsOnATerminal(t *testing.T) {
 				}
 			}
 		}()
-		d := NewDisplay(tty, false)
+		d := newDisplay(tty, false)
 		for _, schedule := range []string{"dsgd", "k-rounds"} {
 			for n := range 41 {
 				d.Show(runAt(schedule, n))

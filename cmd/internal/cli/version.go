@@ -52,14 +52,13 @@ func addVersion(root *cobra.Command, args []string) []string {
 
 // VersionCommand prints the version of the program of this name.
 func VersionCommand(program string) *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  " + program + " version\n  " + program + " version --json",
 		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if asJSON {
+			if AsJSON(c) {
 				kernel, err := learn.SelectKernel(learn.AutoKernel)
 				if err != nil {
 					return err
@@ -76,6 +75,6 @@ func VersionCommand(program string) *cobra.Command {
 			return err
 		},
 	}
-	JSONFlag(c, &asJSON, "the version, Go's, the system, the kernel class and what computes it")
+	JSONFlag(c, "the version, Go's, the system, the kernel class and what computes it")
 	return c
 }

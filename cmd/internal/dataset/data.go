@@ -37,7 +37,6 @@ to other clients, and fetch the public archives that it is made from.`,
 func dataInfoCommand() *cobra.Command {
 	var s source
 	var plot string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "info PATH",
 		Short: "Say what a set is like",
@@ -66,8 +65,8 @@ other clients would come to, and writes nothing.`,
 					return cli.Usage(c, fmt.Errorf("--plot: %w", err))
 				}
 			}
-			set, err := s.open(c.Context(), c.ErrOrStderr())
-			if errors.Is(err, table.ErrUnmapped) && plot == "" && !asJSON {
+			set, err := s.open(c)
+			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
 				return s.propose(c.OutOrStdout())
 			}
 			if err != nil {
@@ -82,7 +81,7 @@ other clients would come to, and writes nothing.`,
 					return fmt.Errorf("--plot: %w", err)
 				}
 			}
-			return cli.Print(c, asJSON, stats, func(w io.Writer) error {
+			return cli.Print(c, stats, func(w io.Writer) error {
 				text := stats.String()
 				if plot != "" {
 					text += fmt.Sprintf("figure     %s\n", plot)
@@ -95,7 +94,7 @@ other clients would come to, and writes nothing.`,
 	s.add(c)
 	s.addPartition(c, "partition")
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far the clients of a synthetic set differ")
-	cli.JSONFlag(c, &asJSON, "what the set is like")
+	cli.JSONFlag(c, "what the set is like")
 	c.Flags().StringVar(&plot, "plot", "", "draw samples per client and classes to this .svg or .png file")
 	return c
 }
@@ -229,7 +228,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 }
 
 // open reads or makes the set.
-func (s *source) open(ctx context.Context, messages io.Writer) (federated.Set, error) {
+func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
@@ -239,9 +238,9 @@ func (s *source) open(ctx context.Context, messages io.Writer) (federated.Set, e
 		if err != nil {
 			return nil, err
 		}
-		return interruptible{set, ctx}, nil
+		return interruptible{set, c.Context()}, nil
 	}
-	show := cli.NewDisplay(messages, false)
+	show := cli.NewDisplay(c)
 	defer show.Close()
 	set, err := data.OpenWith(s.reader, s.path, s.watched(show))
 	if err != nil {

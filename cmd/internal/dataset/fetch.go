@@ -18,7 +18,6 @@ import (
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	var to string
-	var quiet bool
 	names := make([]string, len(archives))
 	for i, a := range archives {
 		names[i] = a.Name
@@ -39,7 +38,7 @@ is left as it is. The archives:
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), quiet)
+			show := cli.NewDisplay(c)
 			fetcher := fetcher
 			fetcher.Progress, fetcher.Notice = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }, show.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, to)
@@ -54,7 +53,7 @@ is left as it is. The archives:
 		},
 	}
 	c.Flags().StringVar(&to, "to", "data", "folder to download to")
-	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
+	cli.QuietFlag(c, "no progress")
 	return c
 }
 

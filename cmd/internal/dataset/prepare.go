@@ -86,7 +86,7 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		return err
 	}
 	begin := time.Now()
-	show := cli.NewDisplay(c.ErrOrStderr(), false)
+	show := cli.NewDisplay(c)
 	set, why, err := data.OpenPrepared(s.reader, s.path, out, s.watched(show))
 	show.Close()
 	if err != nil {

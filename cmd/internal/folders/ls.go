@@ -30,7 +30,6 @@ const (
 
 // LsCommand is fedpace ls.
 func LsCommand() *cobra.Command {
-	var asJSON bool
 	var tags []string
 	c := &cobra.Command{
 		Use:   "ls [FOLDER]...",
@@ -51,12 +50,12 @@ with times in seconds, and what is not known is empty.`,
 				return err
 			}
 			write := func(w io.Writer) error { return writeRuns(w, list, cli.OnTerminal(c)) }
-			return cli.Print(c, asJSON, struct {
+			return cli.Print(c, struct {
 				Runs []listedRun `json:"runs"`
 			}{list}, write)
 		},
 	}
-	cli.JSONFlag(c, &asJSON, "the list, in runs")
+	cli.JSONFlag(c, "the list, in runs")
 	c.Flags().StringArrayVar(&tags, "tag", nil, "runs with this `TAG` alone; may be repeated")
 	return c
 }
@@ -174,12 +173,11 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			fmt.Fprintln(w, strings.Join(append(cells, printable(strings.Join(r.Tags, " "))), "\t"))
 		}
 	}
-	if !person {
-		rows(w)
-		return nil
+	if person {
+		return cli.Table(w, rows)
 	}
-	_, err := fmt.Fprintln(w, cli.Aligned(rows))
-	return err
+	rows(w)
+	return nil
 }
 
 // none stands for what is not known.

@@ -221,7 +221,7 @@ func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Confi
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
+			p, err := fleet.Plan(fleet.Client(x.Client), x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}

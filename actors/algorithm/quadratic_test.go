@@ -29,6 +29,7 @@ type quadraticModel struct{ quadratic }
 
 func (q quadraticModel) String() string                                 { return fmt.Sprintf("quadratic:%d", q.params()) }
 func (q quadraticModel) Params() int                                    { return q.params() }
+func (q quadraticModel) Trainable() int                                 { return q.params() }
 func (quadraticModel) Tensors() []learn.Tensor                          { return nil }
 func (q quadraticModel) Samples() learn.Samples                         { return q.Info().Samples }
 func (quadraticModel) Metrics() []learn.Metric                          { return nil }

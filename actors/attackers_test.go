@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/attack"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
+	"fedpace/internal/testkit/slow"
 )
 
 // besieged is a problem with an attack of each kind that a trainer knows. Class 0 is honest.
@@ -301,6 +302,7 @@ func TestAttackersThatCannotBe(t *testing.T) {
 
 // A trainer in another process takes honest steps, and the attack is done here.
 func TestAttackersWithAnExternalTrainer(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	p, base := besieged(t, algorithm.Default)
 	here, there := both(t, p)

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 )
 
 func TestMain(m *testing.M) {
@@ -75,6 +76,7 @@ var someWork = []Assignment{
 // A trainer of another process comes to the bits of the same steps here: for samples of
 // all kinds, with any minibatches, and in evaluations.
 func TestAnExternalTrainersStepsAreTheSame(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for task, line := range map[string]string{
 		"femnist": "mlp:784,12,62", "sent140": "linear:5000,2", "shakespeare": "gru:80,79,8,16,1", "logistic": "mlp:20,6,5",
@@ -136,6 +138,7 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 // FedProx, SCAFFOLD, an optimizer and compression through another process are those of
 // the steps here, up to the order of an addition.
 func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
 	for name, p := range map[string]Problem{
@@ -185,6 +188,7 @@ func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
 
 // What is not trained is averaged as it is: it is not pulled, corrected or compressed.
 func TestWhatIsNotTrained(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
 	const buffers = 5
@@ -309,6 +313,7 @@ func TestATrainersOwnSamples(t *testing.T) {
 
 // What a trainer cannot do is refused before a run, by name.
 func TestWhatATrainerCannotDo(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	_, set, _ := world(t)
 	p := Problem{Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Trainer: program(t, set)}
@@ -328,6 +333,7 @@ func TestWhatATrainerCannotDo(t *testing.T) {
 
 // A task whose update is not finite is found here.
 func TestAnExternalTrainerThatDiverges(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	model, set, base := world(t)
 	_, there := both(t, Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: algorithm.Default, Kernel: fastest(t)}, "-fault", "nan")

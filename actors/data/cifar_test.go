@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // cifarFile makes n images; image i has fine label i mod 100 and pixels that
@@ -50,6 +51,7 @@ func archiveOf(t testing.TB, train, test []byte) []byte {
 }
 
 func TestOpenCIFAR(t *testing.T) {
+	slow.NotUnderRace(t)
 	dir := t.TempDir()
 	datatest.Put(t, dir, "train.bin", cifarFile(500))
 	datatest.Put(t, dir, "test.bin", cifarFile(100))

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // The files of many writers are sets of the columns client, x and y.
@@ -43,6 +44,7 @@ func TestJoinedRowGroups(t *testing.T) {
 // What compresses to almost nothing is still read: lists of equal numbers, where a
 // page of a few bytes holds thousands of values.
 func TestConstantLists(t *testing.T) {
+	slow.NotUnderRace(t)
 	type row struct {
 		Client string    `parquet:"client,dict"`
 		X      []float32 `parquet:"x,list,dict"`

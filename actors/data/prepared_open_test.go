@@ -8,10 +8,12 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // A prepared file can be opened without its source and is the same set.
 func TestOpenReadsPreparedFiles(t *testing.T) {
+	slow.NotUnderRace(t)
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "set")

@@ -53,6 +53,7 @@ func sources(t testing.TB) map[string]string {
 
 // A prepared set is the set, and the second start uses it.
 func TestPrepared(t *testing.T) {
+	slow.NotUnderRace(t)
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
 			cache := filepath.Join(t.TempDir(), "below", "set.fedpace")

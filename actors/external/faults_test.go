@@ -20,6 +20,7 @@ import (
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 )
 
 // heard keeps notices.
@@ -205,6 +206,7 @@ func TestTrainersThatHang(t *testing.T) {
 
 // What a trainer says is checked before it is used. A lie ends the job at once.
 func TestTrainersThatLie(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
 	for fault, want := range map[string]string{
@@ -251,6 +253,7 @@ func TestTrainersThatLie(t *testing.T) {
 }
 
 func TestGreetingsThatLie(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for fault, want := range map[string]string{
 		"tensors=negative": "[-3]",
@@ -277,6 +280,7 @@ func TestGreetingsThatLie(t *testing.T) {
 
 // A script that changes while its run goes on is found when the trainer is started again.
 func TestAScriptThatChanges(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	base, _ := sound(t)
 	once := filepath.Join(t.TempDir(), "once")
@@ -375,6 +379,7 @@ func TestNoFolderForTheLibrary(t *testing.T) {
 
 // The sum of a long-lived worker's models does not depend on the room of its memory.
 func TestJobsLargerThanOneRequest(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	base, want := sound(t)
 	p, err := open(t, &heard{}, 0)

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/slow"
 )
 
 // hostile is a file of one column x with a page, as it is given and so many times, behind a
@@ -96,6 +97,7 @@ func TestFooters(t *testing.T) {
 // Counts within a page are compared with its header's before they are believed: each of
 // these pages would take gigabytes.
 func TestCounts(t *testing.T) {
+	slow.NotUnderRace(t)
 	long := []byte{0x80, 0x80, 0x80, 0x80, 0x08, 0} // a run of 2^30 zeros
 	lengthOf := func(b []byte) []byte { return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...) }
 	packed := func(values []int32) []byte {

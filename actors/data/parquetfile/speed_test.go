@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // wideFile is a file with a column for each feature.
@@ -57,6 +59,7 @@ func readWide(t testing.TB, file []byte, columnsWant int) []float32 {
 
 // A column a feature is as right with hundreds of columns as with one.
 func TestWide(t *testing.T) {
+	slow.NotUnderRace(t)
 	const columns, rows = 300, 11
 	for i, x := range readWide(t, wideFile(t, columns, rows), columns) {
 		if want := float32(i / columns * (i % columns) % 1009); x != want {

@@ -127,6 +127,7 @@ func (s *siege) enter(from string, creds []byte) *hostile.Client {
 // While devices with credentials ask for all and read nothing, or too slowly, what waits
 // for them is bounded, and another device has the model as before.
 func TestReadersThatDoNotRead(t *testing.T) {
+	slow.NotUnderRace(t)
 	s := newSiege(t)
 	pi := s.Connect(s.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
 	for name, why := range map[string]admission.Reason{"unread": admission.TooMany, "slow": admission.TooMany} {

@@ -11,6 +11,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // besieged is a fleet in which every attack has a class.
@@ -22,6 +23,7 @@ const besieged = "fleet=[{name: honest, weight: 12}, {name: flip, weight: 1, att
 // was stopped; without training it has the same history. Late updates and those of buffered
 // rounds collude with others from their own model.
 func TestAttackersAreTheSameAnywhere(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{
 		"deadline": {besieged, "close={rule: deadline, seconds: 3}", "late={rule: use, limit: 2}"},

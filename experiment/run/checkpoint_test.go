@@ -17,6 +17,7 @@ import (
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // checkpointMagic is how every checkpoint begins.
@@ -25,6 +26,7 @@ const checkpointMagic = "fedpace checkpoint\n\x00"
 // What the recorder remembers is in a checkpoint, or is one of the things that a
 // resumed run makes anew.
 func TestTheRecorderIsSavedWhole(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	anew := map[string]bool{"p": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "unwritten": true, "measures": true, "front": true, "remaining": true}
 	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
@@ -110,6 +112,7 @@ var digestsAside = cmpopts.IgnoreFields(folder.Summary{}, "Files", "SummarySHA25
 // What happens to a folder while its run is stopped: the run goes on to the bits
 // of the undisturbed one, or says in a line why it cannot and changes nothing.
 func TestFoldersOfStoppedRuns(t *testing.T) {
+	slow.NotUnderRace(t)
 	c := pausing(t, "pace=0")
 	if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
 func TestConvexTasksLearn(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		c := runtest.Convex(t, task, "stop.rounds=300")

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
@@ -77,6 +78,7 @@ const (
 // Metrics of a model's own go through hosts and the bus, with NATS and without, to the
 // tables, the summary and the page. Nothing of them shows an accuracy.
 func TestMetricsOfAModelsOwn(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	plain := runtest.Small(t, judgedSets(t, plainModel)...)
 	accurate := mustRun(t, plain, Options{})

@@ -20,6 +20,18 @@ type reader struct {
 	missing []*KeyError // required options that are not set; a later source may still set them
 }
 
+// set reads a value that must be whole.
+func set[T any](to *T, n *tree.Node, path string) error {
+	var r reader
+	if err := r.value(&registry.Option{}, reflect.ValueOf(to).Elem(), n, path); err != nil {
+		return err
+	}
+	if len(r.missing) > 0 {
+		return r.missing[0]
+	}
+	return nil
+}
+
 // forget takes back what is missing at a path and below.
 func (r *reader) forget(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
@@ -299,7 +311,8 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			named, at = word, join(path, p.Word)
 		case named != nil:
 		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
-			named = &tree.Node{Where: n.Where, Kind: tree.Scalar, Text: p.Default, IsText: true}
+			named = tree.Word(p.Default)
+			named.Where = n.Where
 		case v.IsNil():
 			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}

@@ -125,7 +125,7 @@ func (p *Problem) checkTrainer() error {
 	if p.Augment != NoAugment {
 		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
 	}
-	client := p.Algorithm.Client(learn.Trainable(p.Model))
+	client := p.Algorithm.Client(p.Model.Trainable())
 	if _, ok := client.(algorithm.Additive); client != nil && !ok {
 		return fmt.Errorf("aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take", algorithm.Algorithms.NameOf(p.Algorithm), p.Trainer.Name)
 	}

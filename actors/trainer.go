@@ -89,7 +89,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{problem: p, params: p.Model.Params(), trainable: learn.Trainable(p.Model), plots: map[int]plot{}}
+	t := &Trainer{problem: p, params: p.Model.Params(), trainable: p.Model.Trainable(), plots: map[int]plot{}}
 	t.client = p.Algorithm.Client(t.trainable)
 	if t.state = registry.NeedsOf(p.Algorithm).ClientState; t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)

@@ -9,6 +9,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
 )
 
 // weigh returns the weights of the accepted updates in the exact sums, and which of them
@@ -43,7 +44,7 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 // algorithm that mixes models. Tasks with the same base model count together, in their
 // order.
 func (l *learner) rebase(tasks []round.Task, weights []float64) error {
-	if _, ok := l.algorithm.Algorithm.(algorithm.Mixing); !ok || l.config.Learning.Combine.Single() {
+	if !registry.NeedsOf(l.algorithm.Algorithm).NewestModel || l.config.Learning.Combine.Single() {
 		return nil
 	}
 	of := map[uint64]float64{}

@@ -115,7 +115,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 		Run: "r", ModelBits: 1e6,
 		Round: round.Config{
 			Seed: 1, Clients: l.problem.Set.Clients(), Cohort: 7, Closing: l.closing,
-			K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
+			Setup: schedule.Setup{K0: 6, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
 			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 			Train: true, Stop: round.Limits{Rounds: l.rounds},
 		},

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 )
@@ -117,7 +116,7 @@ func (t *trial) run(ctx context.Context) error {
 func (l *learner) next() (x model, err error) {
 	if l.scratch == nil {
 		c := l.config.Learning.Model
-		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), learn.Trainable(c), l.config.Round.Clients)
+		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), l.config.Round.Clients)
 	}
 	if err := l.scratch.Server.Restore(l.algorithm.Server.State()); err != nil {
 		return x, err

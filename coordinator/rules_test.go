@@ -49,7 +49,7 @@ func ruleConfig(l *lab, fleet *clientmodel.Fleet, closing closing.Rule, choose s
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
-		K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
+		Setup: schedule.Setup{K0: 6, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, Evaluate: measure.Timetable{Every: 5}, Stop: round.Limits{Rounds: 12},
 		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
@@ -221,7 +221,7 @@ func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Confi
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
+			p, err := fleet.Plan(fleet.Client(x.Client), x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}

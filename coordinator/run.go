@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
@@ -92,10 +91,10 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if !c.Round.Train {
 		return nil // it has no devices
 	}
-	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
+	if d.learner, err = newLearner(ctx, d.bus, c); err != nil || c.Devices == nil {
 		return err
 	}
-	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
+	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
 	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}

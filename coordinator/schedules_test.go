@@ -9,15 +9,6 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// begun is a schedule of K with K_0 = 6.
-func begun(t interface{ Fatal(...any) }, k schedule.K) schedule.K {
-	k, err := k.With(schedule.Setup{K0: 6, Eta0: 0.3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // A run that trains and one that is only timed have one history under every schedule
 // that reads no loss, and every schedule has a history of its own.
 func TestSchedulesTimeAsTheyTrain(t *testing.T) {
@@ -26,13 +17,13 @@ func TestSchedulesTimeAsTheyTrain(t *testing.T) {
 	from := func(seconds float64) schedule.From { return schedule.From{Seconds: seconds} }
 	seen := map[uint64]string{}
 	for i, k := range []schedule.K{
-		schedule.FixedK{K0: 6},
-		begun(t, schedule.PowerK{Power: "2/3"}),
-		begun(t, schedule.PowerK{Power: "-1/2", Max: 20}),
-		begun(t, schedule.ListK{Values: []schedule.StepsFrom{{Value: 3, From: from(1)}, {Value: 9, From: from(2)}}}),
-		begun(t, schedule.ExpressionK{Formula: "max(1, k0 - t)"}),
-		begun(t, schedule.ExpressionK{Formula: "min(k, 4) + 6 * straggler_share"}),
-		begun(t, schedule.ExpressionK{Formula: "eta > 0.1 ? 5 : 2"}),
+		schedule.FixedK{},
+		schedule.PowerK{Power: "2/3"},
+		schedule.PowerK{Power: "-1/2", Max: 20},
+		schedule.ListK{Values: []schedule.StepsFrom{{Value: 3, From: from(1)}, {Value: 9, From: from(2)}}},
+		schedule.ExpressionK{Formula: "max(1, k0 - t)"},
+		schedule.ExpressionK{Formula: "min(k, 4) + 6 * straggler_share"},
+		schedule.ExpressionK{Formula: "eta > 0.1 ? 5 : 2"},
 	} {
 		for _, epochs := range []schedule.Epochs{{}, {Batch: 10, Samples: 20_000}} {
 			c := ruleConfig(l, fleet, closing.All{}, nil)

@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/combine"
 	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
 )
 
 // singles are the updates of a round that have a sum of their own: all of them where the
@@ -42,7 +43,7 @@ func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (
 	for i := range weights {
 		weights[i] = 1
 	}
-	_, mixes := l.algorithm.Algorithm.(algorithm.Mixing)
+	mixes := registry.NeedsOf(l.algorithm.Algorithm).NewestModel
 	s.join = func(sum []int64) error {
 		l.clip.Clip(s.updates)
 		for i, t := range tasks {

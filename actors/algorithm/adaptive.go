@@ -2,6 +2,12 @@ package algorithm
 
 import "math"
 
+func init() {
+	Algorithms.Register("fedadagrad", "an adaptive server (Reddi et al. 2021)", FedAdagrad{})
+	Algorithms.Register("fedadam", "an adaptive server (Reddi et al. 2021)", FedAdam{})
+	Algorithms.Register("fedyogi", "an adaptive server (Reddi et al. 2021)", FedYogi{})
+}
+
 // adaptive is the server half that FedAdagrad, FedAdam and FedYogi share (Reddi
 // et al. 2021, Algorithm 2):
 //
@@ -37,3 +43,55 @@ func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
 
 func (a *adaptive) State() [][]float64              { return [][]float64{a.m, a.v} }
 func (a *adaptive) Restore(state [][]float64) error { return restore(a.State(), state, 0) }
+
+// FedAdagrad is the [adaptive] server with v ← v + Δ².
+type FedAdagrad struct {
+	Rate  float64 `key:"server_rate" default:"0.1" range:"(0,1e6]" help:"learning rate at the server"`
+	Beta1 float64 `key:"beta1" default:"0" range:"[0,1)" help:"decay of the mean update"`
+	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
+	Uncorrected
+	Staleness
+}
+
+func (a FedAdagrad) Server(params int) ServerOptimizer {
+	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 { return v + square })
+}
+
+// FedAdam is the [adaptive] server with v ← β2 v + (1 − β2) Δ².
+type FedAdam struct {
+	Rate  float64 `key:"server_rate" default:"0.01" range:"(0,1e6]" help:"learning rate at the server"`
+	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the mean update"`
+	Beta2 float64 `key:"beta2" default:"0.99" range:"[0,1)" help:"decay of its square"`
+	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
+	Uncorrected
+	Staleness
+}
+
+func (a FedAdam) Server(params int) ServerOptimizer {
+	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
+		return float64(a.Beta2*v) + float64((1-a.Beta2)*square)
+	})
+}
+
+// FedYogi is the [adaptive] server with v ← v − (1 − β2) Δ² sign(v − Δ²).
+type FedYogi struct {
+	Rate  float64 `key:"server_rate" default:"0.01" range:"(0,1e6]" help:"learning rate at the server"`
+	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the mean update"`
+	Beta2 float64 `key:"beta2" default:"0.99" range:"[0,1)" help:"decay of its square"`
+	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
+	Uncorrected
+	Staleness
+}
+
+func (a FedYogi) Server(params int) ServerOptimizer {
+	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
+		step := float64((1 - a.Beta2) * square)
+		switch {
+		case v > square:
+			return v - step
+		case v < square:
+			return v + step
+		}
+		return v
+	})
+}

@@ -20,9 +20,9 @@ var kinds = []string{"dsgd", "fixed", "rounds", "error", "step"}
 
 func kSchedule(t testing.TB, kind string, k0 int) schedule.K {
 	t.Helper()
-	for _, k := range []schedule.K{schedule.DSGD{}, schedule.FixedK{K0: k0}, schedule.RoundsK{K0: k0}, schedule.ErrorK{K0: k0}, schedule.StepK{K0: k0}} {
+	for _, k := range []schedule.K{schedule.DSGD{}, schedule.FixedK{}, schedule.RoundsK{}, schedule.ErrorK{}, schedule.StepK{}} {
 		if schedule.Ks.NameOf(k) == kind {
-			return k
+			return from{k, k0}
 		}
 	}
 	panic(kind)
@@ -93,7 +93,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 // FedAvg misses.
 func TestScaffoldWithSampledClients(t *testing.T) {
 	q := four()
-	r := &run{model: quadraticModel{q}, set: q, algorithm: New(Scaffold{Rate: 1}, nil, 2, 4), k: schedule.FixedK{K0: 10}, eta: 0.05, batch: 1,
+	r := &run{model: quadraticModel{q}, set: q, algorithm: New(Scaffold{Rate: 1}, nil, 2, 4), k: from{schedule.FixedK{}, 10}, eta: 0.05, batch: 1,
 		cohort: func(round int) []int { return []int{rand.New(rand.NewPCG(1, uint64(round))).IntN(4)} }}
 	r.play(t, 6000)
 	if d := farthest(r.x, q.optimum()); d > 1e-4 {
@@ -118,7 +118,7 @@ func TestFedNovaWithUnequalSteps(t *testing.T) {
 	q := four()
 	steps := func(c, k int) int { return 1 + c*k }
 	play := func(a Algorithm, eta float64, rounds int) *run {
-		r := &run{model: quadraticModel{q}, set: q, algorithm: New(a, nil, 2, 4), k: schedule.FixedK{K0: 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
+		r := &run{model: quadraticModel{q}, set: q, algorithm: New(a, nil, 2, 4), k: from{schedule.FixedK{}, 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
 		r.play(t, rounds)
 		return r
 	}
@@ -228,7 +228,7 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 func TestMethodsThatReduceToFedAvg(t *testing.T) {
 	model, set := tiny(t)
 	play := func(a Algorithm) []float32 {
-		r := &run{model: model, set: set, algorithm: New(a, nil, model.Params(), set.Clients()), k: schedule.FixedK{K0: 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
+		r := &run{model: model, set: set, algorithm: New(a, nil, model.Params(), set.Clients()), k: from{schedule.FixedK{}, 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
 		r.play(t, 1)
 		return r.x
 	}

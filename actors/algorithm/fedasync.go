@@ -1,5 +1,7 @@
 package algorithm
 
+import "fedpace/internal/registry"
+
 func init() {
 	Algorithms.Register("fedasync", "each update is mixed into the model by its age (Xie et al. 2019)", FedAsync{})
 }
@@ -28,8 +30,8 @@ type FedAsync struct {
 	Mu       float64 `key:"mu" default:"0" range:"[0,1e6]" help:"pull of local steps towards the global model"`
 }
 
-// Mixes says that the sum is of differences to the newest model.
-func (FedAsync) Mixes() {}
+// Needs says that clients' models are mixed into the newest one: see [Rebase].
+func (FedAsync) Needs() registry.Needs { return registry.Needs{NewestModel: true} }
 
 func (FedAsync) Server(int) ServerOptimizer { return average{1} }
 
@@ -51,13 +53,6 @@ func (a FedAsync) fade(tau int) float64 {
 		return 1 / (float64(a.Slope*float64(max(0, tau-a.After))) + 1)
 	}
 	return 1
-}
-
-// Mixing is an algorithm whose sum holds w_c (x_c − x), where x is the newest model
-// and not the one from which client c started: [Rebase] makes it so.
-type Mixing interface {
-	Algorithm
-	Mixes()
 }
 
 // Rebase adds w (base − x) to a sum that holds updates w_c (x_c − base) whose weights

@@ -29,6 +29,7 @@ type quadraticModel struct{ quadratic }
 
 func (q quadraticModel) String() string                                 { return fmt.Sprintf("quadratic:%d", q.params()) }
 func (q quadraticModel) Params() int                                    { return q.params() }
+func (q quadraticModel) Trainable() int                                 { return q.params() }
 func (quadraticModel) Tensors() []learn.Tensor                          { return nil }
 func (q quadraticModel) Samples() learn.Samples                         { return q.Info().Samples }
 func (quadraticModel) Metrics() []learn.Metric                          { return nil }
@@ -133,6 +134,17 @@ type run struct {
 	x     []float32
 	done  map[int]int64
 	lastK int
+}
+
+// from is a schedule from a K_0 on.
+type from struct {
+	schedule.K
+	k0 int
+}
+
+func (s from) LocalSteps(p schedule.Progress) int {
+	p.K0 = s.k0
+	return s.K.LocalSteps(p)
 }
 
 // play plays rounds.

@@ -39,12 +39,3 @@ func Of(a Attack) Acts {
 	}
 	return a.Acts()
 }
-
-// times multiplies an update.
-func times(factor float64) func([]float32, uint64) {
-	return func(update []float32, _ uint64) {
-		for i, u := range update {
-			update[i] = float32(factor * float64(u))
-		}
-	}
-}

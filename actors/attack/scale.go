@@ -1,6 +1,7 @@
 package attack
 
 func init() {
+	Attacks.Register("sign_flip", "sends its update with the opposite sign", SignFlip{})
 	Attacks.Register("scale", "sends a multiple of its update", Scale{})
 }
 
@@ -13,3 +14,20 @@ type Scale struct {
 }
 
 func (s Scale) Acts() Acts { return Acts{Update: times(s.Factor)} }
+
+// SignFlip sends x - s (x_c - x) where an honest client sends its model x_c, s being the
+// factor (Li et al. 2019, RSA: Byzantine-robust stochastic aggregation).
+type SignFlip struct {
+	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"what the update is multiplied by, besides its sign"`
+}
+
+func (s SignFlip) Acts() Acts { return Acts{Update: times(-s.Factor)} }
+
+// times multiplies an update.
+func times(factor float64) func([]float32, uint64) {
+	return func(update []float32, _ uint64) {
+		for i, u := range update {
+			update[i] = float32(factor * float64(u))
+		}
+	}
+}

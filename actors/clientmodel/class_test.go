@@ -159,11 +159,11 @@ func TestClassesInherit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for client := range 2000 {
-		a, err := plain.Plan(client, 5, 80, Both(6_710_000), int64(client)*second)
+		a, err := plain.Plan(plain.Client(client), 5, 80, Both(6_710_000), int64(client)*second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := classes.Plan(client, 5, 80, Both(6_710_000), int64(client)*second); err != nil || a != b {
+		if b, err := classes.Plan(classes.Client(client), 5, 80, Both(6_710_000), int64(client)*second); err != nil || a != b {
 			t.Fatalf("client %d: %+v without classes, %+v, %v with", client, a, b, err)
 		}
 	}
@@ -373,7 +373,7 @@ func TestPlansOfAnyFleet(t *testing.T) {
 		client, task := rapid.IntRange(0, 1<<40).Draw(t, "client"), rapid.Uint64().Draw(t, "task")
 		steps, bits := rapid.IntRange(0, 200).Draw(t, "steps"), rapid.Int64Range(0, 40_000_000).Draw(t, "bits")
 		at := rapid.OneOf(rapid.Int64Range(0, 10*day), rapid.Int64Range(0, maxTime)).Draw(t, "at")
-		p, err := f.Plan(client, task, steps, Both(bits), at)
+		p, err := f.Plan(f.Client(client), task, steps, Both(bits), at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func TestPlansOfAnyFleet(t *testing.T) {
 		if bits == 0 && p.Download+p.Upload > 0 || steps == 0 && p.Compute > 0 {
 			t.Fatalf("%d steps and %d bits: %+v", steps, bits, p)
 		}
-		if again, err := f.Plan(client, task, steps, Both(bits), at); err != nil || again != p {
+		if again, err := f.Plan(f.Client(client), task, steps, Both(bits), at); err != nil || again != p {
 			t.Fatalf("%+v, then %+v, %v", p, again, err)
 		}
 		if p.Dropout == NoPhase && p.After != 0 || p.Dropout != NoPhase && (p.After >= p.Total() || p.Phase(p.After) != p.Dropout) {
@@ -413,7 +413,7 @@ func TestPlansDoNotAllocate(t *testing.T) {
 		client := 0
 		if n := testing.AllocsPerRun(500, func() {
 			client++
-			if _, err := f.Plan(client, 3, 80, Both(6_710_000), int64(client)*second); err != nil {
+			if _, err := f.Plan(f.Client(client), 3, 80, Both(6_710_000), int64(client)*second); err != nil {
 				t.Fatal(err)
 			}
 			f.NextChange(client, 5)
@@ -440,7 +440,7 @@ func TestPlansGolden(t *testing.T) {
 	}
 	sum := uint64(0)
 	for i := range 20_000 {
-		p, err := f.Plan(i, uint64(i*7), i%100, Both(int64(i)*1000), int64(i)*second)
+		p, err := f.Plan(f.Client(i), uint64(i*7), i%100, Both(int64(i)*1000), int64(i)*second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,7 +535,7 @@ func TestBadTasks(t *testing.T) {
 		{1, 1, maxTime + 1, "want 0 to"},
 		{200_000_000, 1, 0, "take over 1e+08 s"},
 	} {
-		if _, err := f.Plan(3, 4, c.steps, Both(c.bits), c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
+		if _, err := f.Plan(f.Client(3), 4, c.steps, Both(c.bits), c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v", c, err)
 		}
 	}

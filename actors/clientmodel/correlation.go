@@ -41,12 +41,6 @@ type SpeedTie struct {
 	Of string `key:"of" default:"compute" words:"compute,download,upload" help:"by which speed devices are ranked; a device keeps its other speeds"`
 }
 
-// The words of SpeedTie.Of.
-const (
-	ofDownloads = "download"
-	ofUploads   = "upload"
-)
-
 // Given reports whether anything is correlated.
 func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availability.Spearman != 0 }
 
@@ -58,7 +52,7 @@ type CorrelationNote struct {
 	Achieved float64 // in this population; of equal values each has the mean of their ranks
 }
 
-// Ties are the correlations of the fleet's devices with data.
+// Correlations are those of the fleet's devices with data.
 func (f *Fleet) Correlations() []CorrelationNote { return f.correlations }
 
 // Sharing is a [Presence] that knows how much of the time each client is there.
@@ -141,24 +135,16 @@ func (c *Correlation) check(classes []Class) error {
 // greater the faster it is.
 func (f *Fleet) speed(client int, of string) float64 {
 	k, h := f.class(client)
-	q := &k.download
+	down, step, up := k.typical(h)
 	switch {
-	case of == ofUploads && k.links != nil:
-		trace, _ := k.links.place(h, 0)
-		return trace.upload.mean()
-	case of == ofDownloads && k.links != nil:
-		trace, _ := k.links.place(h, 0)
-		return trace.download.mean()
-	case of == ofUploads:
-		q = &k.upload
-	case of != ofDownloads:
-		pace := 1.0
-		if k.slow != nil {
-			pace = k.slow.Pace()
-		}
-		return -k.step.typical(h) / pace
+	case of == "download":
+		return down
+	case of == "upload":
+		return up
+	case k.slow != nil:
+		return -step / k.slow.Pace()
 	}
-	return q.typical(h)
+	return -step
 }
 
 // share is the part of the time for which a client is there: 1 where that is not known

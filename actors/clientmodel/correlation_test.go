@@ -141,12 +141,12 @@ func TestPlansNeedNoData(t *testing.T) {
 	others := 0
 	for client := range data {
 		at := int64(client) * 10 * second
-		want, err := f.Plan(client, 9, 100, Both(1e7), at)
-		got, hostErr := host.PlanFor(f.Client(client), 9, 100, Both(1e7), at)
+		want, err := f.Plan(f.Client(client), 9, 100, Both(1e7), at)
+		got, hostErr := host.Plan(f.Client(client), 9, 100, Both(1e7), at)
 		if errors.Join(err, hostErr) != nil || got != want {
 			t.Fatalf("client %d: %+v at the host, %v; want %+v, %v", client, got, hostErr, want, err)
 		}
-		if own, err := host.Plan(client, 9, 100, Both(1e7), at); err != nil || own != want {
+		if own, err := host.Plan(host.Client(client), 9, 100, Both(1e7), at); err != nil || own != want {
 			others++
 		}
 	}

@@ -50,7 +50,7 @@ func TestDevicesHaveTheirClasses(t *testing.T) {
 		if f.Class(client) != class || f.DeviceClass(client) != known {
 			t.Fatalf("client %d has class %d, as a device %d; want %d and %d", client, f.Class(client), f.DeviceClass(client), class, known)
 		}
-		got, err := f.Plan(client, 7, 80, bits, 0)
+		got, err := f.Plan(f.Client(client), 7, 80, bits, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestDevicesHaveTheirClasses(t *testing.T) {
 		case 0:
 			want.Compute = 80 * 200_000_000
 		case 2:
-			if want, err = alone.Plan(client, 7, 80, bits, 0); err != nil {
+			if want, err = alone.Plan(alone.Client(client), 7, 80, bits, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -24,7 +24,7 @@ func Example() {
 		panic(err)
 	}
 	for client := range 6 {
-		plan, err := fleet.Plan(client, 1, 80, clientmodel.Both(6.71*mbit), 0)
+		plan, err := fleet.Plan(fleet.Client(client), 1, 80, clientmodel.Both(6.71*mbit), 0)
 		if err != nil {
 			panic(err)
 		}

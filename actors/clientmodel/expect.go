@@ -14,14 +14,8 @@ import (
 // shrink as the steps grow. It fails where [Fleet.Durations] would.
 func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 	k, h := f.class(client)
-	var d Durations
-	if k.links == nil {
-		d.Download, d.Upload = transfer(bits.Down, k.download.typical(h)), transfer(bits.Up, k.upload.typical(h))
-	} else {
-		trace, _ := k.links.place(h, 0)
-		d.Download, d.Upload = transfer(bits.Down, trace.download.mean()), transfer(bits.Up, trace.upload.mean())
-	}
-	d.Compute = whole(float64(float64(steps) * k.step.typical(h) * second))
+	down, step, up := k.typical(h)
+	d := Durations{transfer(bits.Down, down), whole(float64(float64(steps) * step * second)), transfer(bits.Up, up)}
 	d = inLongRun(k.slow, d, k.links == nil)
 	if err := d.check(steps, bits); err != nil {
 		return d, err
@@ -46,6 +40,17 @@ func inLongRun(s Slowing, d Durations, transfers bool) Durations {
 		d.Download, d.Upload = slowed(d.Download), slowed(d.Upload)
 	}
 	return d
+}
+
+// typical are a client's own speeds, in megabits a second, and seconds of a step, with what
+// varies from task to task at its median; h is its device's key.
+func (k *class) typical(h uint64) (down, step, up float64) {
+	step = k.step.typical(h)
+	if k.links == nil {
+		return k.download.typical(h), step, k.upload.typical(h)
+	}
+	trace, _ := k.links.place(h, 0)
+	return trace.download.mean(), step, trace.upload.mean()
 }
 
 // typical is the client's own draw with the task's factor at its median.

@@ -2,6 +2,28 @@ package clientmodel
 
 import "fedpace/internal/keyed"
 
+// Client is a simulated client as the laws of its device know it. What is drawn for
+// its tasks follows from its own number.
+type Client struct {
+	Number   int
+	Device   int     // number of the device whose class, speeds, traces and battery it has: its own number unless a correlation gives it another's
+	Presence int     // number of the client whose availability it has, likewise
+	Joules   float64 // what its battery holds; 0: it has none
+}
+
+// Client is the client of a number, without what its battery holds.
+func (f *Fleet) Client(number int) Client {
+	return Client{Number: number, Device: of(f.devices, number), Presence: f.presenceNumber(number)}
+}
+
+// of is a client's entry of a list; its own number where the list does not reach.
+func of(list []uint32, client int) int {
+	if client < len(list) {
+		return int(list[client])
+	}
+	return client
+}
+
 // Phase is a part of a client's work on a task.
 type Phase uint8
 
@@ -20,15 +42,9 @@ type Plan struct {
 	After     int64 // when it leaves, in nanoseconds since the task's start; below Total
 }
 
-// Plan is the time that a client takes for a task, see [Fleet.Durations], and
-// whether it drops out.
-func (f *Fleet) Plan(client int, task uint64, steps int, bits Bits, at int64) (Plan, error) {
-	return f.PlanFor(f.Client(client), task, steps, bits, at)
-}
-
-// PlanFor is Plan of a client of which somebody else says whose device it has and what
-// its battery holds. A client whose battery runs empty drops out.
-func (f *Fleet) PlanFor(c Client, task uint64, steps int, bits Bits, at int64) (Plan, error) {
+// Plan is the time that a client takes for a task, see [Fleet.Durations], and whether it
+// drops out, as one does whose battery runs empty.
+func (f *Fleet) Plan(c Client, task uint64, steps int, bits Bits, at int64) (Plan, error) {
 	k, h := f.classOf(c.Device)
 	d, err := f.durations(k, h, c.Number, task, steps, bits, at)
 	if err != nil {

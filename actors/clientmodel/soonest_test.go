@@ -19,7 +19,7 @@ func TestNoTaskIsSooner(t *testing.T) {
 			told++
 		}
 		for client := range 50 {
-			p, err := f.Plan(client, uint64(client), rapid.IntRange(0, 3).Draw(t, "steps"), Both(bits), 0)
+			p, err := f.Plan(f.Client(client), uint64(client), rapid.IntRange(0, 3).Draw(t, "steps"), Both(bits), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

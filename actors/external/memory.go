@@ -76,14 +76,11 @@ func (m *memory) close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// floats are n numbers at an offset.
-func (m *memory) floats(offset, n int) []float32 {
+// numbers are n numbers of four bytes at an offset.
+func numbers[T float32 | int32](m *memory, offset, n int) []T {
 	b := m.bytes[offset : offset+4*n]
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// rows are n row numbers at an offset.
-func (m *memory) rows(offset, n int) []int32 {
-	b := m.bytes[offset : offset+4*n]
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), n)
-}
+func (m *memory) floats(offset, n int) []float32 { return numbers[float32](m, offset, n) }
+func (m *memory) rows(offset, n int) []int32     { return numbers[int32](m, offset, n) }

@@ -2,14 +2,14 @@ package external
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
+	"fedpace/internal/vector"
 )
 
 // Data describes samples that lie in files, as the greeting gives them to a process.
@@ -186,10 +186,9 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 	for i := range s.about.Rows {
 		batch.Reset()
 		g.Rows.Append(&batch, i)
-		if err := binary.Write(s.out, binary.LittleEndian, batch.X); err != nil {
+		if err := write(s, batch.X); err != nil {
 			return err
 		}
-		s.at += int64(4 * len(batch.X))
 	}
 	s.about.Samples.Kind = "floats"
 	s.about.Samples.Array = s.inFile(s.own, at, "float32", s.about.Rows, g.About.Features)
@@ -198,40 +197,35 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 
 // inFile describes numbers that lie in an open file.
 func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Array {
-	i := 0
-	for i < len(s.open) && s.open[i] != f {
-		i++
-	}
-	if i == len(s.open) {
+	i := slices.Index(s.open, f)
+	if i < 0 {
+		i = len(s.open)
 		s.open = append(s.open, f)
 	}
 	return &Array{Path: fmt.Sprintf("/dev/fd/%d", firstFile+i), Offset: offset, Type: kind, Shape: shape}
 }
 
 // put writes numbers to the temporary file.
-func put[T uint8 | uint16 | uint32 | int32 | float32](s *Shared, kind string, list []T, shape ...int) (*Array, error) {
+func put[T vector.Number](s *Shared, kind string, list []T, shape ...int) (*Array, error) {
 	if err := s.align(); err != nil {
 		return nil, err
 	}
 	at := s.at
-	const part = 1 << 16 // numbers that are encoded at a time
-	for rest := list; len(rest) > 0; rest = rest[min(part, len(rest)):] {
-		some := rest[:min(part, len(rest))]
-		if err := binary.Write(s.out, binary.LittleEndian, some); err != nil {
-			return nil, fmt.Errorf("trainer: a temporary file for the samples: %w", err)
-		}
-		s.at += int64(binary.Size(some))
+	return s.inFile(s.own, at, kind, shape...), write(s, list)
+}
+
+// write appends numbers to the temporary file.
+func write[T vector.Number](s *Shared, list []T) error {
+	n, err := s.out.Write(vector.Bytes(list))
+	if s.at += int64(n); err != nil {
+		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
 	}
-	return s.inFile(s.own, at, kind, shape...), nil
+	return nil
 }
 
 func (s *Shared) align() error {
-	n := int64(align(int(s.at))) - s.at
-	s.at += n
-	_, err := io.CopyN(s.out, zeros{}, n)
+	zeros := make([]byte, align(int(s.at))-int(s.at))
+	s.at += int64(len(zeros))
+	_, err := s.out.Write(zeros)
 	return err
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

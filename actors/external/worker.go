@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -293,6 +294,21 @@ func printable(s string) string {
 	return s
 }
 
+// once sends a request that has one reply, and returns it if it is the one that is wanted.
+func (w *Worker) once(ctx context.Context, p *process, r *request, wanted func(*reply) bool) (*reply, error) {
+	if err := p.ask(ctx, r); err != nil {
+		return nil, err
+	}
+	answer, err := p.receive(ctx)
+	if err == nil && !wanted(answer) {
+		err = w.failed(p, answer, nil, 0)
+	}
+	if err == nil {
+		p.busy = false
+	}
+	return answer, err
+}
+
 // Scores are what an evaluation came to.
 type Scores struct {
 	Loss    learn.Score
@@ -308,19 +324,11 @@ func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows 
 		}
 		copy(p.memory.floats(0, len(model)), model)
 		rows(p.memory.rows(at, count))
-		if err := p.ask(ctx, &request{Evaluate: &evaluate{Rows: at, Count: count}}); err != nil {
-			return err
-		}
-		r, err := p.receive(ctx)
+		r, err := w.once(ctx, p, &request{Evaluate: &evaluate{Rows: at, Count: count}}, func(r *reply) bool { return r.Scores != nil })
 		if err != nil {
 			return err
 		}
-		if r.Scores == nil {
-			return w.failed(p, r, nil, 0)
-		}
-		p.busy = false
-		s, err = r.Scores.check(len(w.program.Metrics))
-		if err != nil {
+		if s, err = r.Scores.check(len(w.program.Metrics)); err != nil {
 			return p.wrong("%v", err)
 		}
 		return nil
@@ -353,19 +361,11 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 		if err := p.room(ctx, align(4*params)); err != nil {
 			return err
 		}
-		if err := p.ask(ctx, &request{Initialise: &initialise{Seed: seed}}); err != nil {
-			return err
+		_, err := w.once(ctx, p, &request{Initialise: &initialise{Seed: seed}}, func(r *reply) bool { return r.Done != nil })
+		if err == nil {
+			model = slices.Clone(p.memory.floats(0, params))
 		}
-		r, err := p.receive(ctx)
-		if err != nil {
-			return err
-		}
-		if r.Done == nil {
-			return w.failed(p, r, nil, 0)
-		}
-		p.busy = false
-		model = append([]float32(nil), p.memory.floats(0, params)...)
-		return nil
+		return err
 	})
 	for i, x := range model {
 		if v := float64(x); math.IsNaN(v) || math.IsInf(v, 0) {

@@ -60,7 +60,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
-	d, err := h.config.Fleet.PlanFor(clientOf(client, t), t.Task, int(t.LocalSteps), bits, t.StartNs)
+	d, err := h.config.Fleet.Plan(clientOf(client, t), t.Task, int(t.LocalSteps), bits, t.StartNs)
 	if err != nil {
 		return err
 	}

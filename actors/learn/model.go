@@ -28,6 +28,9 @@ type ModelInfo interface {
 	String() string
 	// Params is the number of parameters, all float32.
 	Params() int
+	// Trainable is how many of the parameters, from the first on, are trained. Those
+	// behind them, such as a batch norm's running means, follow from the samples.
+	Trainable() int
 	// Tensors lists the parts of the flat parameters in order, without gaps.
 	Tensors() []Tensor
 	// Samples says what the model reads.
@@ -45,15 +48,6 @@ type Model interface {
 	// NewWorkspace allocates the scratch memory of one worker for batches of
 	// up to maxBatch samples, in the arithmetic of a kernel.
 	NewWorkspace(maxBatch int, k Kernel) Workspace
-}
-
-// Trainable is how many of a model's parameters, from the first on, are trained. Those
-// behind them, such as a batch norm's running means, follow from the samples.
-func Trainable(m ModelInfo) int {
-	if t, ok := m.(interface{ Trainable() int }); ok {
-		return t.Trainable()
-	}
-	return m.Params()
 }
 
 // Architecture is a kind of model with its sizes, which are its fields. What it does not
@@ -100,6 +94,7 @@ func newModel(name string, of Samples) *model {
 
 func (m *model) String() string    { return m.name }
 func (m *model) Params() int       { return m.params }
+func (m *model) Trainable() int    { return m.params }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
 func (m *model) Metrics() []Metric { return m.metrics }

@@ -16,6 +16,7 @@ type Config struct {
 	Closing closing.Rule
 	Late    closing.Lateness // nil: Drop
 	Select  selection.Rule   // nil: Uniform
+	Setup   schedule.Setup   // of the schedules
 	K       schedule.K
 	Eta     schedule.Eta
 	Epochs  schedule.Epochs        // where K counts epochs, not local steps

@@ -118,7 +118,7 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.Train, c.Available, c.NextChange, c.Batteries, c.Server = true, nil, nil, nil, Bandwidth{}
-		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}, schedule.Epochs{}
+		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{}, schedule.Epochs{}
 		c.Eta = config().Eta // others may follow the times of devices
 		c.Late = nil         // a late client's place is another's
 		if closing.Overlaps(c.Closing) || selection.QueryOf(c.Select) > 0 {

@@ -18,7 +18,7 @@ import (
 func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
-		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, Stop: Limits{Rounds: 3},
 	}
@@ -126,7 +126,7 @@ func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
 // update is accepted, and only then.
 func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{K0: 8}, 20
+	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{}, 20
 	done := map[int]int64{}
 	k := map[int]int{}
 	plan := func(x Task) Plan {

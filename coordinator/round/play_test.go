@@ -366,24 +366,6 @@ func (p *player) toMeasure() (list []int) {
 	return list
 }
 
-// set is a schedule of K with K_0 = 8.
-func set(k schedule.K) schedule.K {
-	k, err := k.With(schedule.Setup{K0: 8, Eta0: 0.5})
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
-
-// formula is a schedule of eta.
-func formula(text string) schedule.Eta {
-	eta, err := schedule.ExpressionEta{Formula: text}.With(schedule.Setup{K0: 8, Eta0: 0.5})
-	if err != nil {
-		panic(err)
-	}
-	return eta
-}
-
 // world draws a run: a rule, a way to choose, availability, schedules, ends.
 func world(t *rapid.T) (Config, func(Task) Plan) {
 	c := config()
@@ -395,12 +377,12 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.EvaluateClients = measure.Timetable{Every: rapid.IntRange(0, 4).Draw(t, "by client"), Rounds: rapid.SliceOfN(rapid.IntRange(1, 12), 0, 3).Draw(t, "rounds by client")}
 	c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
 	c.K = rapid.SampledFrom([]schedule.K{
-		schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8},
-		set(schedule.AdaComm{Seconds: 20e-9, Gamma: 0.75}),
-		set(schedule.ExpressionK{Formula: "max(1, k0 * F / F0 + 1e8 * t - r + k * straggler_share)"}),
-		set(schedule.ExpressionK{Formula: "converged ? k0 * accuracy : 40 * straggler_share"}),
+		schedule.FixedK{}, schedule.RoundsK{}, schedule.ErrorK{}, schedule.StepK{},
+		schedule.AdaComm{Seconds: 20e-9, Gamma: 0.75},
+		schedule.ExpressionK{Formula: "max(1, k0 * F / F0 + 1e8 * t - r + k * straggler_share)"},
+		schedule.ExpressionK{Formula: "converged ? k0 * accuracy : 40 * straggler_share"},
 	}).Draw(t, "k")
-	c.Eta = rapid.SampledFrom([]schedule.Eta{c.Eta, formula("eta / (1 + straggler_share)")}).Draw(t, "eta")
+	c.Eta = rapid.SampledFrom([]schedule.Eta{c.Eta, schedule.ExpressionEta{Formula: "eta / (1 + straggler_share)"}}).Draw(t, "eta")
 	c.Loss = rapid.SampledFrom([]schedule.Loss{{}, {Validation: true}, {Trim: 0.2}}).Draw(t, "loss")
 	if rapid.Bool().Draw(t, "epochs") {
 		c.Epochs = schedule.Epochs{Batch: 7, Samples: 20}
@@ -521,8 +503,8 @@ func TestTimingOnlyHasTheSameHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.K = rapid.SampledFrom([]schedule.K{
-			schedule.RoundsK{K0: 8}, set(schedule.ExpressionK{Formula: "1 + 40 * straggler_share"}), set(schedule.ExpressionK{Formula: "k - straggler_share + 1e8 * t"}),
-			set(schedule.ListK{Values: []schedule.StepsFrom{{Value: 3, From: schedule.From{Seconds: 60e-9}}}}),
+			schedule.RoundsK{}, schedule.ExpressionK{Formula: "1 + 40 * straggler_share"}, schedule.ExpressionK{Formula: "k - straggler_share + 1e8 * t"},
+			schedule.ListK{Values: []schedule.StepsFrom{{Value: 3, From: schedule.From{Seconds: 60e-9}}}},
 		}).Draw(t, "K")
 		c.Train, c.Devices = true, Devices{}
 		if registry.NeedsOf(c.Select).Losses {

@@ -49,7 +49,7 @@ func init() {
 func pluggedIn() round.Config {
 	return round.Config{
 		Clients: 7, Cohort: 4, Closing: most{Share: 0.75, Seconds: 100e-9}, Select: inTurn{},
-		K: schedule.FixedK{K0: 1}, Eta: schedule.FixedEta{Eta0: 0.1},
+		Setup: schedule.Setup{K0: 1, Eta0: 0.1}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 1}, Plateau: schedule.PlateauConfig{Patience: 1}, Stop: round.Limits{Rounds: 3},
 	}
 }

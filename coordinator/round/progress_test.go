@@ -14,8 +14,6 @@ import (
 // spy notes what it is told and gives 3, 2, 1 steps. It reads everything.
 type spy struct{ told *[]schedule.Progress }
 
-func (s spy) With(schedule.Setup) (schedule.K, error) { return s, nil }
-
 func (s spy) Needs() schedule.Needs { return schedule.Needs{Stragglers: true} }
 
 func (s spy) LocalSteps(p schedule.Progress) int {
@@ -29,7 +27,7 @@ func (s spy) LocalSteps(p schedule.Progress) int {
 func TestWhatSchedulesAreTold(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every, c.Stop = 4, 4, closing.All{}, true, 2, Limits{Rounds: 3}
-	c.Eta = formula("eta0 / r")
+	c.Eta = schedule.ExpressionEta{Formula: "eta0 / r"}
 	c.Window = schedule.WindowConfig{Size: 1, FirstRound: true}
 	losses := []float64{}
 	for client := range 4 {
@@ -59,6 +57,9 @@ func TestWhatSchedulesAreTold(t *testing.T) {
 				Accuracy: 0.5, HasAccuracy: true,
 				Previous: schedule.Decision{LocalSteps: 2, LearningRate: 0.25, Seconds: 40e-9}, LearningRate: 0.5 / 3,
 			},
+		}
+		for i := range want {
+			want[i].Setup = c.Setup
 		}
 		if test.second != test.second {
 			want[1].LossRatio, want[1].HasLoss, want[1].F0 = 0, false, 0
@@ -92,7 +93,7 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Stop = 4, 4, closing.All{}, Limits{Rounds: 2}
 	c.Samples, c.Epochs = func(client int) int { return 10 * client }, schedule.Epochs{Batch: 5, Samples: 15}
-	c.K = schedule.FixedK{K0: 2 * schedule.Parts}
+	c.Setup.K0 = 2 * schedule.Parts
 	steps := map[int]int{}
 	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
 		steps[x.Client] = x.LocalSteps
@@ -126,7 +127,7 @@ func TestFormulasWithoutAK(t *testing.T) {
 		"k0 * 1e12": "the formula k0 * 1e12 is 8e+12, want 1 to 1073741824",
 	} {
 		c := config()
-		c.K = set(schedule.ExpressionK{Formula: text})
+		c.K = schedule.ExpressionK{Formula: text}
 		m, err := New(c)
 		if err != nil {
 			t.Fatal(err)

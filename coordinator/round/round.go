@@ -48,7 +48,7 @@ func (m *Machine) openRound() error {
 func (m *Machine) progress() schedule.Progress {
 	r, seen := &m.round, m.losses.seen()
 	p := schedule.Progress{
-		Round: r.Round + 1, Seconds: m.now.Seconds(), Converged: m.losses.plateau.Converged, Loss: seen.Mean(), F0: seen.F0,
+		Setup: m.config.Setup, Round: r.Round + 1, Seconds: m.now.Seconds(), Converged: m.losses.plateau.Converged, Loss: seen.Mean(), F0: seen.F0,
 		StragglerShare: r.lastShare(),
 		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
 	}
@@ -521,7 +521,6 @@ func (m *Machine) nextRound() error {
 // window.
 func (m *Machine) report() *Report {
 	report := m.round.Report
-	report.LateUsed = m.round.Stale
 	if !m.round.Trained {
 		report.TrainingLoss = noLoss
 	}

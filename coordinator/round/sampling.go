@@ -59,7 +59,7 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 // The schedules are asked only if it is.
 func (c *Config) firstSteps() func(client int) int {
 	first := sync.OnceValue(func() int {
-		p := schedule.Progress{Round: 1, StragglerShare: math.NaN()}
+		p := schedule.Progress{Setup: c.Setup, Round: 1, StragglerShare: math.NaN()}
 		p.LearningRate = c.Eta.LearningRate(p)
 		return min(max(1, c.K.LocalSteps(p)), MaxLocalSteps)
 	})

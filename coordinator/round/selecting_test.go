@@ -160,7 +160,7 @@ func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Late, c.Select, c.Stop.Rounds = 2, 2, after(100), closing.Use{Limit: 1}, chosen("fit", "least", 9), 9
 	c.Expect = func(_, k int) Time { return Time(50 * k) }
-	c.K = set(schedule.ListK{Values: []schedule.StepsFrom{{Value: 1}, {Value: 9}}})
+	c.K = schedule.ListK{Values: []schedule.StepsFrom{{Value: 1}, {Value: 9}}}
 	reports, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(50 + 100*x.Client)} })
 	if len(reports) != 2 || reports[1].End != 150 || reports[1].Outcomes[Accepted] != 1 || stop.Reason != LeftOut || stop.Outcomes[Accepted] != 2 {
 		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/internal/registry"
+	"fedpace/coordinator/schedule"
 )
 
 // Straggling is how long a round waited between its median client and its slowest, in
@@ -19,7 +19,7 @@ func Straggling(times []Time) float64 {
 // readsStragglers reports whether a schedule reads the straggler share. Otherwise the
 // machine keeps no times.
 func (c *Config) readsStragglers() bool {
-	return registry.NeedsOf(c.K).Stragglers || registry.NeedsOf(c.Eta).Stragglers
+	return schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
 }
 
 // measureStragglers takes the straggler share of the round that has closed, if any of

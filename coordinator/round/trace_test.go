@@ -43,7 +43,7 @@ type conversation struct {
 func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	config := Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
-		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true,
 	}
@@ -57,11 +57,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {
 		case "k": // k=rounds
-			k, _ := schedule.Ks.Entry(arg.Vals[0])
-			var err error
-			if config.K, err = k.With(schedule.Setup{K0: 8, Eta0: 0.5}); err != nil {
-				d.Fatalf(t, "%v: %v", arg, err)
-			}
+			config.K, _ = schedule.Ks.Entry(arg.Vals[0])
 		case "close": // close=all, close=(first, n=2)
 			config.Closing = made(t, d, closing.Rules, arg.Vals)
 		case "late": // late=(use, limit=1)

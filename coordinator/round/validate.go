@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
@@ -30,14 +29,11 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
-	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check()); err != nil {
+	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check(), c.Setup.Check()); err != nil {
 		return err
 	}
 	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
 		return errors.New("round: epochs need the clients' numbers of samples, which devices do not tell")
-	}
-	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
-		return errors.New("round: one transfer takes the server longer than 9 years")
 	}
 	return c.validateRules()
 }

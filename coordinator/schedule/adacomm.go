@@ -22,13 +22,6 @@ func init() {
 type AdaComm struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from one change of K to the next, T_0 of the paper, which takes 60"`
 	Gamma   float64 `key:"gamma" default:"0.5" range:"(0,1]" help:"factor of K where the loss would not lower it"`
-
-	k0 int
-}
-
-func (s AdaComm) With(run Setup) (K, error) {
-	s.k0 = run.K0
-	return s, run.check()
 }
 
 func (AdaComm) Needs() Needs { return Needs{Losses: true} }
@@ -40,13 +33,13 @@ func (AdaComm) AtMostK0() {}
 func (s AdaComm) LocalSteps(p Progress) int {
 	switch last := p.Previous; {
 	case p.Round == 1:
-		return s.k0
+		return p.K0
 	case !p.HasLoss || math.Floor(p.Seconds/s.Seconds) == math.Floor(last.Seconds/s.Seconds):
 		return last.LocalSteps
 	}
 	checkRatio(p)
 	square := func(k int) float64 { return float64(k) * float64(k) }
-	bound := p.LossRatio * square(s.k0)
+	bound := p.LossRatio * square(p.K0)
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })
 	if last := p.Previous.LocalSteps; k >= last {
 		return steps(s.Gamma*float64(last), float64(last))

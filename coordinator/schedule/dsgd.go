@@ -6,5 +6,3 @@ func init() { Ks.Register("dsgd", "one local step in every round", DSGD{}) }
 type DSGD struct{}
 
 func (DSGD) LocalSteps(Progress) int { return 1 }
-
-func (DSGD) With(Setup) (K, error) { return DSGD{}, nil }

@@ -13,17 +13,17 @@ func init() {
 // ErrorK decays with the training loss: ceil(cbrt(F_r/F_0) K_0) (Table 3,
 // K_r-error; Eq. 13). Without a loss, so in the window's first rounds, it
 // keeps K_0. A ratio that is not positive gives 1.
-type ErrorK struct{ K0 int }
+type ErrorK struct{}
 
 // LocalSteps is the least K with K³ >= (F_r/F_0)·K_0³. The product is rounded
 // once, so the answer is the same on every architecture, which cube roots in
 // floating point do not promise, and exact for ratios such as 1 and 1/8.
-func (s ErrorK) LocalSteps(p Progress) int {
+func (ErrorK) LocalSteps(p Progress) int {
 	if !p.HasLoss {
-		return s.K0
+		return p.K0
 	}
 	checkRatio(p)
-	bound := p.LossRatio * cube(s.K0)
+	bound := p.LossRatio * cube(p.K0)
 	return 1 + sort.Search(MaxK0, func(i int) bool { return cube(i+1) >= bound })
 }
 
@@ -38,23 +38,19 @@ func cube(k int) float64 {
 	return float64(x*x) * x
 }
 
-func (ErrorK) With(s Setup) (K, error) { return ErrorK{s.K0}, s.check() }
-
 func (ErrorK) Needs() Needs { return Needs{Losses: true} }
 
 // ErrorEta decays with the training loss: sqrt(F_r/F_0) eta_0 (Table 3,
 // eta_r-error; Eq. 14). Without a loss it keeps eta_0. A ratio that is not
 // positive gives 0.
-type ErrorEta struct{ Eta0 float64 }
+type ErrorEta struct{}
 
-func (s ErrorEta) LearningRate(p Progress) float64 {
+func (ErrorEta) LearningRate(p Progress) float64 {
 	if !p.HasLoss {
-		return s.Eta0
+		return p.Eta0
 	}
 	checkRatio(p)
-	return math.Sqrt(max(0, p.LossRatio)) * s.Eta0
+	return math.Sqrt(max(0, p.LossRatio)) * p.Eta0
 }
-
-func (ErrorEta) With(s Setup) (Eta, error) { return ErrorEta{s.Eta0}, s.check() }
 
 func (ErrorEta) Needs() Needs { return Needs{Losses: true} }

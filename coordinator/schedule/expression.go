@@ -14,41 +14,30 @@ func init() {
 // As long as a value that the formula reads is not known, K_0 holds.
 type ExpressionK struct {
 	Formula string `key:"formula" help:"K_r, such as k0 / cbrt(r); it may read r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
-
-	setup    Setup
-	compiled *formula
 }
 
 // Validate says what is wrong with the formula.
 func (s ExpressionK) Validate() error {
-	_, err := compile(s.Formula)
+	_, err := compiled(s.Formula)
 	return err
 }
 
-func (s ExpressionK) With(run Setup) (_ K, err error) {
-	if s.compiled, err = compile(s.Formula); err != nil {
-		return nil, err
-	}
-	s.setup = run
-	return s, run.check()
-}
-
 // Needs are what the formula reads.
-func (s ExpressionK) Needs() Needs { return s.compiled.needs() }
+func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
 func (s ExpressionK) LocalSteps(p Progress) int {
-	x, known := s.compiled.value(&s.setup, &p)
+	x, known := valid(s.Formula).value(&p)
 	if !known {
-		return s.setup.K0
+		return p.K0
 	}
-	x *= float64(s.setup.scale())
+	x *= float64(p.scale())
 	return steps(x, math.Abs(x))
 }
 
 // Check says why no round takes LocalSteps, if it is for what the formula gives.
 func (s ExpressionK) Check(p Progress) error {
-	most := MaxK0 / s.setup.scale()
-	switch x, _ := s.compiled.value(&s.setup, &p); {
+	most := MaxK0 / p.scale()
+	switch x, _ := valid(s.Formula).value(&p); {
 	case x != x:
 		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, most)
 	case math.IsInf(x, 1):
@@ -65,33 +54,20 @@ func (s ExpressionK) Check(p Progress) error {
 // known, eta_0 holds.
 type ExpressionEta struct {
 	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r); it may read what that of K may, and eta is the last round's"`
-
-	setup    Setup
-	compiled *formula
 }
 
 // Validate says what is wrong with the formula.
-func (s ExpressionEta) Validate() error {
-	_, err := compile(s.Formula)
-	return err
-}
-
-func (s ExpressionEta) With(run Setup) (_ Eta, err error) {
-	if s.compiled, err = compile(s.Formula); err != nil {
-		return nil, err
-	}
-	s.setup = run
-	return s, run.check()
-}
+func (s ExpressionEta) Validate() error { return ExpressionK(s).Validate() }
 
 // Needs are what the formula reads.
-func (s ExpressionEta) Needs() Needs { return s.compiled.needs() }
+func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 
 func (s ExpressionEta) LearningRate(p Progress) float64 {
+	f := valid(s.Formula)
 	p.LearningRate = p.Previous.LearningRate
-	x, known := s.compiled.value(&s.setup, &p)
-	if !known || s.compiled.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
-		return s.setup.Eta0
+	x, known := f.value(&p)
+	if !known || f.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
+		return p.Eta0
 	}
 	return x
 }

@@ -6,15 +6,11 @@ func init() {
 }
 
 // FixedK keeps K_0 (Table 3, K-eta-fixed).
-type FixedK struct{ K0 int }
+type FixedK struct{}
 
-func (s FixedK) LocalSteps(Progress) int { return s.K0 }
-
-func (FixedK) With(s Setup) (K, error) { return FixedK{s.K0}, s.check() }
+func (FixedK) LocalSteps(p Progress) int { return p.K0 }
 
 // FixedEta keeps eta_0 (Table 3, K-eta-fixed).
-type FixedEta struct{ Eta0 float64 }
+type FixedEta struct{}
 
-func (s FixedEta) LearningRate(Progress) float64 { return s.Eta0 }
-
-func (FixedEta) With(s Setup) (Eta, error) { return FixedEta{s.Eta0}, s.check() }
+func (FixedEta) LearningRate(p Progress) float64 { return p.Eta0 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -180,6 +181,27 @@ func replace(node *ast.Node, other ast.Node) {
 	*node = other
 }
 
+// formulas are those that were compiled, by their text: a schedule asks once a round.
+var formulas sync.Map
+
+// compiled is compile, once for a text.
+func compiled(text string) (*formula, error) {
+	if f, ok := formulas.Load(text); ok {
+		return f.(*formula), nil
+	}
+	f, err := compile(text)
+	if err == nil {
+		formulas.Store(text, f)
+	}
+	return f, err
+}
+
+// valid is the formula of a text that was checked; nil: it is none.
+func valid(text string) *formula {
+	f, _ := compiled(text)
+	return f
+}
+
 // needs is what must be given for the variables that the formula reads; nothing for
 // nil.
 func (f *formula) needs() Needs {
@@ -195,15 +217,15 @@ func (f *formula) needs() Needs {
 }
 
 // value is the formula's; false as long as something that it reads is not known.
-func (f *formula) value(s *Setup, p *Progress) (x float64, known bool) {
+func (f *formula) value(p *Progress) (x float64, known bool) {
 	reads := f.reads
 	if (reads["F"] || reads["F0"]) && !p.HasLoss || reads["accuracy"] && !p.HasAccuracy || reads["straggler_share"] && p.StragglerShare != p.StragglerShare ||
 		reads["k"] && p.Previous.LocalSteps == 0 {
 		return 0, false
 	}
-	scale, now := float64(s.scale()), rounding
+	scale, now := float64(p.scale()), rounding
 	now.Round, now.Seconds, now.Loss, now.F0, now.Accuracy, now.Converged = float64(p.Round), p.Seconds, p.Loss, p.F0, p.Accuracy, p.Converged
-	now.K0, now.Eta0, now.K, now.Eta = float64(s.K0)/scale, s.Eta0, float64(p.Previous.LocalSteps)/scale, p.LearningRate
+	now.K0, now.Eta0, now.K, now.Eta = float64(p.K0)/scale, p.Eta0, float64(p.Previous.LocalSteps)/scale, p.LearningRate
 	now.StragglerShare, now.Pi = p.StragglerShare, math.Pi
 	out, err := expr.Run(f.program, now)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 // round8 is a round in which everything is known.
 var round8 = Progress{
+	Setup: Setup{K0: 80, Eta0: 0.4},
 	Round: 8, Seconds: 30, HasLoss: true, Loss: 0.5, F0: 4, LossRatio: 0.125, HasAccuracy: true, Accuracy: 0.75, Converged: true,
 	StragglerShare: 0.25, Previous: Decision{LocalSteps: 12, LearningRate: 0.2}, LearningRate: 0.1,
 }
@@ -50,7 +51,7 @@ func TestFormulasWorked(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got, known := f.value(&Setup{K0: 80, Eta0: 0.4}, &round8); got != want || !known {
+		if got, known := f.value(&round8); got != want || !known {
 			t.Errorf("%s = %v, %v, want %v", text, got, known, want)
 		}
 	}
@@ -112,7 +113,7 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 			}
 			return
 		}
-		f.value(&Setup{K0: 80, Eta0: 0.4}, &round8)
+		f.value(&round8)
 		values++
 	})
 	if values == 0 {
@@ -129,11 +130,8 @@ func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
 		"2e9":        "the formula 2e9 is 2e+09, want 1 to 1073741824",
 		"-7":         "",
 	} {
-		k, err := ExpressionK{Formula: formula}.With(Setup{K0: 80, Eta0: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = k.(ExpressionK).Check(Progress{Round: 1})
+		k := kIn(ExpressionK{Formula: formula}, Setup{K0: 80, Eta0: 1})
+		err := ExpressionK{Formula: formula}.Check(Progress{Round: 1})
 		if steps := k.LocalSteps(Progress{Round: 1}); (err == nil) != (want == "") || err != nil && err.Error() != want || (steps >= 1 && steps <= MaxK0) != (err == nil) {
 			t.Errorf("%s: %d steps, %v, want %q", formula, steps, err, want)
 		}
@@ -148,11 +146,8 @@ func TestSchedulesThatNeverExceedK0(t *testing.T) {
 		p := Progress{Round: 2, HasLoss: true, LossRatio: rapid.Float64Range(0, 50).Draw(t, "ratio"), Converged: rapid.Bool().Draw(t, "converged")}
 		p.Loss, p.Seconds, p.Previous = p.LossRatio, rapid.Float64Range(0, 1e4).Draw(t, "seconds"), Decision{LocalSteps: rapid.IntRange(1, k0).Draw(t, "last K")}
 		for _, s := range []K{AdaComm{Seconds: 1, Gamma: 1}, TheoryK{}, StepK{}, ErrorK{}} {
-			k, err := s.With(setup)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := k.LocalSteps(p); AtMostK0(k) && got > k0 {
+			k := kIn(s, setup)
+			if got := k.LocalSteps(p); AtMostK0(s) && got > k0 {
 				t.Fatalf("%T: K = %d, K_0 is %d", s, got, k0)
 			}
 		}

@@ -27,9 +27,6 @@ type StepsFrom struct {
 // ListK takes K from a list. Before the first value K_0 holds, after the last the last.
 type ListK struct {
 	Values []StepsFrom `key:"values" is:"short" help:"the values of K, as [8, 4, 2] or [{from_round: 100, value: 4}, {from_round: 200, value: 2}]"`
-
-	k0    int
-	froms []From
 }
 
 // RateFrom is a value of [ListEta].
@@ -42,9 +39,6 @@ type RateFrom struct {
 // the last.
 type ListEta struct {
 	Values []RateFrom `key:"values" is:"short" help:"the rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
-
-	eta0  float64
-	froms []From
 }
 
 // froms are where the values of a list begin.
@@ -94,21 +88,11 @@ func (s ListK) Validate() error { return checkFroms(froms(s.Values, (*StepsFrom)
 
 func (v *StepsFrom) from() From { return v.From }
 
-func (s ListK) With(run Setup) (K, error) {
-	s.k0, s.froms = run.K0, froms(s.Values, (*StepsFrom).from)
-	values := make([]StepsFrom, len(s.Values))
-	for i, v := range s.Values {
-		values[i] = StepsFrom{v.Value * run.scale(), v.From}
-	}
-	s.Values = values
-	return s, run.checkWith(s)
-}
-
 func (s ListK) LocalSteps(p Progress) int {
-	if i := inForce(s.froms, p); i >= 0 {
-		return s.Values[i].Value
+	if i := inForce(froms(s.Values, (*StepsFrom).from), p); i >= 0 {
+		return s.Values[i].Value * p.scale()
 	}
-	return s.k0
+	return p.K0
 }
 
 // Validate says what is wrong with the list.
@@ -116,14 +100,9 @@ func (s ListEta) Validate() error { return checkFroms(froms(s.Values, (*RateFrom
 
 func (v *RateFrom) from() From { return v.From }
 
-func (s ListEta) With(run Setup) (Eta, error) {
-	s.eta0, s.froms = run.Eta0, froms(s.Values, (*RateFrom).from)
-	return s, run.checkWith(s)
-}
-
 func (s ListEta) LearningRate(p Progress) float64 {
-	if i := inForce(s.froms, p); i >= 0 {
+	if i := inForce(froms(s.Values, (*RateFrom).from), p); i >= 0 {
 		return s.Values[i].Value
 	}
-	return s.eta0
+	return p.Eta0
 }

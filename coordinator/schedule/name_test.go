@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -64,11 +65,8 @@ func TestSchedulesOfARun(t *testing.T) {
 		{"step", Setup{K0: 80, Eta0: 0.3, DecayRound: 7}, Needs{}},
 		{"theory", Setup{K0: 80, Eta0: 0.3, Theory: Theory{Factor: 1}}, Needs{Losses: true}},
 	} {
-		k, err := entry(Ks, c.name).With(c.run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := registry.NeedsOf(k); got != c.want {
+		k := kIn(entry(Ks, c.name), c.run)
+		if got := NeedsOf(entry(Ks, c.name), c.run); got != c.want {
 			t.Errorf("K %s needs %+v", c.name, got)
 		}
 		if got := k.LocalSteps(Progress{Round: 1}); got != 80 && c.name != "dsgd" {
@@ -77,27 +75,46 @@ func TestSchedulesOfARun(t *testing.T) {
 		if c.name == "dsgd" || c.name == "theory" {
 			continue
 		}
-		eta, err := entry(Etas, c.name).With(c.run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := registry.NeedsOf(eta); got != c.want {
+		eta := etaIn(entry(Etas, c.name), c.run)
+		if got := NeedsOf(entry(Etas, c.name), c.run); got != c.want {
 			t.Errorf("eta %s needs %+v", c.name, got)
 		}
 		if got := eta.LearningRate(Progress{Round: 1}); got != 0.3 {
 			t.Errorf("eta %s begins with %v", c.name, got)
 		}
 	}
-	for want, f := range map[string]func() (any, error){
-		"K_0 is 0":       func() (any, error) { return FixedK{}.With(Setup{Eta0: 1}) },
-		"eta_0 is -1":    func() (any, error) { return FixedEta{}.With(Setup{K0: 1, Eta0: -1}) },
-		"decay round -2": func() (any, error) { return StepK{}.With(Setup{K0: 1, Eta0: 1, DecayRound: -2}) },
-		"decay round -3": func() (any, error) { return StepEta{}.With(Setup{K0: 1, Eta0: 1, DecayRound: -3}) },
+	for want, run := range map[string]Setup{
+		"K_0 is 0":       {Eta0: 1},
+		"eta_0 is -1":    {K0: 1, Eta0: -1},
+		"decay round -2": {K0: 1, Eta0: 1, DecayRound: -2},
+		"factor +Inf":    {K0: 1, Eta0: 1, Theory: Theory{Factor: math.Inf(1)}},
+		"offset NaN":     {K0: 1, Eta0: 1, Theory: Theory{Factor: 1, Offset: math.NaN()}},
+		"until -1":       {K0: 1, Eta0: 1, Theory: Theory{Factor: 1, Until: -1}},
 	} {
-		if _, err := f(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to say %q", err, want)
 		}
 	}
+}
+
+// kIn and etaIn are schedules in a run of a setup.
+func kIn(k K, run Setup) K         { return inRun{run, k, nil} }
+func etaIn(eta Eta, run Setup) Eta { return inRun{run, nil, eta} }
+
+type inRun struct {
+	run Setup
+	k   K
+	eta Eta
+}
+
+func (s inRun) LocalSteps(p Progress) int {
+	p.Setup = s.run
+	return s.k.LocalSteps(p)
+}
+
+func (s inRun) LearningRate(p Progress) float64 {
+	p.Setup = s.run
+	return s.eta.LearningRate(p)
 }
 
 func entry[T any](table *registry.Table[T], name string) T {

@@ -23,10 +23,10 @@ func TestTable3DSGD(t *testing.T) {
 // Table 3, K-eta-fixed: K_r = K_0, eta_r = eta_0.
 func TestTable3Fixed(t *testing.T) {
 	for _, p := range []Progress{{Round: 1}, {Round: 1e9}, {Round: 9, HasLoss: true, LossRatio: 0.1, Converged: true}} {
-		if got := (FixedK{80}).LocalSteps(p); got != 80 {
+		if got := kIn(FixedK{}, Setup{K0: 80}).LocalSteps(p); got != 80 {
 			t.Errorf("%+v: K = %d, want 80", p, got)
 		}
-		if got := (FixedEta{0.3}).LearningRate(p); got != 0.3 {
+		if got := etaIn(FixedEta{}, Setup{Eta0: 0.3}).LearningRate(p); got != 0.3 {
 			t.Errorf("%+v: eta = %v, want 0.3", p, got)
 		}
 	}
@@ -57,7 +57,7 @@ func TestTable3KRounds(t *testing.T) {
 		{MaxK0, 8, MaxK0 / 2},
 		{MaxK0, MaxRounds, 208_064}, // 2^30 / 2^(37/3) = 208063.8
 	} {
-		if got := (RoundsK{c.k0}).LocalSteps(Progress{Round: c.r}); got != c.want {
+		if got := kIn(RoundsK{}, Setup{K0: c.k0}).LocalSteps(Progress{Round: c.r}); got != c.want {
 			t.Errorf("K_0 %d, r %d: K = %d, want %d", c.k0, c.r, got, c.want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestKRoundsIsTheLeast(t *testing.T) {
 			b = new(big.Int).Mul(b, new(big.Int).Mul(b, b))
 			return b.Mul(b, big.NewInt(int64(times)))
 		}
-		k := (RoundsK{k0}).LocalSteps(Progress{Round: r})
+		k := kIn(RoundsK{}, Setup{K0: k0}).LocalSteps(Progress{Round: r})
 		if k < 1 || cube(k, r).Cmp(cube(k0, 1)) < 0 {
 			t.Fatalf("K = %d is too small", k)
 		}
@@ -110,11 +110,11 @@ func TestTable3KError(t *testing.T) {
 		{80, 1e300, MaxK0 + 1},
 		{80, math.Inf(1), MaxK0 + 1},
 	} {
-		if got := (ErrorK{c.k0}).LocalSteps(Progress{Round: 101, HasLoss: true, LossRatio: c.ratio}); got != c.want {
+		if got := kIn(ErrorK{}, Setup{K0: c.k0}).LocalSteps(Progress{Round: 101, HasLoss: true, LossRatio: c.ratio}); got != c.want {
 			t.Errorf("K_0 %d, F_r/F_0 %v: K = %d, want %d", c.k0, c.ratio, got, c.want)
 		}
 	}
-	if got := (ErrorK{80}).LocalSteps(Progress{Round: 100, LossRatio: 0.125}); got != 80 {
+	if got := kIn(ErrorK{}, Setup{K0: 80}).LocalSteps(Progress{Round: 100, LossRatio: 0.125}); got != 80 {
 		t.Errorf("K = %d without a loss, want K_0 = 80", got)
 	}
 }
@@ -128,7 +128,7 @@ func TestKErrorFollowsTheFormula(t *testing.T) {
 		if math.Abs(x-math.Round(x)) < 1e-9*x {
 			t.Skip("too near a whole number for floating point to tell")
 		}
-		if got := (ErrorK{k0}).LocalSteps(Progress{HasLoss: true, LossRatio: ratio}); got != int(math.Ceil(x)) {
+		if got := kIn(ErrorK{}, Setup{K0: k0}).LocalSteps(Progress{HasLoss: true, LossRatio: ratio}); got != int(math.Ceil(x)) {
 			t.Fatalf("K = %d, want ceil(%v)", got, x)
 		}
 	})
@@ -153,15 +153,15 @@ func TestTable3Step(t *testing.T) {
 		if c.decayed {
 			k, eta = 8, 0.3/10
 		}
-		if got := (StepK{80, c.decay}).LocalSteps(c.at); got != k {
+		if got := kIn(StepK{}, Setup{K0: 80, DecayRound: c.decay}).LocalSteps(c.at); got != k {
 			t.Errorf("decay round %d, %+v: K = %d, want %d", c.decay, c.at, got, k)
 		}
-		if got := (StepEta{0.3, c.decay}).LearningRate(c.at); got != eta {
+		if got := etaIn(StepEta{}, Setup{Eta0: 0.3, DecayRound: c.decay}).LearningRate(c.at); got != eta {
 			t.Errorf("decay round %d, %+v: eta = %v, want %v", c.decay, c.at, got, eta)
 		}
 	}
 	for k0, want := range map[int]int{1: 1, 9: 1, 10: 1, 11: 2, 50: 5, 55: 6, 60: 6, 80: 8} {
-		if got := (StepK{K0: k0}).LocalSteps(Progress{Round: 1, Converged: true}); got != want {
+		if got := kIn(StepK{}, Setup{K0: k0}).LocalSteps(Progress{Round: 1, Converged: true}); got != want {
 			t.Errorf("K_0 %d decays to %d, want %d", k0, got, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestTable3Step(t *testing.T) {
 // Table 3, eta_r-rounds (Eq. 12): eta_r = sqrt(1/r) eta_0.
 func TestTable3EtaRounds(t *testing.T) {
 	for r, want := range map[int]float64{1: 0.3, 4: 0.3 / 2, 100: 0.3 / 10, 1e8: 0.3 / 1e4, 2: 0.3 / math.Sqrt2} {
-		if got := (RoundsEta{0.3}).LearningRate(Progress{Round: r}); math.Abs(got-want) > 1e-15*want {
+		if got := etaIn(RoundsEta{}, Setup{Eta0: 0.3}).LearningRate(Progress{Round: r}); math.Abs(got-want) > 1e-15*want {
 			t.Errorf("eta_%d = %v, want %v", r, got, want)
 		}
 	}
@@ -179,11 +179,11 @@ func TestTable3EtaRounds(t *testing.T) {
 // Table 3, eta_r-error (Eq. 14): eta_r = sqrt(F_r/F_0) eta_0.
 func TestTable3EtaError(t *testing.T) {
 	for ratio, want := range map[float64]float64{1: 0.3, 0.25: 0.15, 4: 0.6, 0: 0, -1: 0} {
-		if got := (ErrorEta{0.3}).LearningRate(Progress{Round: 101, HasLoss: true, LossRatio: ratio}); got != want {
+		if got := etaIn(ErrorEta{}, Setup{Eta0: 0.3}).LearningRate(Progress{Round: 101, HasLoss: true, LossRatio: ratio}); got != want {
 			t.Errorf("F_r/F_0 %v: eta = %v, want %v", ratio, got, want)
 		}
 	}
-	if got := (ErrorEta{0.3}).LearningRate(Progress{Round: 100, LossRatio: 0.25}); got != 0.3 {
+	if got := etaIn(ErrorEta{}, Setup{Eta0: 0.3}).LearningRate(Progress{Round: 100, LossRatio: 0.25}); got != 0.3 {
 		t.Errorf("eta = %v without a loss, want eta_0 = 0.3", got)
 	}
 }
@@ -241,23 +241,23 @@ func TestTable4(t *testing.T) {
 		rounds   int
 		relative string // to as many digits as are known
 	}{
-		{sent, RoundsK{60}, 40_856, "0.2088"}, // paper: 0.21
-		{femnist, RoundsK{80}, 17_203, "0.1115"},
-		{cifar, RoundsK{50}, 23_275, "0.1435"}, // paper: 0.090, unexplained
-		{cifar320, RoundsK{50}, 11_763, "0.0897"},
-		{shakespeare, RoundsK{80}, 245_895, "0.7440"},
+		{sent, kIn(RoundsK{}, Setup{K0: 60}), 40_856, "0.2088"}, // paper: 0.21
+		{femnist, kIn(RoundsK{}, Setup{K0: 80}), 17_203, "0.1115"},
+		{cifar, kIn(RoundsK{}, Setup{K0: 50}), 23_275, "0.1435"}, // paper: 0.090, unexplained
+		{cifar320, kIn(RoundsK{}, Setup{K0: 50}), 11_763, "0.0897"},
+		{shakespeare, kIn(RoundsK{}, Setup{K0: 80}), 245_895, "0.7440"},
 
-		{sent, StepK{60, 5_058}, 22_479, "0.680"},
-		{femnist, StepK{80, 3_273}, 14_540, "0.440"},
-		{cifar, StepK{50, 2_300}, 19_300, "0.400"},
-		{shakespeare, StepK{80, 5_461}, 46_851, "0.960"},
+		{sent, kIn(StepK{}, Setup{K0: 60, DecayRound: 5_058}), 22_479, "0.680"},
+		{femnist, kIn(StepK{}, Setup{K0: 80, DecayRound: 3_273}), 14_540, "0.440"},
+		{cifar, kIn(StepK{}, Setup{K0: 50, DecayRound: 2_300}), 19_300, "0.400"},
+		{shakespeare, kIn(StepK{}, Setup{K0: 80, DecayRound: 5_461}), 46_851, "0.960"},
 
 		{sent, DSGD{}, 46_009, ""},
 		{femnist, DSGD{}, 17_925, ""},
 		{cifar, DSGD{}, 24_733, ""},
 		{shakespeare, DSGD{}, 432_836, ""},
 
-		{femnist, FixedK{80}, 10_000, "1.0000"},
+		{femnist, kIn(FixedK{}, Setup{K0: 80}), 10_000, "1.0000"},
 	} {
 		rounds, relative := c.task.play(c.schedule)
 		text := ""

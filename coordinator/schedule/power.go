@@ -21,9 +21,6 @@ type PowerK struct {
 	Power string `key:"power" help:"p, a number or a fraction such as 1/3, from -4 to 4, with a denominator of at most 100"`
 	Min   int    `key:"min" is:"null" range:"[1,1000000]" help:"least K; null: one local step"`
 	Max   int    `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
-
-	k0       int
-	exponent *big.Rat
 }
 
 const maxPower, maxDenominator = 4, 100
@@ -49,22 +46,14 @@ func (s PowerK) Validate() error {
 	return err
 }
 
-func (s PowerK) With(run Setup) (K, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	s.exponent, _ = parsePower(s.Power)
-	s.k0, s.Min, s.Max = run.K0, s.Min*run.scale(), s.Max*run.scale()
-	return s, run.check()
-}
-
 // LocalSteps is the least K with K^b·r^a >= K_0^b for p = a/b, in whole numbers of
 // any size: it is the same on every architecture.
 func (s PowerK) LocalSteps(p Progress) int {
 	checkRound(p)
-	a, b := s.exponent.Num(), s.exponent.Denom()
+	exponent, _ := parsePower(s.Power) // as Validate has found
+	a, b := exponent.Num(), exponent.Denom()
 	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(a), nil)
-	bound := new(big.Int).Exp(big.NewInt(int64(s.k0)), b, nil)
+	bound := new(big.Int).Exp(big.NewInt(int64(p.K0)), b, nil)
 	if a.Sign() < 0 {
 		bound.Mul(bound, factor)
 		factor.SetInt64(1)
@@ -73,7 +62,7 @@ func (s PowerK) LocalSteps(p Progress) int {
 		x := new(big.Int).Exp(big.NewInt(int64(i+1)), b, nil)
 		return x.Mul(x, factor).Cmp(bound) >= 0
 	})
-	return between(s.Min, k, s.Max)
+	return between(s.Min*p.scale(), k, s.Max*p.scale())
 }
 
 // between is x, at least low and, unless high is 0, at most high.
@@ -89,9 +78,6 @@ type PowerEta struct {
 	Power string  `key:"power" help:"p, a number or a fraction such as 1/2, from -4 to 4, with a denominator of at most 100"`
 	Min   float64 `key:"min" default:"0" range:"[0,1000000]" help:"least rate"`
 	Max   float64 `key:"max" is:"null" range:"(0,1000000]" help:"greatest rate; null: none"`
-
-	eta0     float64
-	exponent float64
 }
 
 // Validate says what is wrong with the options.
@@ -103,17 +89,9 @@ func (s PowerEta) Validate() error {
 	return err
 }
 
-func (s PowerEta) With(run Setup) (Eta, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	p, _ := parsePower(s.Power)
-	s.exponent, _ = p.Float64()
-	s.eta0 = run.Eta0
-	return s, run.check()
-}
-
 func (s PowerEta) LearningRate(p Progress) float64 {
 	checkRound(p)
-	return between(s.Min, s.eta0/pow(float64(p.Round), s.exponent), s.Max)
+	exponent, _ := parsePower(s.Power)
+	power, _ := exponent.Float64()
+	return between(s.Min, p.Eta0/pow(float64(p.Round), power), s.Max)
 }

@@ -13,14 +13,14 @@ func init() {
 
 // RoundsK decays with the round's number: ceil(cbrt(1/r) K_0) (Table 3,
 // K_r-rounds; Eq. 10).
-type RoundsK struct{ K0 int }
+type RoundsK struct{}
 
 // LocalSteps is the least K with K³·r >= K_0³, in integers: floating point
 // goes wrong where cbrt(r) is whole.
-func (s RoundsK) LocalSteps(p Progress) int {
+func (RoundsK) LocalSteps(p Progress) int {
 	checkRound(p)
-	high, low := cubeTimes(s.K0, 1)
-	return 1 + sort.Search(s.K0-1, func(i int) bool {
+	high, low := cubeTimes(p.K0, 1)
+	return 1 + sort.Search(p.K0-1, func(i int) bool {
 		h, l := cubeTimes(i+1, uint64(p.Round))
 		return h > high || h == high && l >= low
 	})
@@ -40,16 +40,12 @@ func cubeTimes(k int, r uint64) (high, low uint64) {
 	return high*r + carry, low
 }
 
-func (RoundsK) With(s Setup) (K, error) { return RoundsK{s.K0}, s.check() }
-
 // RoundsEta decays with the round's number: sqrt(1/r) eta_0 (Table 3,
 // eta_r-rounds; Eq. 12).
-type RoundsEta struct{ Eta0 float64 }
+type RoundsEta struct{}
 
 // LearningRate divides by the root of r, which is exact where that is whole.
-func (s RoundsEta) LearningRate(p Progress) float64 {
+func (RoundsEta) LearningRate(p Progress) float64 {
 	checkRound(p)
-	return s.Eta0 / math.Sqrt(float64(p.Round))
+	return p.Eta0 / math.Sqrt(float64(p.Round))
 }
-
-func (RoundsEta) With(s Setup) (Eta, error) { return RoundsEta{s.Eta0}, s.check() }

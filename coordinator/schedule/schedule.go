@@ -8,6 +8,7 @@ import (
 
 // Progress is what is known when a round starts.
 type Progress struct {
+	Setup     // of the run
 	Round int // r, from 1
 
 	// LossRatio is F_r/F_0 (Eq. 13, 14), known only when HasLoss. It can
@@ -68,9 +69,21 @@ const Parts = 1000
 func (s *Setup) scale() int { return max(1, s.Scale) }
 
 // Theory holds the constants of [TheoryK], which see.
-type Theory struct{ Factor, Offset, Until float64 }
+type Theory struct {
+	// Factor and Offset are what Eq. 9 has beside F and W: the gap is κ(F −
+	// Offset), with F* as the Offset (or F*/κ for the printed gap κF − F*), and
+	// Factor is κ (|x|/D + |x|/U) / (8 η² L G² (1 + 1/(2N))), in seconds by
+	// loss.
+	Factor, Offset float64
+	// Until is the virtual second at which the run ends, for W as the time
+	// ahead, which is what the theorem says. 0: W is the time elapsed, which is
+	// what the paper's schedules make of it.
+	Until float64
+}
 
-func (s *Setup) check() error {
+// Check says what is wrong with it.
+func (s *Setup) Check() error {
+	t := &s.Theory
 	switch {
 	case s.K0 < 1 || s.K0 > MaxK0:
 		return fmt.Errorf("schedule: K_0 is %d, want 1 to %d", s.K0, MaxK0)
@@ -78,38 +91,37 @@ func (s *Setup) check() error {
 		return fmt.Errorf("schedule: eta_0 is %v, want more than 0", s.Eta0)
 	case s.DecayRound < 0:
 		return fmt.Errorf("schedule: decay round %d, want 1 or more, or 0 to decay when converged", s.DecayRound)
+	case !finite(t.Factor) || t.Factor < 0 || !finite(t.Offset):
+		return fmt.Errorf("schedule: theory with factor %v and offset %v, want numbers and the first above 0", t.Factor, t.Offset)
+	case !finite(t.Until) || t.Until < 0:
+		return fmt.Errorf("schedule: theory until %v s, want 0 or more", t.Until)
 	}
 	return nil
-}
-
-// checkWith is check, after the options of a schedule.
-func (s *Setup) checkWith(options interface{ Validate() error }) error {
-	if err := options.Validate(); err != nil {
-		return err
-	}
-	return s.check()
 }
 
 // Needs is what a schedule must be given: Losses for LossRatio, Loss and F0,
 // Validation for Converged and Accuracy, Stragglers for StragglerShare.
 type Needs = registry.Needs
 
-// K is a schedule of local steps: an entry of [Ks], or what its With returns. It may
-// have the method Validate() error for options that do not fit each other, and Check,
-// which says why it has no LocalSteps in a round. One with the method AtMostK0() promises
-// that K_r never exceeds K_0.
+// NeedsOf is what a component needs in a run of this setup, which a schedule's method
+// NeedsWith may look at.
+func NeedsOf(component any, run Setup) Needs {
+	if s, ok := component.(interface{ NeedsWith(Setup) Needs }); ok {
+		return s.NeedsWith(run)
+	}
+	return registry.NeedsOf(component)
+}
+
+// K is a schedule of local steps. It may have the method Validate() error for options
+// that do not fit each other, and Check, which says why it has no LocalSteps in a round.
+// One with the method AtMostK0() promises that K_r never exceeds K_0.
 type K interface {
-	// With returns the schedule of one run, options included.
-	With(Setup) (K, error)
 	// LocalSteps is K_r, at least 1. It is not clamped to K_0.
 	LocalSteps(Progress) int
 }
 
-// Eta is a schedule of learning rates: an entry of [Etas], or what its With
-// returns.
+// Eta is a schedule of learning rates.
 type Eta interface {
-	// With returns the schedule of one run, options included.
-	With(Setup) (Eta, error)
 	// LearningRate is eta_r.
 	LearningRate(Progress) float64
 }

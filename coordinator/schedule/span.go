@@ -42,24 +42,18 @@ type curve interface {
 type curveK[C curve] struct {
 	To int `key:"to" range:"[1,1000000]" help:"K at the end"`
 	Span
-
-	k0 int
-}
-
-func (s curveK[C]) With(run Setup) (K, error) {
-	s.k0, s.To = run.K0, s.To*run.scale()
-	return s, run.checkWith(s.Span)
 }
 
 func (s curveK[C]) LocalSteps(p Progress) int {
+	to := s.To * p.scale()
 	switch at, all := s.at(p); {
 	case at <= 0:
-		return s.k0
+		return p.K0
 	case at >= all:
-		return s.To
+		return to
 	default:
 		var c C
-		from, to := float64(s.k0), float64(s.To)
+		from, to := float64(p.K0), float64(to)
 		return steps(c.between(from, to, at, all), max(from, to))
 	}
 }
@@ -68,24 +62,17 @@ func (s curveK[C]) LocalSteps(p Progress) int {
 type curveEta[C curve] struct {
 	To float64 `key:"to" range:"(0,1000000]" help:"rate at the end"`
 	Span
-
-	eta0 float64
-}
-
-func (s curveEta[C]) With(run Setup) (Eta, error) {
-	s.eta0 = run.Eta0
-	return s, run.checkWith(s.Span)
 }
 
 func (s curveEta[C]) LearningRate(p Progress) float64 {
 	switch at, all := s.at(p); {
 	case at <= 0:
-		return s.eta0
+		return p.Eta0
 	case at >= all:
 		return s.To
 	default:
 		var c C
-		return c.between(s.eta0, s.To, at, all)
+		return c.between(p.Eta0, s.To, at, all)
 	}
 }
 

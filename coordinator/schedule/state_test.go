@@ -66,7 +66,7 @@ func TestKErrorOnAWindow(t *testing.T) {
 	var got []int
 	for r, loss := range []float64{9, 7, 1, 1, 1} {
 		ratio, ok := w.Ratio()
-		got = append(got, ErrorK{80}.LocalSteps(Progress{Round: r + 1, LossRatio: ratio, HasLoss: ok}))
+		got = append(got, kIn(ErrorK{}, Setup{K0: 80}).LocalSteps(Progress{Round: r + 1, LossRatio: ratio, HasLoss: ok}))
 		w.Observe(loss)
 	}
 	if diff := cmp.Diff([]int{80, 80, 80, 64, 40}, got); diff != "" { // ratios -, -, 1, 1/2, 1/8
@@ -181,9 +181,11 @@ func TestACopyStaysAsItIs(t *testing.T) {
 
 func TestProgrammerErrorsPanic(t *testing.T) {
 	for name, f := range map[string]func(){
-		"round 0":         func() { RoundsK{80}.LocalSteps(Progress{}) },
-		"round 0, eta":    func() { RoundsEta{1}.LearningRate(Progress{}) },
-		"a NaN ratio":     func() { ErrorK{80}.LocalSteps(Progress{Round: 1, HasLoss: true, LossRatio: math.NaN()}) },
+		"round 0":      func() { kIn(RoundsK{}, Setup{K0: 80}).LocalSteps(Progress{}) },
+		"round 0, eta": func() { etaIn(RoundsEta{}, Setup{Eta0: 1}).LearningRate(Progress{}) },
+		"a NaN ratio": func() {
+			kIn(ErrorK{}, Setup{K0: 80}).LocalSteps(Progress{Round: 1, HasLoss: true, LossRatio: math.NaN()})
+		},
 		"infinite loss":   func() { window(WindowConfig{Size: 1}).Observe(math.Inf(-1)) },
 		"error not known": func() { p := NewPlateau(PlateauConfig{Patience: 1}); p.Observe(math.NaN()) },
 	} {

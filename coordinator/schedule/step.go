@@ -6,46 +6,38 @@ func init() {
 }
 
 // StepK decays once, to ceil(K_0/10) (Table 3, K_r-step).
-type StepK struct {
-	K0 int
-	// DecayRound is the last round with K_0. 0: until the validation error
-	// converges; otherwise convergence plays no part.
-	DecayRound int
-}
+type StepK struct{}
 
-func (s StepK) LocalSteps(p Progress) int {
-	if decayed(p, s.DecayRound) {
-		return (s.K0 + 9) / 10
+func (StepK) LocalSteps(p Progress) int {
+	if p.decayed() {
+		return (p.K0 + 9) / 10
 	}
-	return s.K0
+	return p.K0
 }
 
-func decayed(p Progress, decayRound int) bool {
-	if decayRound > 0 {
-		return p.Round > decayRound
-	}
-	return p.Converged
-}
-
-func (StepK) With(s Setup) (K, error) { return StepK{s.K0, s.DecayRound}, s.check() }
-
-func (s StepK) Needs() Needs { return Needs{Validation: s.DecayRound == 0} }
+func (StepK) NeedsWith(run Setup) Needs { return run.untilConverged() }
 
 func (StepK) AtMostK0() {}
 
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
-type StepEta struct {
-	Eta0       float64
-	DecayRound int // see StepK
-}
+type StepEta struct{}
 
-func (s StepEta) LearningRate(p Progress) float64 {
-	if decayed(p, s.DecayRound) {
-		return s.Eta0 / 10
+func (StepEta) LearningRate(p Progress) float64 {
+	if p.decayed() {
+		return p.Eta0 / 10
 	}
-	return s.Eta0
+	return p.Eta0
 }
 
-func (StepEta) With(s Setup) (Eta, error) { return StepEta{s.Eta0, s.DecayRound}, s.check() }
+func (StepEta) NeedsWith(run Setup) Needs { return run.untilConverged() }
 
-func (s StepEta) Needs() Needs { return Needs{Validation: s.DecayRound == 0} }
+// untilConverged is what step needs where no round is set for its decay.
+func (s Setup) untilConverged() Needs { return Needs{Validation: s.DecayRound == 0} }
+
+// decayed reports whether step has decayed.
+func (p *Progress) decayed() bool {
+	if p.DecayRound > 0 {
+		return p.Round > p.DecayRound
+	}
+	return p.Converged
+}

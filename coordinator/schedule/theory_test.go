@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,7 +9,8 @@ import (
 
 // Eq. 9 with Factor 8 and F* = 1, from a loss of 2: K = ceil(cbrt(8/W)).
 func TestTheoryWorked(t *testing.T) {
-	s := TheoryK{K0: 50, Factor: 8, Offset: 1}
+	run := Setup{K0: 50, Theory: Theory{Factor: 8, Offset: 1}}
+	s := kIn(TheoryK{}, run)
 	for _, test := range []struct {
 		name string
 		p    Progress
@@ -30,14 +30,14 @@ func TestTheoryWorked(t *testing.T) {
 			t.Errorf("%s: K = %d, want %d", test.name, got, test.want)
 		}
 	}
-	ahead := s
-	ahead.Until = 1.125
+	run.Theory.Until = 1.125
+	ahead := kIn(TheoryK{}, run)
 	for seconds, want := range map[float64]int{0.125: 2, 1: 4, 1.125: 50, 2: 50} {
 		if got := ahead.LocalSteps(Progress{HasLoss: true, Loss: 2, Seconds: seconds}); got != want {
 			t.Errorf("time ahead: K = %d at %v s, want %d", got, seconds, want)
 		}
 	}
-	if s.Needs() != (Needs{Losses: true}) {
+	if (TheoryK{}).Needs() != (Needs{Losses: true}) {
 		t.Error("it decides by the loss and by nothing else that is measured")
 	}
 }
@@ -45,14 +45,15 @@ func TestTheoryWorked(t *testing.T) {
 // It falls with time, grows with the loss, and is Eq. 9's ceiling.
 func TestTheoryIsTheCubeRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := TheoryK{K0: rapid.IntRange(1, 1000).Draw(t, "K0"), Factor: rapid.Float64Range(1e-6, 1e6).Draw(t, "factor"), Offset: rapid.Float64Range(-5, 5).Draw(t, "offset")}
-		p := Progress{HasLoss: true, Loss: s.Offset + rapid.Float64Range(-1, 100).Draw(t, "above"), Seconds: rapid.Float64Range(0, 1e6).Draw(t, "W")}
+		run := Setup{K0: rapid.IntRange(1, 1000).Draw(t, "K0"), Theory: Theory{Factor: rapid.Float64Range(1e-6, 1e6).Draw(t, "factor"), Offset: rapid.Float64Range(-5, 5).Draw(t, "offset")}}
+		s := kIn(TheoryK{}, run)
+		p := Progress{HasLoss: true, Loss: run.Theory.Offset + rapid.Float64Range(-1, 100).Draw(t, "above"), Seconds: rapid.Float64Range(0, 1e6).Draw(t, "W")}
 		k := s.LocalSteps(p)
-		if k < 1 || k > s.K0 {
-			t.Fatalf("K = %d of %d", k, s.K0)
+		if k < 1 || k > run.K0 {
+			t.Fatalf("K = %d of %d", k, run.K0)
 		}
-		root := math.Cbrt(s.Factor * (p.Loss - s.Offset) / p.Seconds)
-		if near := math.Min(math.Max(root, 1), float64(s.K0)); float64(k) < near*(1-1e-9) || float64(k) > near*(1+1e-9)+1 {
+		root := math.Cbrt(run.Theory.Factor * (p.Loss - run.Theory.Offset) / p.Seconds)
+		if near := math.Min(math.Max(root, 1), float64(run.K0)); float64(k) < near*(1-1e-9) || float64(k) > near*(1+1e-9)+1 {
 			t.Errorf("K = %d for a root of %v", k, root)
 		}
 		later, lower := p, p
@@ -62,18 +63,4 @@ func TestTheoryIsTheCubeRoot(t *testing.T) {
 			t.Error("K grows with time, or as the loss falls")
 		}
 	})
-}
-
-func TestTheoryRefuses(t *testing.T) {
-	for want, s := range map[string]TheoryK{
-		"K_0":    {Factor: 1},
-		"factor": {K0: 1, Factor: math.Inf(1)},
-		"offset": {K0: 1, Factor: 1, Offset: math.NaN()},
-		"until":  {K0: 1, Factor: 1, Until: -1},
-	} {
-		run := Setup{K0: s.K0, Eta0: 1, Theory: Theory{s.Factor, s.Offset, s.Until}}
-		if _, err := (TheoryK{}).With(run); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want an error about %s", s, err, want)
-		}
-	}
 }

@@ -17,16 +17,8 @@ type Warmup struct {
 // Validate is Then's.
 func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then)) }
 
-func (s Warmup) With(run Setup) (_ Eta, err error) {
-	if s.Then == nil {
-		return nil, registry.Errorf("then", "is not set")
-	}
-	s.Then, err = s.Then.With(run)
-	return s, registry.Below("then", err)
-}
-
-// Needs are Then's.
-func (s Warmup) Needs() Needs { return registry.NeedsOf(s.Then) }
+// NeedsWith are Then's.
+func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 func (s Warmup) LearningRate(p Progress) float64 {
 	checkRound(p)

@@ -56,15 +56,8 @@ func TestSchedulesOfKWorked(t *testing.T) {
 		{"formula that is below all", ExpressionK{Formula: "log(r - 1)"}, []at{r(1, 0), r(2, 1)}},
 		{"formula that is too much", ExpressionK{Formula: "1 / (r - 1)"}, []at{r(1, MaxK0+1), r(2, 1)}},
 	} {
-		k, err := c.k.With(Setup{K0: 80, Eta0: 0.4})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		parts, err := c.k.With(Setup{K0: 80 * Parts, Eta0: 0.4, Scale: Parts})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := kIn(c.k, Setup{K0: 80, Eta0: 0.4})
+		parts := kIn(c.k, Setup{K0: 80 * Parts, Eta0: 0.4, Scale: Parts})
 		for _, at := range c.at {
 			if got := k.LocalSteps(at.p); got != at.want {
 				t.Errorf("%s: K = %d in round %d at %v s, want %d", c.name, got, at.p.Round, at.p.Seconds, at.want)
@@ -97,21 +90,14 @@ func TestSchedulesOfEtaWorked(t *testing.T) {
 		{"warm-up", third, map[int]float64{1: 0.1, 2: 0.4, 3: 0.6, 4: 0.8, 5: 1, 6: 1}},
 		{"formula", ExpressionEta{Formula: "eta0 / r"}, map[int]float64{1: 0.4, 2: 0.2}},
 	} {
-		eta, err := c.eta.With(Setup{K0: 80, Eta0: 0.4})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
+		eta := etaIn(c.eta, Setup{K0: 80, Eta0: 0.4})
 		for r, want := range c.want {
 			if got := eta.LearningRate(Progress{Round: r}); math.Abs(got-want) > 1e-15 {
 				t.Errorf("%s: eta = %v in round %d, want %v", c.name, got, r, want)
 			}
 		}
 	}
-	last, err := ExpressionEta{Formula: "eta / 2"}.With(Setup{K0: 1, Eta0: 0.4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := etaIn(ExpressionEta{Formula: "eta / 2"}, Setup{K0: 1, Eta0: 0.4})
 	if a, b := last.LearningRate(Progress{Round: 1}), last.LearningRate(Progress{Round: 2, Previous: Decision{LocalSteps: 1, LearningRate: 0.4}}); a != 0.4 || b != 0.2 {
 		t.Errorf("half of the last rate is %v, then %v", a, b)
 	}
@@ -134,10 +120,7 @@ func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
 		{"linear, growing", 3, LinearK{To: 90, Span: seconds(0.3)}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
 		{"cosine", 9, CosineK{To: 1, Span: rounds(6)}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
 	} {
-		k, err := c.k.With(Setup{K0: c.k0, Eta0: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := kIn(c.k, Setup{K0: c.k0, Eta0: 1})
 		for at, want := range c.want {
 			if got := k.LocalSteps(Progress{Round: max(1, int(at)), Seconds: at}); got != want {
 				t.Errorf("%s: K = %d at %v, want %d", c.name, got, at, want)
@@ -163,10 +146,7 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 			"linear":      {way, func(k int64) bool { return n*k >= (n-i)*k0+i*to }},
 			"exponential": {ExponentialK(way), func(k int64) bool { return power(k, n).Cmp(product) >= 0 }},
 		} {
-			k, err := c.k.With(Setup{K0: int(k0), Eta0: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := kIn(c.k, Setup{K0: int(k0), Eta0: 1})
 			got := int64(k.LocalSteps(Progress{Round: int(i + 1)}))
 			if !c.enough(got) || got > 1 && c.enough(got-1) {
 				t.Errorf("%s: K = %d is not the least that is enough", name, got)
@@ -179,10 +159,7 @@ func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
 func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
 	for _, way := range []LinearEta{{To: 0.07, Span: Span{Rounds: 10}}, {To: 3, Span: Span{Seconds: 86.4}}, {To: 7, Span: Span{Rounds: 10}}, {To: 1e-300, Span: Span{Rounds: 3}}} {
 		for name, s := range map[string]Eta{"linear": way, "cosine": CosineEta(way), "exponential": ExponentialEta(way)} {
-			eta, err := s.With(Setup{K0: 1, Eta0: 25})
-			if err != nil {
-				t.Fatal(err)
-			}
+			eta := etaIn(s, Setup{K0: 1, Eta0: 25})
 			for at, want := range map[float64]float64{0: 25, 86.4: way.To, 1e6: way.To} {
 				if got := eta.LearningRate(Progress{Round: 1 + int(at), Seconds: at}); got != want {
 					t.Errorf("%s, %+v: eta = %v at %v, want %v", name, way, got, at, want)
@@ -195,12 +172,9 @@ func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
 // With the cube root a formula is Eq. 10, also where the root is a whole number.
 func TestAFormulaIsRounds(t *testing.T) {
 	for _, k0 := range []int{1, 50, 80, 1000} {
-		k, err := ExpressionK{Formula: "k0 / cbrt(r)"}.With(Setup{K0: k0, Eta0: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := kIn(ExpressionK{Formula: "k0 / cbrt(r)"}, Setup{K0: k0, Eta0: 1})
 		for r := 1; r <= 10_000; r += 1 + (k0+r)%7*(r/1000) {
-			if got, want := k.LocalSteps(Progress{Round: r}), (RoundsK{k0}).LocalSteps(Progress{Round: r}); got != want {
+			if got, want := k.LocalSteps(Progress{Round: r}), kIn(RoundsK{}, Setup{K0: k0}).LocalSteps(Progress{Round: r}); got != want {
 				t.Fatalf("K_0 = %d: K = %d in round %d, K_r-rounds has %d", k0, got, r, want)
 			}
 		}
@@ -210,10 +184,7 @@ func TestAFormulaIsRounds(t *testing.T) {
 // A rate of 0 is known, too: it does not begin again.
 func TestARateOfZeroIsKnown(t *testing.T) {
 	rates := func(s Eta) (list []float64) {
-		eta, err := s.With(Setup{K0: 80, Eta0: 0.5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		eta := etaIn(s, Setup{K0: 80, Eta0: 0.5})
 		var last Decision
 		for r := range 6 {
 			last = Decision{LocalSteps: 1, LearningRate: eta.LearningRate(Progress{Round: r + 1, Previous: last})}
@@ -230,10 +201,7 @@ func TestARateOfZeroIsKnown(t *testing.T) {
 	if want := []float64{0.125, 0.125, 0.09375, 0.0625, 0.03125, 0.015625}; !slices.Equal(got, want) {
 		t.Errorf("rates after a warm-up are %v, want %v", got, want)
 	}
-	k, err := ExpressionK{Formula: "eta == 0 ? 3 : 2"}.With(Setup{K0: 80, Eta0: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := kIn(ExpressionK{Formula: "eta == 0 ? 3 : 2"}, Setup{K0: 80, Eta0: 0.5})
 	if got := k.LocalSteps(Progress{Round: 1}); got != 3 {
 		t.Errorf("K = %d at the rate 0, want 3", got)
 	}
@@ -244,18 +212,12 @@ func TestPowerIsRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, MaxK0).Draw(t, "K_0")
 		p := Progress{Round: rapid.IntRange(1, MaxRounds).Draw(t, "r")}
-		k, err := PowerK{Power: "1/3"}.With(Setup{K0: k0, Eta0: 0.4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		eta, err := PowerEta{Power: "0.5"}.With(Setup{K0: k0, Eta0: 0.4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := k.LocalSteps(p), (RoundsK{k0}).LocalSteps(p); got != want {
+		k := kIn(PowerK{Power: "1/3"}, Setup{K0: k0, Eta0: 0.4})
+		eta := etaIn(PowerEta{Power: "0.5"}, Setup{K0: k0, Eta0: 0.4})
+		if got, want := k.LocalSteps(p), kIn(RoundsK{}, Setup{K0: k0}).LocalSteps(p); got != want {
 			t.Errorf("K = %d, K_r-rounds has %d", got, want)
 		}
-		if got, want := eta.LearningRate(p), (RoundsEta{0.4}).LearningRate(p); math.Abs(got-want) > 1e-15*want {
+		if got, want := eta.LearningRate(p), etaIn(RoundsEta{}, Setup{Eta0: 0.4}).LearningRate(p); math.Abs(got-want) > 1e-15*want {
 			t.Errorf("eta = %v, eta_r-rounds has %v", got, want)
 		}
 	})
@@ -263,10 +225,7 @@ func TestPowerIsRounds(t *testing.T) {
 
 // AdaComm with K_0 = 16 and T_0 = 10 s: sqrt(F/F_0) 16, or half of the last K.
 func TestAdaCommWorked(t *testing.T) {
-	k, err := AdaComm{Seconds: 10, Gamma: 0.5}.With(Setup{K0: 16, Eta0: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := kIn(AdaComm{Seconds: 10, Gamma: 0.5}, Setup{K0: 16, Eta0: 1})
 	last := Decision{}
 	for i, c := range []struct {
 		seconds, ratio float64 // ratio 0: not known
@@ -318,15 +277,6 @@ func TestScheduleOptionsAreRefused(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", s, err, want)
 		}
-		switch s := s.(type) {
-		case K:
-			_, err = s.With(Setup{K0: 1, Eta0: 1})
-		case Eta:
-			_, err = s.With(Setup{K0: 1, Eta0: 1})
-		}
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%+v: With returns %v, want %q", s, err, want)
-		}
 	}
 }
 
@@ -340,16 +290,9 @@ func TestNeedsFollowWhatIsRead(t *testing.T) {
 		"converged ? 1 : k":     {Validation: true},
 		"straggler_share * eta": {Stragglers: true},
 	} {
-		k, err := ExpressionK{Formula: text}.With(Setup{K0: 1, Eta0: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		eta, err := Warmup{Rounds: 1, From: 0.5, Then: ExpressionEta{Formula: text}}.With(Setup{K0: 1, Eta0: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k.(ExpressionK).Needs() != want || eta.(Warmup).Needs() != want {
-			t.Errorf("%s needs %+v and %+v, want %+v", text, k.(ExpressionK).Needs(), eta.(Warmup).Needs(), want)
+		k, eta := ExpressionK{Formula: text}.Needs(), NeedsOf(Warmup{Rounds: 1, From: 0.5, Then: ExpressionEta{Formula: text}}, Setup{})
+		if k != want || eta != want {
+			t.Errorf("%s needs %+v and %+v, want %+v", text, k, eta, want)
 		}
 	}
 }

@@ -440,7 +440,7 @@ func (c *Config) Untrained() (replaced bool) {
 	}
 	c.Train, c.Devices.Names = false, nil
 	measured := func(component any) bool {
-		n := registry.NeedsOf(c.given(component))
+		n := c.needs(component)
 		return n.Losses || n.Validation
 	}
 	if measured(c.Schedule.K) {

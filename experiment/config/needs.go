@@ -57,12 +57,12 @@ func (c *Config) checkNeeds() error {
 	lacking := c.lacking()
 	return c.choices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
 		for _, l := range lacking {
-			if !l.is(registry.NeedsOf(c.given(component))) {
+			if !l.is(c.needs(component)) {
 				continue
 			}
 			var use []string
 			for _, e := range p.Entries {
-				if !slices.ContainsFunc(lacking, func(l need) bool { return l.is(registry.NeedsOf(c.given(e.Value))) }) {
+				if !slices.ContainsFunc(lacking, func(l need) bool { return l.is(c.needs(e.Value)) }) {
 					use = append(use, e.Name)
 				}
 			}
@@ -71,7 +71,7 @@ func (c *Config) checkNeeds() error {
 				instead += ", or " + l.instead
 			}
 			set := *c
-			if set.Schedule.DecayRound = 1; !l.is(registry.NeedsOf(set.given(component))) {
+			if set.Schedule.DecayRound = 1; !l.is(set.needs(component)) {
 				instead += ", or set schedule.decay_round"
 			}
 			return problem(path, l.others, "%q %s (%s)", p.NameOf(component), l.why, strings.TrimPrefix(instead, "use , or "))
@@ -80,19 +80,9 @@ func (c *Config) checkNeeds() error {
 	})
 }
 
-// given is a component with what the configuration gives it before a run.
-func (c *Config) given(component any) any {
-	switch s := component.(type) {
-	case schedule.K:
-		if b, err := s.With(c.Schedule.Setup()); err == nil {
-			return b
-		}
-	case schedule.Eta:
-		if b, err := s.With(c.Schedule.Setup()); err == nil {
-			return b
-		}
-	}
-	return component
+// needs is what a component needs under the configuration.
+func (c *Config) needs(component any) registry.Needs {
+	return schedule.NeedsOf(component, c.Schedule.Setup())
 }
 
 // DecidesByLosses is what of the configuration decides by the clients' losses, which they
@@ -108,7 +98,7 @@ func (c *Config) DecidesByLosses() string {
 		{"schedule.eta", c.Schedule.Eta, schedule.Etas.NameOf(c.Schedule.Eta), true},
 		{"select", c.Select, selection.Rules.NameOf(c.Select), false},
 	} {
-		if registry.NeedsOf(c.given(part.component)).Losses && !(part.follows && c.Schedule.Loss == ValidationLoss) {
+		if c.needs(part.component).Losses && !(part.follows && c.Schedule.Loss == ValidationLoss) {
 			return part.key + ": " + part.name
 		}
 	}

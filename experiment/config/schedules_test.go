@@ -91,7 +91,7 @@ func TestUnitAndLossOfSchedules(t *testing.T) {
 		if got := fmt.Sprint(struct{ K0, Scale int }{s.K0, s.Scale}, c.Schedule.Followed()); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
-		if _, err := c.Schedule.K.With(s); err != nil {
+		if err := s.Check(); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

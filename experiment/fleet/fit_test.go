@@ -416,11 +416,11 @@ func TestSimulatedClientsStayAsTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for client := range 5 {
-			a, err := one.Plan(client, 3, 40, bits, 0)
+			a, err := one.Plan(one.Client(client), 3, 40, bits, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b, err := two.Plan(client, 3, 40, bits, 0); err != nil || a != b {
+			if b, err := two.Plan(two.Client(client), 3, 40, bits, 0); err != nil || a != b {
 				t.Errorf("client %d takes %+v, %v with the classes, %+v without", client, b, err, a)
 			}
 		}

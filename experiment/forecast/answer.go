@@ -40,7 +40,7 @@ func uncertain(k clientmodel.Class) bool { return k.Uncertainty != clientmodel.U
 func planned(f *clientmodel.Fleet, t *round.Task, bits clientmodel.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
-	d, err := f.PlanFor(c, t.Task, t.LocalSteps, bits, int64(t.Start))
+	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))
 	return round.Event{Kind: round.Planned, Task: t.Task, Client: t.Client, Plan: round.Plan{
 		Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload),
 		Drops: d.Dropout != clientmodel.NoPhase, Dropout: round.Time(d.After),

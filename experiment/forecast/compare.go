@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"fedpace/actors/clientmodel"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/internal/registry"
 )
 
 // Comparison is a run's prediction beside what its devices measured.
@@ -55,7 +55,7 @@ func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, er
 	if c == nil || c.Unknown != nil {
 		return c, nil
 	}
-	if n := registry.NeedsOf(p.Config.Schedule.K); n.Losses || n.Validation {
+	if n := schedule.NeedsOf(p.Config.Schedule.K, p.Config.Schedule.Setup()); n.Losses || n.Validation {
 		c.say("K_r follows what is learned: it is taken to stay at K_0.")
 	}
 	all := p.Config.Cohort + len(p.Config.Devices.Names)

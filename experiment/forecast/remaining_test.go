@@ -12,7 +12,7 @@ import (
 func remaining(rounds int, virtual float64) *Remaining {
 	return &Remaining{
 		walk: walk{
-			k: schedule.FixedK{K0: 10}, eta: schedule.FixedEta{Eta0: 1}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
+			setup: schedule.Setup{K0: 10, Eta0: 1}, k: schedule.FixedK{}, eta: schedule.FixedEta{}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
 			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
 		},
 		measured: measurements{batch: 10, evaluate: measure.Timetable{Every: 10}, heldOut: 300},
@@ -72,7 +72,7 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 		t.Errorf("%v s are left at a pace of 2, want 880", left)
 	}
 	o = remaining(100, 0)
-	o.walk.k, o.walk.follows = schedule.FixedK{K0: 1000}, true
+	o.walk.setup.K0, o.walk.follows = 1000, true
 	play(o, 20)
 	if left, _ := o.Seconds(); math.Abs(left-338) > 3 {
 		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)

@@ -65,9 +65,6 @@ func (k known) LocalSteps(p schedule.Progress) int {
 	return k.rounds[min(p.Round, len(k.rounds))-1].steps
 }
 
-// With implements [schedule.K].
-func (k known) With(schedule.Setup) (schedule.K, error) { return k, nil }
-
 // presence is whether a device was there in a round, and fell silent over its task.
 type presence struct{ there, lost bool }
 

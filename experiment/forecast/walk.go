@@ -7,11 +7,11 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/problem"
-	"fedpace/internal/registry"
 )
 
 // walk goes through the rounds of a run that are to come, without losses.
 type walk struct {
+	setup  schedule.Setup
 	k      schedule.K
 	eta    schedule.Eta
 	steps  func(k int) int // local steps of a mean client for what K says, which may count epochs
@@ -38,9 +38,9 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	if c, err = p.Rounds(limit); err != nil {
 		return w, c, err
 	}
-	needs := registry.NeedsOf(c.K)
+	needs := schedule.NeedsOf(c.K, c.Setup)
 	return walk{
-		k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
+		setup: c.Setup, k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
 		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: c.Stop.Rounds, limit: limit,
 	}, c, nil
 }
@@ -87,7 +87,7 @@ func (w *walk) decide(stride int) error {
 	}
 	ahead := (stride - 1) / 2
 	at := schedule.Progress{
-		Round: w.round + 1 + ahead, Seconds: (w.now + round.Time(ahead)*w.one).Seconds(), StragglerShare: math.NaN(), Previous: w.last,
+		Setup: w.setup, Round: w.round + 1 + ahead, Seconds: (w.now + round.Time(ahead)*w.one).Seconds(), StragglerShare: math.NaN(), Previous: w.last,
 	}
 	at.LearningRate = w.eta.LearningRate(at)
 	k := w.k.LocalSteps(at)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"fedpace/actors/measure"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
-	"fedpace/internal/registry"
 )
 
 // judge settles by what models are measured and compared, and refuses what the model
@@ -38,12 +38,10 @@ func (p *Problem) judge() (err error) {
 		return err
 	}
 	const reads = "%s: it reads the validation accuracy, which %s does not have"
-	k, errK := c.Schedule.K.With(c.Schedule.Setup()) // which compiles formulas; errors are found later
-	eta, errEta := c.Schedule.Eta.With(c.Schedule.Setup())
-	switch {
-	case errK == nil && registry.NeedsOf(k).Accuracy:
+	switch run := c.Schedule.Setup(); {
+	case schedule.NeedsOf(c.Schedule.K, run).Accuracy:
 		return fmt.Errorf(reads, "schedule.k", p.Model)
-	case errEta == nil && registry.NeedsOf(eta).Accuracy:
+	case schedule.NeedsOf(c.Schedule.Eta, run).Accuracy:
 		return fmt.Errorf(reads, "schedule.eta", p.Model)
 	}
 	return nil

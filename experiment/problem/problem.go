@@ -125,7 +125,7 @@ func (p *Problem) params() (all, trainable int) {
 	if p.Model == nil {
 		return 0, 0
 	}
-	return p.Model.Params(), learn.Trainable(p.Model)
+	return p.Model.Params(), p.Model.Trainable()
 }
 
 // size settles how much a task transfers.

@@ -42,17 +42,11 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		}
 		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
-	setup := c.Schedule.Setup()
+	r.Setup, r.K, r.Eta = c.Schedule.Setup(), c.Schedule.K, c.Schedule.Eta
 	if c.UsesTheory() {
-		if setup.Theory, err = p.theory(limit); err != nil {
+		if r.Setup.Theory, err = p.theory(limit); err != nil {
 			return r, err
 		}
-	}
-	if r.K, err = c.Schedule.K.With(setup); err != nil {
-		return r, err
-	}
-	if r.Eta, err = c.Schedule.Eta.With(setup); err != nil {
-		return r, err
 	}
 	r.Closing, r.Late, r.Expect = c.Close, c.Late, p.expectations()
 	if p.Set != nil {

@@ -42,7 +42,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 		}
 		who := own.Client(r.Client)
 		who.Joules = own.Charged(r.Client, held[r.Client], since[r.Client], int64(r.Start))
-		want, err := own.PlanFor(who, r.Task, r.LocalSteps, p.Bits, int64(r.Start))
+		want, err := own.Plan(who, r.Task, r.LocalSteps, p.Bits, int64(r.Start))
 		if err != nil {
 			t.Error(err)
 		}

@@ -15,6 +15,9 @@ type Needs struct {
 	Speeds      bool // expected times that tell clients apart, which devices without a class do not have
 	Samples     bool // the clients' numbers of samples
 	EqualWeight bool // updates that are weighted equally
+	Whole       bool // updates whose values compression has not thinned out
+	NewestModel bool // sums of differences to the newest model, also of updates from an older one
+	Copy        bool // memory for a round's single updates twice
 	PlainSteps  bool // local steps of plain SGD, which other optimizers do not take
 	Stragglers  bool // rounds that wait for their slowest client, which those that overlap do not
 }

@@ -198,7 +198,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	train := r.IntN(3) > 0
 	c = round.Config{
 		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: rule,
-		K: schedule.RoundsK{K0: 4}, Eta: schedule.FixedEta{Eta0: 0.3},
+		Setup: schedule.Setup{K0: 4, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
 		Available: func(client int, at round.Time) bool { return w.leaving.Available(client, int64(at)) },
@@ -228,7 +228,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	if train {
 		c.Evaluate.Every = r.IntN(3)
 		c.EvaluateClients.Every = 2 * c.Evaluate.Every
-		c.K = pick[schedule.K](r, schedule.RoundsK{K0: 4}, schedule.ErrorK{K0: 4}, schedule.StepK{K0: 4})
+		c.K = pick[schedule.K](r, schedule.RoundsK{}, schedule.ErrorK{}, schedule.StepK{})
 	}
 	if closing.Overlaps(rule) {
 		names = slices.DeleteFunc(names, func(name string) bool { return registry.NeedsOf(w.algorithms[name]).Rounds })

@@ -8,7 +8,9 @@ import (
 )
 
 // Number is what a vector holds.
-type Number interface{ float32 | float64 | int64 }
+type Number interface {
+	float32 | float64 | uint8 | uint16 | uint32 | int32 | int64
+}
 
 // littleEndian says whether memory holds numbers as files and messages do.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1

@@ -52,10 +52,9 @@ func (s *study) play(t *testing.T, setup combine.Setup, attack string) float64 {
 	server := algorithm.FedAvg{Rate: 1}.Server(len(params))
 	done := map[int]int64{}
 	r := rand.New(rand.NewPCG(1, 2))
-	k := schedule.RoundsK{K0: s.k0}
 	for round := 1; round <= s.rounds; round++ {
 		clients := r.Perm(s.set.Clients())[:cohort]
-		steps := k.LocalSteps(schedule.Progress{Round: round})
+		steps := schedule.RoundsK{}.LocalSteps(schedule.Progress{Setup: schedule.Setup{K0: s.k0}, Round: round})
 		updates := make([][]int64, cohort)
 		var both sync.WaitGroup
 		var wrong [2]error

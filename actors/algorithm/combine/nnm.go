@@ -3,6 +3,8 @@ package combine
 import (
 	"cmp"
 	"slices"
+
+	"fedpace/internal/registry"
 )
 
 func init() {
@@ -19,7 +21,6 @@ func init() {
 type NNM struct {
 	Liars
 	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"the rule that combines the mixed updates, with the same liars"`
-	once
 }
 
 // then is the rule behind the mixing.
@@ -44,15 +45,11 @@ func (m NNM) Validate(cohort int) error {
 	return nil
 }
 
-// Coordinatewise is what the rule behind the mixing is: few values of a mean of thinned updates
-// are whole.
-func (m NNM) Coordinatewise() bool {
-	c, ok := m.then().(Coordinatewise)
-	return ok && c.Coordinatewise()
+// Needs are those of a rule that counts each update once, and of the one behind the mixing: few
+// values of a mean of thinned updates are whole.
+func (m NNM) Needs() registry.Needs {
+	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
 }
-
-// Copies implements [Copying].
-func (NNM) Copies() int { return 1 }
 
 func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) {
 	n := len(updates)

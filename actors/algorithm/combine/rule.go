@@ -19,18 +19,6 @@ type Rule interface {
 // Rules are those that a configuration can name.
 var Rules = registry.New[Rule]("combining rule", "rule")
 
-// Coordinatewise is a rule that works parameter by parameter, and so takes whole updates.
-type Coordinatewise interface {
-	Rule
-	Coordinatewise() bool
-}
-
-// Copying is a rule that holds so many times as much as the updates, beside them.
-type Copying interface {
-	Rule
-	Copies() int
-}
-
 // Liars is how many of a round's updates a rule stands.
 type Liars struct {
 	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
@@ -47,6 +35,12 @@ func (l Liars) Of(n int) int {
 type once struct{}
 
 func (once) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
+
+// byValue is once of a rule that works parameter by parameter, of whose values few would be
+// left after compression.
+type byValue struct{}
+
+func (byValue) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
 
 // mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
 // even by itself: the sum does not depend on their order.

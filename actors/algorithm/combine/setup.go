@@ -32,8 +32,8 @@ func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil }
 // the parameters of each, and for those of the copies that the rule makes of them.
 func (s Setup) Bytes(params, updates int) int64 {
 	bytes := 8 * float64(params) * float64(updates)
-	if c, ok := s.Rule.(Copying); ok {
-		bytes *= float64(1 + c.Copies())
+	if registry.NeedsOf(s.Rule).Copy {
+		bytes *= 2
 	}
 	switch {
 	case !s.Single():
@@ -80,10 +80,6 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	key, name := s.key(), algorithm.Algorithms.NameOf(a)
 	_, apart := a.(algorithm.Apart)
 	_, votes := c.(algorithm.Voting)
-	byParameter := false
-	if r, ok := s.Rule.(Coordinatewise); ok {
-		byParameter = r.Coordinatewise()
-	}
 	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
 	switch {
 	case !s.Single():
@@ -96,7 +92,7 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
 	case votes:
 		return registry.Errorf(key, "does not go with compress: %s, whose updates are votes (remove one of the two)", algorithm.Compressions.NameOf(c))
-	case byParameter && c != nil:
+	case registry.NeedsOf(s.Rule).Whole && c != nil:
 		return registry.Errorf(key, "%q works parameter by parameter, and updates that %s has thinned out are mostly 0 (remove compress, or use krum, multi_krum or geometric_median)", Rules.NameOf(s.Rule), algorithm.Compressions.NameOf(c))
 	}
 	return nil

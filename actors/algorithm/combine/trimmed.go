@@ -14,10 +14,8 @@ func init() {
 // smallest are left out, and the others are averaged: at least the middle one, or two.
 type TrimmedMean struct {
 	Liars
-	once
+	byValue
 }
-
-func (TrimmedMean) Coordinatewise() bool { return true }
 
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) {
 	n := len(updates)

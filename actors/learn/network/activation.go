@@ -91,19 +91,19 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 
 // values, gradient and samples are x, dx and rows of a block.
 func (a *Activation) values(p *Pass) []float32 {
-	n := a.size()
-	if a.keepX {
-		return a.x[p.block*n:][:n]
-	}
-	return a.x[:n]
+	return blockOf(a.x, a.size(), a.keepX, p)
 }
 
 func (a *Activation) gradient(p *Pass) []float32 {
-	n := a.Size() * Lanes
-	if a.keepDX {
-		return a.dx[p.block*n:][:n]
+	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
+}
+
+// blockOf is a block of n values, which may be one of many.
+func blockOf(x []float32, n int, many bool, p *Pass) []float32 {
+	if many {
+		return x[p.block*n:][:n]
 	}
-	return a.dx[:n]
+	return x[:n]
 }
 
 func (a *Activation) samples(p *Pass) []float32 {

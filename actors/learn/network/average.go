@@ -49,9 +49,6 @@ func (s *averageStage) Forward(p *Pass) {
 }
 
 func (s *averageStage) Backward(p *Pass) {
-	if !s.Gradient {
-		return
-	}
 	scale := 1 / float32(s.X.Height*s.X.Width)
 	for c := range s.X.Channels {
 		part := s.part[c*Lanes:][:Lanes]

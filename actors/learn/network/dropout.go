@@ -68,9 +68,6 @@ func (s *dropoutStage) Forward(p *Pass) {
 }
 
 func (s *dropoutStage) Backward(p *Pass) {
-	if !s.Gradient {
-		return
-	}
 	for i := range s.X.Size() {
 		dx, factor := s.X.GradientRow(p, i), s.factor[i*Lanes:][:Lanes]
 		for l, g := range s.Y.GradientRow(p, i) {

@@ -166,7 +166,8 @@ type Stage interface {
 	// Forward writes the outputs of a block of its inputs.
 	Forward(p *Pass)
 	// Backward takes the gradient of the outputs, adds that of the parameters to
-	// p.Gradient, and writes that of the inputs where the place wants it.
+	// p.Gradient, and writes that of the inputs where the place wants it. It is not called
+	// where there are no parameters and the place wants none.
 	Backward(p *Pass)
 }
 

@@ -298,6 +298,9 @@ func (l *link) forward(p *Pass) {
 }
 
 func (l *link) backward(p *Pass) {
+	if l.params == 0 && !l.Gradient {
+		return
+	}
 	l.use(p)
 	l.Stage.Backward(p)
 	if l.mask {

@@ -79,9 +79,6 @@ func (s *poolStage) largest(from []float32, row, column int, dst []float32, chan
 }
 
 func (s *poolStage) Backward(p *Pass) {
-	if !s.Gradient {
-		return
-	}
 	row, column, _ := s.X.gradientSteps()
 	from, to, channel := s.Y.gradientSteps()
 	dx, dy := s.X.gradient(p), s.Y.gradient(p)

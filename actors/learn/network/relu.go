@@ -23,9 +23,6 @@ func (s reluStage) Forward(p *Pass) {
 }
 
 func (s reluStage) Backward(p *Pass) {
-	if !s.Gradient {
-		return
-	}
 	count, length := runs(s.X, s.Y)
 	for i := range count {
 		dx := s.X.gradientRun(p, i, count, length)

@@ -97,11 +97,11 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	t = newTable(w, "K_r of k-rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
-		k, eta := schedule.RoundsK{K0: p.K0}, schedule.RoundsEta{Eta0: p.Eta0}
 		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}
 		for _, r := range at {
-			steps = append(steps, k.LocalSteps(schedule.Progress{Round: r}))
-			rates = append(rates, fmt.Sprintf("%.4g", eta.LearningRate(schedule.Progress{Round: r})))
+			now := schedule.Progress{Setup: schedule.Setup{K0: p.K0, Eta0: p.Eta0}, Round: r}
+			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
+			rates = append(rates, fmt.Sprintf("%.4g", schedule.RoundsEta{}.LearningRate(now)))
 		}
 		t.row(steps...)
 		t.row(rates...)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -9,14 +11,7 @@ import (
 // walk is a function over groups of 8 floats of some arrays. It serves both classes:
 // memory, not the width of a vector, decides its speed. body has the arrays' places.
 func walk(name, doc string, arrays []string, scalar string, before func(), body func(at map[string]Mem)) {
-	signature := "func("
-	for i, a := range arrays {
-		if i > 0 {
-			signature += ", "
-		}
-		signature += a
-	}
-	signature += " *float32, groups int"
+	signature := "func(" + strings.Join(arrays, ", ") + " *float32, groups int"
 	if scalar != "" {
 		signature += ", " + scalar + " float32"
 	}

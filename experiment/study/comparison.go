@@ -99,7 +99,7 @@ func (c *Cell) follow() error {
 		return nil
 	}
 	var tail Tail
-	for r, err := range folder.Follow(c.Config.Out, &c.Config) {
+	for r, err := range c.Run().Follow() {
 		if err != nil {
 			return err
 		}

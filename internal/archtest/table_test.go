@@ -110,7 +110,7 @@ experiment/config: bus/quota experiment/config/tree internal/tasks internal/name
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
+experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics os
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go

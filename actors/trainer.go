@@ -161,7 +161,7 @@ func (t *Trainer) hide(base, model []float32, a *Assignment) {
 // work is what the steps are taken for. The client half of the algorithm does not see
 // what is not trained.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
-	w := &Work{Base: base, Tasks: tasks, Client: t.client}
+	w := &Work{Base: base, Tasks: tasks, Client: t.client, Start: func(int) {}}
 	n := t.trainable
 	switch {
 	case shared.variates():

@@ -11,8 +11,8 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/plan"
 	"fedpace/experiment/study"
+	"fedpace/experiment/study/plan"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )

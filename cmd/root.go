@@ -13,9 +13,9 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
-	"fedpace/experiment/plan"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/experiment/study/plan"
 )
 
 // program is what the commands call; tests put their own in its place.

@@ -218,30 +218,6 @@ func TestARunGoesOnFromAnyStep(t *testing.T) {
 	})
 }
 
-// What clients keep is not left out of a state without a word of what is missing.
-func TestStatesWithoutWhatClientsKeep(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	rounds := ruleConfig(s.lab, s.fleet, closing.All{}, nil)
-	var kept *coordinator.State
-	n := 0
-	stop := coordinator.Checkpoint{
-		Due:  func() bool { n++; return n > 50 },
-		Save: func(state *coordinator.State) error { kept = state; return errStop },
-	}
-	if _, err := s.play("r", rounds, "fedavg", 3, nil, stop); !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
-	for algorithm, want := range map[string]string{
-		"scaffold": "coordinator: a state without the clients' control variates",
-		"fedavg compress={method:top_k,share:0.05}": "coordinator: a state without the clients' residuals of compressed updates",
-	} {
-		if _, err := s.play("r", rounds, algorithm, 3, kept, coordinator.Checkpoint{}); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %q", algorithm, err, want)
-		}
-	}
-}
-
 // copied is a state that went through a file.
 func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
 	var b bytes.Buffer
@@ -273,12 +249,6 @@ func TestStatesOfOtherRuns(t *testing.T) {
 		want      string
 	}{
 		{"another algorithm", "fedavg", func(*coordinator.State) {}, "vectors"},
-		{"a version missing", "fedyogi", func(s *coordinator.State) { s.Models = s.Models[1:] }, "versions of the model"},
-		{"another version", "fedyogi", func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
-		{"a model of another size", "fedyogi", func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
-		{"variates of residuals", "fedyogi compress={method:qsgd}", func(s *coordinator.State) { s.Variates = &algorithm.VariatesState{Residuals: true} }, "control variates"},
-		{"variates", "fedyogi", func(s *coordinator.State) { s.Variates = &algorithm.VariatesState{} }, "control variates"},
-		{"a run that is over", "fedyogi", func(s *coordinator.State) { s.Machine.Phase = round.Stopped }, "a state of a run that is stopped"},
 		{"another population", "fedyogi", func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
 	} {
 		state := *kept

@@ -40,9 +40,8 @@ type learner struct {
 	variates *variates
 }
 
-// newLearner makes a learner whose models are those that the run begins or goes
-// on with. kept are the versions that the machine asks for.
-func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []uint64) (*learner, error) {
+// newLearner makes a learner whose models are those that the run begins or goes on with.
+func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
 	instance := c.Learning.Algorithm
 	if instance == nil {
 		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), c.Round.Clients)
@@ -55,7 +54,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []
 	list := []Version{{0, c.Learning.Initial}}
 	if c.Resume != nil {
 		list = c.Resume.Models
-		if err := l.restore(c.Resume, kept); err != nil {
+		if err := l.restore(c.Resume); err != nil {
 			return nil, err
 		}
 	}
@@ -68,34 +67,17 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []
 	return l, nil
 }
 
-// restore takes over the algorithm's state, and checks the models' versions.
-func (l *learner) restore(s *State, kept []uint64) error {
-	if len(s.Models) != len(kept) {
-		return fmt.Errorf("coordinator: a state with %d versions of the model, its tasks need %d", len(s.Models), len(kept))
-	}
-	for i, v := range s.Models {
-		if n := l.config.Learning.Model.Params(); v.Number != kept[i] || len(v.Params) != n {
-			return fmt.Errorf("coordinator: a state with version %d of the model, of %d parameters, where version %d of %d is wanted",
-				v.Number, len(v.Params), kept[i], n)
-		}
-	}
+// restore takes over what a learner of this configuration has added to a state.
+func (l *learner) restore(s *State) error {
 	if s.Measured {
 		l.best = s.Best
 	}
 	l.Guard = s.Guard
-	if err := errors.Join(l.algorithm.Server.Restore(s.Server), l.clip.Restore(s.Norms), l.bound.Restore(s.DeviceNorms)); err != nil {
-		return err
+	err := errors.Join(l.algorithm.Server.Restore(s.Server), l.clip.Restore(s.Norms), l.bound.Restore(s.DeviceNorms))
+	if v := l.algorithm.Variates; v != nil {
+		err = errors.Join(err, v.Restore(*s.Variates))
 	}
-	v := l.algorithm.Variates
-	switch {
-	case v == nil && s.Variates != nil:
-		return errors.New("coordinator: a state with a vector of each client, where clients keep neither control variates nor residuals")
-	case v == nil:
-		return nil
-	case s.Variates == nil:
-		return fmt.Errorf("coordinator: a state without the clients' %s", v.Kind())
-	}
-	return v.Restore(*s.Variates)
+	return err
 }
 
 // save adds what the learner knows to a state.

@@ -91,7 +91,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if !c.Round.Train {
 		return nil // it has no devices
 	}
-	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
+	if d.learner, err = newLearner(ctx, d.bus, c); err != nil || c.Devices == nil {
 		return err
 	}
 	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err e
 		return ends, err
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: hosts[0]}, NotAfter: earlier(time.Now().Add(life), ca.NotAfter),
+		Subject: pkix.Name{CommonName: hosts[0]}, NotAfter: slices.MinFunc([]time.Time{time.Now().Add(life), ca.NotAfter}, time.Time.Compare),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // of one cluster's servers towards each other
 	}
@@ -69,13 +70,6 @@ func (f Folder) Issue(hosts []string, life time.Duration) (ends time.Time, err e
 		}
 	}
 	return template.NotAfter, f.sign(template, ca, signer, f.Cert(), f.Key())
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // authority reads the folder's, or makes it.

@@ -189,50 +189,44 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	return nil
 }
 
-// Lost gives a device up until it joins again.
-func (g *Gateway) Lost(device int) {
+// locked calls f with a device, and holds its lock.
+func (g *Gateway) locked(device int, f func(*peer)) {
 	x := g.devices[device]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.leave()
+	f(x)
 }
+
+// Lost gives a device up until it joins again.
+func (g *Gateway) Lost(device int) { g.locked(device, (*peer).leave) }
 
 // Ban ends a device's part in the run: it is heard no more, unless it is readmitted.
 func (g *Gateway) Ban(device int) {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.leave()
-	x.flooded = true
-	x.unsubscribe()
+	g.locked(device, func(x *peer) {
+		x.leave()
+		x.flooded = true
+		x.unsubscribe()
+	})
 }
 
 // Readmit hears a device again whose part had ended, and calls it.
-func (g *Gateway) Readmit(device int) error {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.flooded {
-		return nil
-	}
-	x.flooded, x.budget = false, deviceBudget
-	return x.subscribe()
+func (g *Gateway) Readmit(device int) (err error) {
+	g.locked(device, func(x *peer) {
+		if x.flooded {
+			x.flooded, x.budget = false, deviceBudget
+			err = x.subscribe()
+		}
+	})
+	return err
 }
 
 // Forget gives up the open task of a device, which may stay for the next.
-func (g *Gateway) Forget(device int) {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.task, x.values = 0, nil
-}
+func (g *Gateway) Forget(device int) { g.locked(device, func(x *peer) { x.task, x.values = 0, nil }) }
 
 // Heard is when a device was last heard of; the zero time: never.
-func (g *Gateway) Heard(device int) time.Time {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.heard
+func (g *Gateway) Heard(device int) (at time.Time) {
+	g.locked(device, func(x *peer) { at = x.heard })
+	return at
 }
 
 // TakeEvents waits until there are events and returns all of them, by device in

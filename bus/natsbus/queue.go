@@ -293,7 +293,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			return
 		case cause = <-c.looking:
 		case <-tick.C:
-			if c.sums.opened() == 0 {
+			if !c.sums.any() {
 				continue
 			}
 		}
@@ -405,7 +405,10 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 	var a advisory
 	if err := json.Unmarshal(m.Data, &a); err != nil {
 		c.failed(fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err))
-	} else if j := c.sums.bySequence(a.Sequence); j != nil {
+		return
+	}
+	var j *bus.Job
+	if c.sums.numbered(a.Sequence, func(o *openJob) { j = o.job }); j != nil {
 		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
 			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 	}

@@ -97,15 +97,34 @@ func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	return d.confirmed(o)
 }
 
-func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
+// opened calls f with an open job, if it is one, and holds the lock.
+func (d *sumCollector) opened(job uint64, f func(*openJob)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if o := d.jobs[job]; o != nil {
+		f(o)
+	}
+}
+
+// numbered does so with the open job that has this as its newest number in the work queue.
+func (d *sumCollector) numbered(number uint64, f func(*openJob)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.jobs {
+		if d.confirmed(o) && o.number == number {
+			f(o)
+			return
+		}
+	}
+}
+
+func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
+	d.opened(job, func(o *openJob) {
 		if d.confirmed(o) {
 			o.older = append(o.older, o.number)
 		}
 		o.future, o.number = f, 0
-	}
+	})
 }
 
 // unqueued are the open jobs that the work queue did not take. One that is on its way
@@ -141,25 +160,19 @@ func (d *sumCollector) queuedAs(job, number uint64) {
 
 // numbers are those of an open job's messages in the queue, as far as known.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if o := d.jobs[job]; o != nil {
+	d.opened(job, func(o *openJob) {
 		list = slices.Clone(o.older)
 		if d.confirmed(o) {
 			list = append(list, o.number)
 		}
-	}
+	})
 	return list
 }
 
 // job finds an open job by its own number; nil: there is none.
-func (d *sumCollector) job(number uint64) *bus.Job {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if o := d.jobs[number]; o != nil {
-		return o.job
-	}
-	return nil
+func (d *sumCollector) job(number uint64) (j *bus.Job) {
+	d.opened(number, func(o *openJob) { j = o.job })
+	return j
 }
 
 // confirmed tells whether the work queue has a job. With the lock held.
@@ -201,41 +214,19 @@ func (d *sumCollector) forgetSent() {
 // damaged is told of a message to the work queue that a trainer has thrown away, since
 // it was damaged, and tells how often that was so with this job.
 func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	o := d.numbered(number)
-	if o == nil {
-		return 0, 0
-	}
-	o.future, o.number = nil, 0
-	o.damaged++
-	return o.job.Job, o.damaged
+	d.numbered(number, func(o *openJob) {
+		o.future, o.number = nil, 0
+		o.damaged++
+		job, times = o.job.Job, o.damaged
+	})
+	return job, times
 }
 
-// bySequence finds an open job by its number in the work queue; nil: there is none.
-func (d *sumCollector) bySequence(number uint64) *bus.Job {
+// any reports whether a job is open.
+func (d *sumCollector) any() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if o := d.numbered(number); o != nil {
-		return o.job
-	}
-	return nil
-}
-
-// numbered finds an open job by its newest number in the work queue. With the lock held.
-func (d *sumCollector) numbered(number uint64) *openJob {
-	for _, o := range d.jobs {
-		if d.confirmed(o) && o.number == number {
-			return o
-		}
-	}
-	return nil
-}
-
-func (d *sumCollector) opened() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.jobs)
+	return len(d.jobs) > 0
 }
 
 // TakeSum waits for the next sum.

@@ -16,9 +16,7 @@ type Work struct{ Hi, Lo uint64 }
 // of 2^-63 of it, so a rate times nanoseconds is work.
 const whole = uint64(1) << 63
 
-// MaxNeed is the most that a transfer may need, 9 years of the whole server.
-func MaxNeed() Work { return served(whole, maxAlone) }
-
+// maxAlone is the longest that a transfer may take the whole server: 9 years.
 const maxAlone = int64(1) << 58
 
 // Need is what a transfer of so many bits needs of a server with so many
@@ -34,7 +32,7 @@ func Need(size int64, mbps float64) (Work, error) {
 	n.Mul(n, r.Denom())
 	n.Quo(n, r.Num())
 	w := Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}
-	if n.BitLen() > 128 || MaxNeed().Less(w) {
+	if n.BitLen() > 128 || served(whole, maxAlone).Less(w) {
 		return Work{}, errors.New("fairshare: one transfer takes the server longer than 9 years")
 	}
 	return w, nil

@@ -1,6 +1,7 @@
 package realdevices
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -191,14 +192,6 @@ func (d *Devices) Largest(tasks []round.Task, base func(version uint64) []float3
 		places = append(places, i)
 		norms[i] = distance(d.updates[tasks[i].Task].Values, base(tasks[i].Model))
 	}
-	slices.SortStableFunc(places, func(a, b int) int {
-		switch x, y := norms[a], norms[b]; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(norms[b], norms[a]) })
 	return places
 }

@@ -237,16 +237,20 @@ func (d *Devices) await(ctx context.Context) error {
 	if d.gateway == nil {
 		return d.replay()
 	}
-	looking, stop := context.WithTimeout(ctx, lookEvery)
-	defer stop()
-	err := d.take(looking)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := d.takeWithin(ctx, lookEvery); err != nil {
 		return err
 	}
 	return d.look()
+}
+
+// takeWithin takes the news that comes within a time.
+func (d *Devices) takeWithin(ctx context.Context, most time.Duration) error {
+	waiting, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	if err := d.take(waiting); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return cmp.Or(ctx.Err(), err)
+	}
+	return ctx.Err()
 }
 
 // handOut makes an answer, once it is kept, an event of the machine.

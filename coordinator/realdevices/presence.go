@@ -105,13 +105,7 @@ func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event
 		if d.gateway == nil {
 			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
 		}
-		waiting, stop := context.WithTimeout(ctx, lookEvery)
-		err := d.take(waiting)
-		stop()
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		if err := d.takeWithin(ctx, lookEvery); err != nil {
 			return nil, err
 		}
 	}
@@ -132,9 +126,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			return nil, nil
 		}
 		d.looked = now
-		waiting, stop := context.WithTimeout(context.Background(), 0)
-		defer stop()
-		if err := d.take(waiting); err != nil && waiting.Err() == nil {
+		if err := d.takeWithin(context.Background(), 0); err != nil {
 			return nil, err
 		}
 		for i, there := range d.there {

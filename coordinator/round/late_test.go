@@ -168,7 +168,7 @@ func TestLateUpdatesInAnyRun(t *testing.T) {
 		p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), plan)
 		for p.machine.Phase() != Stopped {
 			p.turn(t)
-			if n := len(p.machine.Models()); n > limit+1 {
+			if n := len(p.machine.models()); n > limit+1 {
 				t.Fatalf("%d models are kept with a limit of %d", n, limit)
 			}
 		}

@@ -20,7 +20,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.sampling.ended(t, o)
 	if o == Accepted {
 		if late {
-			r.Stale++
+			r.LateUsed++
 		} else if m.times {
 			r.Times = append(r.Times, m.now-t.Start)
 		}
@@ -83,7 +83,7 @@ func (m *Machine) endRest() {
 // standing is how the round stands.
 func (m *Machine) standing() closing.Standing {
 	r := &m.round
-	return closing.Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.Stale, Overdue: r.Overdue}
+	return closing.Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.LateUsed, Overdue: r.Overdue}
 }
 
 // stale reports whether an update from a base model is too old by now.

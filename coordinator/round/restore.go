@@ -2,7 +2,6 @@ package round
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"fedpace/coordinator/fairshare"
@@ -150,11 +149,4 @@ func (m *Machine) Pending() *Effects {
 		m.runStopped()
 	}
 	return &m.out
-}
-
-// Models are the versions of the model that are kept, ascending: those that
-// tasks may yet be trained from, and the newest. A run that does not train has
-// none.
-func (m *Machine) Models() []uint64 {
-	return slices.Sorted(maps.Keys(m.tasks.versions))
 }

@@ -521,7 +521,6 @@ func (m *Machine) nextRound() error {
 // window.
 func (m *Machine) report() *Report {
 	report := m.round.Report
-	report.LateUsed = m.round.Stale
 	if !m.round.Trained {
 		report.TrainingLoss = noLoss
 	}

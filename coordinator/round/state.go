@@ -56,7 +56,6 @@ type RoundState struct {
 	Times   []Time // what its accepted tasks took, if a schedule reads what follows
 
 	Earlier int // tasks of earlier rounds among its outcomes, unless rounds overlap
-	Stale   int // accepted ones among these
 
 	Straggled      bool    // a straggler share is known
 	StragglerShare float64 // that of the newest round before that has one

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
 )
@@ -35,9 +34,6 @@ func (c *Config) Validate() error {
 	}
 	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
 		return errors.New("round: epochs need the clients' numbers of samples, which devices do not tell")
-	}
-	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
-		return errors.New("round: one transfer takes the server longer than 9 years")
 	}
 	return c.validateRules()
 }

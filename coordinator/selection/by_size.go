@@ -19,9 +19,8 @@ type BySize struct{}
 // Order reads the numbers of samples once, or again in each round where devices tell them.
 func (BySize) Order(s Setup) (Order, error) {
 	if s.Clients > s.Simulated {
-		t := &toldSizes{setup: s}
-		_, err := t.read()
-		return t, err
+		_, err := newSizes(s.Seed, s.Clients, s.Samples)
+		return &toldSizes{setup: s}, err
 	}
 	return newSizes(s.Seed, s.Clients, s.Samples)
 }
@@ -85,14 +84,9 @@ type toldSizes struct {
 	sizes *sizes
 }
 
-// read reads what has been told.
-func (t *toldSizes) read() (*sizes, error) {
-	return newSizes(t.setup.Seed, t.setup.Clients, t.setup.Samples)
-}
-
 // now are the sizes as they are now. The first reading has found no mistake.
 func (t *toldSizes) now() *sizes {
-	s, err := t.read()
+	s, err := newSizes(t.setup.Seed, t.setup.Clients, t.setup.Samples)
 	if err != nil {
 		panic(fmt.Sprintf("selection: devices that each have a sample: %v", err))
 	}

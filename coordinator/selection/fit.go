@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 
@@ -26,12 +25,7 @@ type Fit struct {
 }
 
 // Order is From's.
-func (f Fit) Order(s Setup) (Order, error) {
-	if s.Expect == nil {
-		return nil, errors.New("selection: local steps that fit a deadline need the clients' expected times")
-	}
-	return OrUniform(f.From).Order(s)
-}
+func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.From).Order(s) }
 
 // Query is From's.
 func (f Fit) Query() int { return QueryOf(f.From) }
@@ -74,7 +68,7 @@ func (f Fit) Deadline(s *Setup, clients []int32, steps func(client int) int) Tim
 
 func (f Fit) Needs() Needs {
 	n := registry.NeedsOf(f.From)
-	n.Rounds = true
+	n.Rounds, n.Times = true, true
 	return n
 }
 

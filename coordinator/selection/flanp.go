@@ -2,12 +2,9 @@ package selection
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-
-	"fedpace/internal/registry"
 )
 
 func init() {
@@ -35,9 +32,6 @@ type Flanp struct {
 
 // Order sorts the clients by their speed.
 func (f Flanp) Order(s Setup) (Order, error) {
-	if s.Expect == nil {
-		return nil, errors.New("selection: the fastest clients first need the clients' expected times")
-	}
 	o := &growing{Flanp: f, seed: s.Seed, fastest: make([]int32, s.Clients)}
 	times := expectedTimes(&s)
 	for i := range o.fastest {
@@ -54,10 +48,7 @@ func (f Flanp) Needs() Needs {
 
 // Validate refuses to begin with more clients than there are.
 func (f Flanp) Validate(_, clients int) error {
-	if clients > 0 && f.Begin > clients {
-		return registry.Errorf("begin", "%d is more than there are clients (at most %d)", f.Begin, clients)
-	}
-	return nil
+	return atMost("begin", f.Begin, clients)
 }
 
 func (f Flanp) String() string {

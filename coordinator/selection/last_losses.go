@@ -38,18 +38,12 @@ func (l LastLosses) Needs() Needs {
 	return n
 }
 
-// Validate refuses fewer candidates than places, more than clients, and candidates of an order
-// that itself remembers its clients.
+// Validate refuses candidates of an order that itself remembers its clients, too.
 func (l LastLosses) Validate(cohort, clients int) error {
-	switch name := Rules.NameOf(OrUniform(l.From)); {
-	case l.Candidates < cohort:
-		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", l.Candidates, cohort)
-	case clients > 0 && l.Candidates > clients:
-		return registry.Errorf("candidates", "%d is more than there are clients (at most %d)", l.Candidates, clients)
-	case name != "uniform" && name != "size":
+	if name := Rules.NameOf(OrUniform(l.From)); name != "uniform" && name != "size" {
 		return registry.Errorf("from", "candidates are drawn by uniform or size, not by %s", name)
 	}
-	return registry.Below("from", Validate(l.From, l.Candidates, clients))
+	return checkCandidates(l.Candidates, l.From, cohort, clients)
 }
 
 func (l LastLosses) String() string {

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"cmp"
 	"fmt"
 
 	"fedpace/internal/registry"
@@ -50,17 +51,21 @@ func (p PowerOfChoice) Needs() Needs {
 	return n
 }
 
-// Validate refuses fewer candidates than places, or more than clients.
+// Validate refuses candidates that are drawn by asking others, too.
 func (p PowerOfChoice) Validate(cohort, clients int) error {
-	switch {
-	case p.Candidates < cohort:
-		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", p.Candidates, cohort)
-	case clients > 0 && p.Candidates > clients:
-		return registry.Errorf("candidates", "%d is more than there are clients (at most %d)", p.Candidates, clients)
-	case QueryOf(p.From) > 0:
-		return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
+	if err := checkCandidates(p.Candidates, p.From, cohort, clients); err != nil || QueryOf(p.From) == 0 {
+		return err
 	}
-	return registry.Below("from", Validate(p.From, p.Candidates, clients))
+	return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
+}
+
+// checkCandidates refuses fewer candidates than places, more than clients, and what is
+// wrong with how they are drawn.
+func checkCandidates(n int, from Rule, cohort, clients int) error {
+	if n < cohort {
+		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", n, cohort)
+	}
+	return cmp.Or(atMost("candidates", n, clients), registry.Below("from", Validate(from, n, clients)))
 }
 
 func (p PowerOfChoice) String() string {

@@ -147,6 +147,15 @@ type Setup struct {
 	Simulated int
 }
 
+// atMost refuses an option that is more than there are clients; 0: their number is not
+// known yet.
+func atMost(key string, n, clients int) error {
+	if clients > 0 && n > clients {
+		return registry.Errorf(key, "%d is more than there are clients (at most %d)", n, clients)
+	}
+	return nil
+}
+
 // A rule that draws from another, as many do, asks it by these.
 
 // QueryOf is how many candidates a rule asks for their losses, 0: none.

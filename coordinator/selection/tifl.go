@@ -2,12 +2,10 @@ package selection
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
 )
 
 func init() {
@@ -43,9 +41,6 @@ type Tifl struct {
 
 // Order makes the first tiers.
 func (t Tifl) Order(s Setup) (Order, error) {
-	if s.Expect == nil {
-		return nil, errors.New("selection: tiers need the clients' expected times")
-	}
 	t.Tiers = min(t.Tiers, s.Clients)
 	o := &tiered{Tifl: t, s: s, expected: expectedTimes(&s), tierMemory: tierMemory{Clients: make([]tieredClient, s.Clients), Groups: make([]tier, t.Tiers)}}
 	for i := range o.Groups {
@@ -59,10 +54,7 @@ func (Tifl) Needs() Needs { return Needs{Rounds: true, Times: true, Losses: true
 
 // Validate refuses more tiers than clients.
 func (t Tifl) Validate(_, clients int) error {
-	if clients > 0 && t.Tiers > clients {
-		return registry.Errorf("tiers", "%d is more than there are clients (at most %d)", t.Tiers, clients)
-	}
-	return nil
+	return atMost("tiers", t.Tiers, clients)
 }
 
 func (t Tifl) String() string {

@@ -3,9 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"fedpace/actors/clientmodel"
@@ -79,14 +77,11 @@ type span struct {
 
 // read reads the folder of a run, which may have been interrupted.
 func read(dir string) (*record, error) {
-	if err := folder.HoldsRun(dir); err != nil {
+	of, err := folder.Open(dir)
+	if err != nil {
 		return nil, err
 	}
-	r := &record{kept: statistics.Thin[span](maxRounds)}
-	var err error
-	if r.config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
-		return nil, err
-	}
+	r := &record{config: of.Config, kept: statistics.Thin[span](maxRounds)}
 	if len(r.config.Devices.Names) == 0 {
 		return nil, fmt.Errorf("%s: the run has no real devices, so there is nothing to fit", dir)
 	}
@@ -96,37 +91,21 @@ func read(dir string) (*record, error) {
 	if err := r.size(dir); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(dir, eventlog.File))
+	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: nothing there says what its devices took: it holds no %s (run it without events.sample: off)", dir, eventlog.File)
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
-	if err := r.readLog(f); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return r, nil
-}
-
-// readLog reads the rounds of an event log.
-func (r *record) readLog(f io.Reader) error {
-	log, err := eventlog.NewReader(f)
-	if err != nil {
-		return err
-	}
 	r.first = log.Run().Clients
-	for {
-		one, err := log.Round()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for one, err := range log.Rounds() {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.take(one)
 	}
+	return r, nil
 }
 
 // size settles how many bits a transfer has in the run's simulation: by the configuration,

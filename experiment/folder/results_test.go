@@ -354,7 +354,7 @@ func TestColumnsAreReadByTheirNames(t *testing.T) {
 		if err := os.WriteFile(path, []byte(bad), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadMetrics(dir)
+		_, err := (&Run{Dir: dir}).Metrics()
 		if _, rows := ReadRounds(path); err == nil || rows == nil {
 			t.Errorf("%q is a header: %v, %v", bad, err, rows)
 		}
@@ -370,12 +370,23 @@ func TestImpossibleCells(t *testing.T) {
 	for cells, what := range map[string]string{
 		",8,37.5,64": "", "1.5,,,": "", ",8,8,8": "",
 		",8,64.4,64": "mean_local_steps", ",8,7.5,64": "mean_local_steps", ",8,,64": "mean_local_steps", ",8,37.5,": "mean_local_steps", ",,37.5,64": "mean_local_steps",
-		",8,NaN,64": "mean_local_steps", "nan,8,37.5,64": "training_loss",
+		",8,NaN,64": "mean_local_steps", "nan,8,37.5,64": "training_loss", "Inf,8,37.5,64": "training_loss",
 	} {
 		_, err := in.parse("1,7.5,2," + cells)
 		if (err != nil) != (what != "") || err != nil && !strings.HasPrefix(err.Error(), what+": ") {
 			t.Errorf("%s: %v, want an error of %q", cells, err, what)
 		}
+	}
+}
+
+// A loss that no run goes on with is refused with its place, and not averaged.
+func TestInfiniteLossIsRefused(t *testing.T) {
+	r := &Run{Dir: t.TempDir(), Config: config.Demonstration()}
+	if err := os.WriteFile(r.Path(RoundsFile), []byte("round,virtual_seconds,training_loss\n1,1,0.5\n2,2,Inf\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Rounds(); err == nil || !strings.HasSuffix(err.Error(), `rounds.csv:3: training_loss: "Inf" is not a number`) {
+		t.Errorf("it is read with %v", err)
 	}
 }
 
@@ -430,9 +441,9 @@ func TestColumnsOfMetrics(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(text), RoundsHeader(test.metrics...)+"\n") || !strings.Contains(string(text), ","+test.cells+",") {
 			t.Errorf("%v: it holds %q, %v", test.metrics, text, err)
 		}
-		names, err := ReadMetrics(dir)
-		if err != nil || !slices.Equal(names, test.metrics) {
-			t.Errorf("%v: the file names %v, %v", test.metrics, names, err)
+		list, err := (&Run{Dir: dir}).Metrics()
+		if names := measure.Names(list); err != nil || !slices.Equal(names, test.metrics) {
+			t.Errorf("%v: the file names %v, %v", test.metrics, list, err)
 		}
 		back, err := ReadRounds(filepath.Join(dir, RoundsFile))
 		if err != nil || !slices.Equal(back[0].Metrics, test.values) || back[0].ValidationLoss != 1.5 || back[0].SGDSteps != 144 || back[1].Evaluated || back[1].Metrics != nil {

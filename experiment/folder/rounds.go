@@ -9,7 +9,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +75,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 
 // readHeader reads the names of the columns of a rounds.csv.
 func readHeader(path string) ([]string, error) {
-	f, err := openRegular(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +102,6 @@ func checkHeader(names []string) error {
 
 // maxLine bounds a line of a rounds.csv, in bytes.
 const maxLine = 1 << 14
-
-// ReadMetrics names the metrics of the run in a folder, as its rounds.csv does.
-func ReadMetrics(dir string) ([]string, error) {
-	names, err := readHeader(filepath.Join(dir, RoundsFile))
-	return metricsIn(names), err
-}
 
 // metricsIn names the metrics that have a column.
 func metricsIn(columns []string) (names []string) {
@@ -182,7 +175,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 // names the file and the line; see [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		f, err := openRegular(path)
+		f, _, err := openRegular(path)
 		if err != nil {
 			yield(round.Report{}, err)
 			return
@@ -241,18 +234,17 @@ type Progress struct {
 	Best     float64 // the best of it so far; NaN: none yet
 }
 
-// Follow are the rounds of the run in a folder, as [Reports], with the best values so
-// far. The configuration is the run's.
-func Follow(dir string, c *config.Config) iter.Seq2[Progress, error] {
+// Follow are the run's rounds, as [Reports], with the best values so far.
+func (r *Run) Follow() iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
-		losses := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
-		quality, err := QualityOf(dir, c)
+		losses := schedule.NewWindow(schedule.WindowConfig{Size: r.Config.Schedule.Window})
+		quality, err := r.Quality()
 		if err != nil {
 			yield(Progress{}, err)
 			return
 		}
 		now := Progress{BestLoss: math.NaN(), Best: math.NaN()}
-		for now.Report, err = range Reports(filepath.Join(dir, RoundsFile)) {
+		for now.Report, err = range Reports(r.Path(RoundsFile)) {
 			losses.Observe(now.TrainingLoss)
 			if now.WindowLoss = losses.Mean(); !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
 				now.BestLoss = now.WindowLoss
@@ -266,24 +258,6 @@ func Follow(dir string, c *config.Config) iter.Seq2[Progress, error] {
 			}
 		}
 	}
-}
-
-// QualityOf is by what the models of the run in a folder are compared.
-func QualityOf(dir string, c *config.Config) (measure.Quality, error) {
-	list, err := metricsOf(dir)
-	if err != nil {
-		return measure.Quality{}, err
-	}
-	return c.Evaluate.Metric.Of(list)
-}
-
-// metricsOf are the metrics that [ReadMetrics] names.
-func metricsOf(dir string) (list []measure.Metric, err error) {
-	names, err := ReadMetrics(dir)
-	for _, name := range names {
-		list = append(list, measure.Metric{Name: name})
-	}
-	return list, err
 }
 
 // reader reads the rows of a file by the names of its columns.
@@ -300,6 +274,9 @@ func newReader(names []string) (r reader, err error) {
 	}
 	return r, checkHeader(names)
 }
+
+// trainingLoss is the column whose means are followed: one that is infinite ends a run.
+const trainingLoss = "training_loss"
 
 // parse reads a row.
 func (r *reader) parse(line string) (report round.Report, err error) {
@@ -319,7 +296,7 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 		var v metrics.Number
 		switch c.Kind {
 		case metrics.Real:
-			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float {
+			if v.Float, err = strconv.ParseFloat(cell, 64); v.Float != v.Float || c.Name == trainingLoss && math.IsInf(v.Float, 0) {
 				err = fmt.Errorf("%q is not a number", cell)
 			}
 		case metrics.Time:

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -64,9 +63,6 @@ func (r *Run) State() (RunState, *Summary, error) {
 	return RunStopped, nil, nil
 }
 
-// Follow are the run's rounds with the best values so far, as [Follow].
-func (r *Run) Follow() iter.Seq2[Progress, error] { return Follow(r.Dir, &r.Config) }
-
 // Rounds are all of them, with the mean loss of their windows.
 func (r *Run) Rounds() (list []round.Report, err error) {
 	for p, err := range r.Follow() {
@@ -79,12 +75,21 @@ func (r *Run) Rounds() (list []round.Report, err error) {
 }
 
 // Quality is by what the run's models are compared. It is not known before the first round.
-func (r *Run) Quality() (measure.Quality, error) { return QualityOf(r.Dir, &r.Config) }
+func (r *Run) Quality() (measure.Quality, error) {
+	list, err := r.Metrics()
+	if err != nil {
+		return measure.Quality{}, err
+	}
+	return r.Config.Evaluate.Metric.Of(list)
+}
 
-// Metrics are those that the run's models are measured by, the one that they are compared by
-// as the configuration describes it.
+// Metrics are those that the run's models are measured by, as its rounds.csv names them; the one
+// that they are compared by as the configuration describes it.
 func (r *Run) Metrics() (list []measure.Metric, err error) {
-	list, err = metricsOf(r.Dir)
+	columns, err := readHeader(r.Path(RoundsFile))
+	for _, name := range metricsIn(columns) {
+		list = append(list, measure.Metric{Name: name})
+	}
 	if q, err := r.Config.Evaluate.Metric.Of(list); err == nil && q.At >= 0 {
 		list[q.At] = q.Metric
 	}

@@ -2,10 +2,7 @@ package forecast
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"fedpace/coordinator/round"
@@ -56,46 +53,33 @@ func read(dir string, first int) (r record, err error) {
 		}
 		r.rounds = append(r.rounds, measured{took: report.End - report.Start, steps: report.LocalSteps, all: report.Cohort})
 	}
-	f, err := os.Open(filepath.Join(dir, eventlog.File))
+	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	if err != nil {
 		return r, err
 	}
-	defer f.Close() // read only
 	r.known = true
-	if err := r.readTasks(f, first); err != nil {
-		return r, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return r, nil
-}
-
-// readTasks reads the tasks of devices from an event log. The rounds from the first on
-// that the log does not hold, since it had reached its size, are left out of the record.
-func (r *record) readTasks(f io.Reader, first int) error {
-	log, err := eventlog.NewReader(f)
-	if err != nil {
-		return err
-	}
-	for last := 0; ; last++ {
-		next, err := log.Round()
+	last := 0
+	for next, err := range log.Rounds() {
 		switch {
-		case errors.Is(err, io.EOF) || err == nil && next.Round > len(r.rounds):
-			return nil
 		case err != nil:
-			return err
-		case next.Round != last+1:
+			return r, err
+		case next.Round > len(r.rounds):
+			return r, nil
+		case next.Round != last+1: // rounds are missing since the log had reached its size
 			r.left, r.rounds = len(r.rounds)-last, r.rounds[:last]
-			return nil
+			return r, nil
 		}
-		m := &r.rounds[last]
 		for i := range next.Tasks {
 			if t := &next.Tasks[i]; t.Real && t.Client >= first {
-				m.tasks = append(m.tasks, taskOf(&t.TaskReport, first))
+				r.rounds[last].tasks = append(r.rounds[last].tasks, taskOf(&t.TaskReport, first))
 			}
 		}
+		last++
 	}
+	return r, nil
 }
 
 // means are what the rounds of a draw, or of a run, came to.

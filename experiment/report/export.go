@@ -6,8 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"time"
 
 	"fedpace/experiment/folder"
@@ -26,7 +24,7 @@ type Traced struct {
 // ExportTrace writes the event log of the run in a folder as a trace for
 // Perfetto, rounds from to to; zeros do not limit.
 func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
-	f, err := os.Open(filepath.Join(dir, eventlog.File))
+	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := folder.HoldsRun(dir); err != nil {
 			return t, err
@@ -36,16 +34,9 @@ func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 	if err != nil {
 		return t, err
 	}
-	defer f.Close() // read only
-	log, err := eventlog.NewReader(f)
-	if err != nil {
-		return t, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	if t.Written, err = perfetto.Write(w, log, from, to); err != nil {
-		return t, fmt.Errorf("%s: %w", f.Name(), err)
-	}
+	t.Written, err = perfetto.Write(w, log, from, to)
 	t.Torn = log.Torn()
-	return t, nil
+	return t, err
 }
 
 // Exported is what ExportOpenMetrics wrote.

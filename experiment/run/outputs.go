@@ -108,7 +108,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 // roundsSoFar reads the run's rounds.csv, with the mean losses of the window.
 func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		for r, err := range folder.Follow(dir, &p.Config) {
+		for r, err := range (&folder.Run{Dir: dir, Config: p.Config}).Follow() {
 			if !yield(r.Report, err) {
 				return
 			}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +41,9 @@ type Cell struct {
 
 	anew bool // its folder holds a run that is replaced
 }
+
+// Run is the cell's run in its folder.
+func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
 
 // newCell is the run of a configuration with the named schedule, "" for its own, at
 // equal time. The configuration is checked.
@@ -79,28 +80,12 @@ func planned(c config.Config) config.Config {
 	return c
 }
 
-// equal reports whether two configurations compute the same, see [alike].
-func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
-	mine, err := alike(mine, found, dir, exact)
-	if err != nil {
-		return false, err
-	}
-	a, err := Identity(mine)
-	if err != nil {
-		return false, err
-	}
-	b, err := Identity(found)
-	return a == b, err
-}
-
-// differing says by which keys two configurations compute something else, see [alike].
-func differing(mine, found config.Config, dir string) string {
-	mine, err := alike(mine, found, dir, false)
-	if err != nil {
-		return err.Error()
-	}
+// differing says by which keys what a configuration computes differs from a run's, see [alike];
+// empty: in none.
+func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
+	mine, err := alike(mine, found, exact)
 	var keys []string
-	for _, change := range found.Changes(mine) {
+	for _, change := range found.Config.Changes(mine) {
 		if !change.Inert {
 			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.From, change.To))
 		}
@@ -108,7 +93,7 @@ func differing(mine, found config.Config, dir string) string {
 	if more := len(keys) - maxNamed; more > 0 {
 		keys = append(keys[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(keys, ", ")
+	return strings.Join(keys, ", "), err
 }
 
 // maxNamed bounds the keys that a message names.
@@ -116,10 +101,9 @@ const maxNamed = 3
 
 // alike is a configuration with what another one found where it does not say itself. What
 // the first leaves to the data is the other's, unless exact is set: then it is found out.
-// What it leaves to the machine is what this machine would do. The other is that of the run
-// in a folder.
-func alike(mine, found config.Config, dir string, exact bool) (config.Config, error) {
-	var err error
+// What it leaves to the machine is what this machine would do.
+func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
+	found := &run.Config
 	if !mine.Train { // no kernel computes anything
 		mine.Kernel = found.Kernel
 	} else if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained, is auto
@@ -127,7 +111,7 @@ func alike(mine, found config.Config, dir string, exact bool) (config.Config, er
 			return mine, err
 		}
 	}
-	if mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(&found, dir) {
+	if mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run) {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
@@ -149,18 +133,18 @@ func alike(mine, found config.Config, dir string, exact bool) (config.Config, er
 	return mine, nil
 }
 
-// ownMetric is by what the models of the run in a folder are compared unless its
-// configuration says otherwise: the first of their metrics, as its rounds.csv has them, or
-// the loss. Without that file it is what the configuration says.
-func ownMetric(c *config.Config, dir string) string {
-	names, err := folder.ReadMetrics(dir)
+// ownMetric is by what the models of a run are compared unless its configuration says
+// otherwise: the first of their metrics, as its rounds.csv has them, or the loss. Without that
+// file it is what the configuration says.
+func ownMetric(r *folder.Run) string {
+	list, err := r.Metrics()
 	switch {
 	case err != nil:
-		return c.Evaluate.Metric.Name
-	case len(names) == 0 || c.Task == config.TaskQuadratic: // whose only column is empty
+		return r.Config.Evaluate.Metric.Name
+	case len(list) == 0 || r.Config.Task == config.TaskQuadratic: // whose only column is empty
 		return measure.Loss
 	}
-	return names[0]
+	return list[0].Name
 }
 
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
@@ -190,8 +174,8 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, 
 func keepTags(cells []Cell) (n int) {
 	for i := range cells {
 		if c := &cells[i]; len(c.Config.Tags) > 0 && (c.Begun || c.Reused) {
-			found, err := config.Load(filepath.Join(c.Config.Out, folder.ConfigFile), nil)
-			if err == nil && !slices.Equal(found.Tags, c.Config.Tags) {
+			found, err := folder.Open(c.Config.Out)
+			if err == nil && !slices.Equal(found.Config.Tags, c.Config.Tags) {
 				n++
 			}
 		}
@@ -217,11 +201,11 @@ func index(out string) (map[string][]string, error) {
 		return nil, err
 	}
 	for _, dir := range folders {
-		c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+		r, err := folder.Open(dir)
 		if err != nil {
 			continue
 		}
-		id, err := Identity(planned(c))
+		id, err := Identity(planned(r.Config))
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +225,7 @@ type finder struct {
 // folder, or in another one of the study, which then is the cell's. Another run in its own folder is
 // an error unless it may be replaced.
 func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summary, err error) {
-	if _, err := os.Stat(filepath.Join(c.Config.Out, folder.ConfigFile)); err == nil {
+	if folder.HoldsRun(c.Config.Out) == nil {
 		s, other, err := f.look(ctx, c, c.Config.Out, false)
 		switch {
 		case err != nil || other == nil:
@@ -274,16 +258,16 @@ func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summa
 // look says whether the run in a folder is the cell's, with its summary if it is complete, or else
 // what it is: of another configuration, or of a trainer that has changed.
 func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, other, err error) {
-	found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	found, err := folder.Open(dir)
 	if err != nil { // it is of another version, say
 		return nil, errors.New("which is of another configuration"), nil
 	}
-	same, err := equal(c.Config, found, dir, exact)
+	keys, err := differing(c.Config, found, exact)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !same {
-		return nil, fmt.Errorf("which is of another configuration: %s", differing(c.Config, found, dir)), nil
+	if keys != "" {
+		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
 	}
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err

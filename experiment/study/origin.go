@@ -1,8 +1,6 @@
 package study
 
 import (
-	"path/filepath"
-
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
@@ -32,10 +30,10 @@ type Origin struct {
 
 // Origin is that of a cell that was played.
 func (c *Cell) Origin() (Origin, error) {
-	found, err := config.Load(filepath.Join(c.Config.Out, folder.ConfigFile), nil)
+	found, err := folder.Open(c.Config.Out)
 	if err != nil {
 		return Origin{}, err
 	}
-	p, err := ProvenanceOf(found, c.Summary)
-	return Origin{c.Schedule, found.Seed, p}, err
+	p, err := ProvenanceOf(found.Config, c.Summary)
+	return Origin{c.Schedule, found.Config.Seed, p}, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,46 +81,58 @@ func (p Plan) Cells() ([]Cell, error) {
 	if err := Shareable(&base); !p.Single() && err != nil {
 		return nil, err
 	}
-	schedules := p.Schedules
-	if len(schedules) == 0 {
-		schedules = []string{""} // the configuration's own
-	}
-	points, err := Points(p.Grids, max(1, p.Seeds)*len(schedules), maxCells)
-	if err != nil {
-		return nil, err
-	}
 	var cells []Cell
 	names := map[string]string{} // by what the cells compute
-	for _, values := range points {
-		c := base
-		if len(values) > 0 {
-			if c, err = p.Load(Sets(p.Grids, values)...); err != nil {
-				return nil, p.ofGrid(err)
-			}
+	for cell, err := range p.Each(base, maxCells) {
+		if err != nil {
+			return nil, err
 		}
-		for _, name := range schedules {
-			for n := range max(1, p.Seeds) {
-				c.Seed = base.Seed + uint64(n)
-				cell, err := p.cell(c, name, values, cmp.Or(p.Out, base.Out))
-				if err != nil {
-					return nil, err
-				}
-				if cell.ID, err = Identity(cell.Config); err != nil {
-					return nil, err
-				}
-				if other, taken := names[cell.ID]; taken {
-					return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
-				}
-				names[cell.ID] = cell.Name
-				cells = append(cells, cell)
-			}
+		if other, taken := names[cell.ID]; taken {
+			return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
 		}
+		names[cell.ID] = cell.Name
+		cells = append(cells, cell)
 	}
 	return cells, nil
 }
 
-// cell is one run of the plan: with the named schedule, "" for the configuration's own.
-func (p *Plan) cell(c config.Config, schedule string, values []string, out string) (Cell, error) {
+// Each are the plan's runs, at most so many, each with the error that makes it none. base is the
+// configuration without the grids.
+func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
+	return func(yield func(Cell, error) bool) {
+		schedules := p.Schedules
+		if len(schedules) == 0 {
+			schedules = []string{""} // the configuration's own
+		}
+		points, err := gridPoints(p.Grids, max(1, p.Seeds)*len(schedules), limit)
+		if err != nil {
+			yield(Cell{}, err)
+			return
+		}
+		for _, values := range points {
+			c, err := base, error(nil)
+			if len(values) > 0 {
+				c, err = p.Load(Sets(p.Grids, values)...)
+				err = p.ofGrid(err)
+			}
+			for _, name := range schedules {
+				for n := range max(1, p.Seeds) {
+					c.Seed = base.Seed + uint64(n)
+					if !yield(p.cell(c, err, name, values, cmp.Or(p.Out, base.Out))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// cell is one run of the plan: with the named schedule, "" for the configuration's own, unless
+// that cannot be loaded.
+func (p *Plan) cell(c config.Config, err error, schedule string, values []string, out string) (Cell, error) {
+	if err != nil {
+		return Cell{Schedule: schedule, Values: values}, err
+	}
 	cell, err := newCell(c, schedule)
 	parts := append([]string{cell.Schedule}, Sets(p.Grids, values)...)
 	for i, g := range p.Grids {
@@ -135,11 +148,15 @@ func (p *Plan) cell(c config.Config, schedule string, values []string, out strin
 	if err != nil {
 		return cell, fmt.Errorf("%s: %w", cell.Name, err)
 	}
-	return cell, nil
+	cell.ID, err = Identity(cell.Config)
+	return cell, err
 }
 
 // ofGrid names --grid in an error about a value that a grid has set.
 func (p *Plan) ofGrid(err error) error {
+	if err == nil {
+		return nil
+	}
 	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
 	key, _, _ := strings.Cut(problem, ":")
 	for _, g := range p.Grids {
@@ -155,9 +172,9 @@ func ofSchedule(key string) bool {
 	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
 }
 
-// Points is the product of the grids' values, the last grid varying fastest; one empty point
+// gridPoints is the product of the grids' values, the last grid varying fastest; one empty point
 // for no grid. So many runs at each may be at most a limit.
-func Points(grids []Grid, each, limit int) ([][]string, error) {
+func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
 	all := [][]string{nil}
 	for _, g := range grids {
 		if len(all)*len(g.Values)*each > limit {

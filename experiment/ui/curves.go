@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
@@ -57,14 +58,14 @@ func (r *run) read() (*curves, error) {
 // left out.
 func readCurves(r *folder.Run) (*curves, error) {
 	c := &curves{}
-	names, err := folder.ReadMetrics(r.Dir)
+	list, err := r.Metrics()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {
 		return c, nil // it has just begun
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.columns = slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
+	c.columns = slices.DeleteFunc(metrics.ColumnsOf(measure.Names(list)...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
 	c.values = make([][]float64, len(c.columns))
 	for now, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) {

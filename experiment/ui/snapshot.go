@@ -3,7 +3,6 @@ package ui
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -54,8 +53,17 @@ func (r *run) snapshot() ([]byte, error) {
 			}
 		}
 	}
-	if err := r.events(func(e *metrics.Round) (bool, error) { return show(e.Round, e) }); err != nil {
-		return nil, err
+	for e, err := range r.events() {
+		more := false
+		if err == nil {
+			more, err = show(e.Round, e)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
 	}
 	if _, err := show(0, nil); err != nil {
 		return nil, err
@@ -111,30 +119,16 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	return hub.Finish(&end)
 }
 
-// events plays the run's log; a run without one, or killed before its first, has no events. more says whether to go on.
-func (r *run) events(take func(*metrics.Round) (more bool, err error)) error {
-	f, err := os.Open(r.Path(eventlog.File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// events are the rounds of the run's log; a run without one, or killed before its first, has none.
+func (r *run) events() iter.Seq2[*metrics.Round, error] {
+	log, err := eventlog.Open(r.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, eventlog.ErrEmpty):
+		return func(func(*metrics.Round, error) bool) {}
+	case err != nil:
+		return func(yield func(*metrics.Round, error) bool) { yield(nil, err) }
 	}
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	if info, err := f.Stat(); err != nil || info.Size() == 0 {
-		return err
-	}
-	log, err := eventlog.NewReader(f)
-	for more := true; err == nil && more; {
-		var e *metrics.Round
-		if e, err = log.Round(); err == nil {
-			more, err = take(e)
-		}
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", f.Name(), err)
+	return log.Rounds()
 }
 
 // timeline is a round's tasks, as the snapshot has those of the last.
@@ -143,21 +137,18 @@ func (r *run) timeline(number int) (text []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = r.events(func(e *metrics.Round) (bool, error) {
-		if e.Round < number {
-			return true, nil
+	for e, err := range r.events() {
+		if err != nil {
+			return nil, err
 		}
 		if e.Round == number {
-			var err error
-			text, err = live.RoundJSON(about, e)
-			return false, err
+			return live.RoundJSON(about, e)
 		}
-		return false, nil
-	})
-	if err == nil && text == nil {
-		err = errNoRound
+		if e.Round > number {
+			break
+		}
 	}
-	return text, err
+	return nil, errNoRound
 }
 
 // about is the run as a hub knows it, with what its summary says; nil: that is not needed, or there

@@ -32,6 +32,7 @@ const (
 // Errors of a file that is not a whole log. They are wrapped with the place.
 var (
 	ErrNotALog = errors.New("not an event log")
+	ErrEmpty   = fmt.Errorf("%w (it is empty)", ErrNotALog)
 	ErrVersion = errors.New("an event log of a version that this program does not know")
 	ErrDamaged = errors.New("the event log is damaged")
 )

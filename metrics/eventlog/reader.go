@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
+	"os"
+	"path/filepath"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,11 +23,50 @@ import (
 
 // Reader reads a log from its beginning.
 type Reader struct {
+	file   *os.File // nil: who made the reader has it
 	frames *framing.Reader
 	run    *metrics.Run
 	last   uint32 // number of the round before
 	record record.Record
 	round  metrics.Round
+}
+
+// Open reads the log in a folder. Where there is none the error wraps [fs.ErrNotExist], and
+// [ErrEmpty] where it was killed before its first byte.
+func Open(dir string) (*Reader, error) {
+	f, err := os.Open(filepath.Join(dir, File))
+	if err != nil {
+		return nil, err
+	}
+	r, err := NewReader(f)
+	if err != nil {
+		f.Close() // read only
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	r.file = f
+	return r, nil
+}
+
+// Rounds are the rounds that come next, each valid until the following one. A file that [Open]
+// opened is closed behind them; an error, which is the last, names it.
+func (r *Reader) Rounds() iter.Seq2[*metrics.Round, error] {
+	return func(yield func(*metrics.Round, error) bool) {
+		if r.file != nil {
+			defer r.file.Close() // read only
+		}
+		for {
+			next, err := r.Round()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil && r.file != nil {
+				err = fmt.Errorf("%s: %w", r.file.Name(), err)
+			}
+			if !yield(next, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // NewReader reads what stands before the rounds. A log that was torn before its
@@ -38,7 +80,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("eventlog: %w", err)
 	case n == 0:
-		return nil, fmt.Errorf("eventlog: %w (it is empty)", ErrNotALog)
+		return nil, fmt.Errorf("eventlog: %w", ErrEmpty)
 	case !bytes.HasPrefix(header[:n], []byte(magic)):
 		return nil, fmt.Errorf("eventlog: %w (it does not begin with %s)", ErrNotALog, magic)
 	case n < headerSize:

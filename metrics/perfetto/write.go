@@ -25,12 +25,8 @@ func Write(w io.Writer, log *eventlog.Reader, from, to int) (Written, error) {
 	t := tracer{out: buffered, run: log.Run(), seen: map[int]bool{}, steps: -1, rate: math.NaN()}
 	t.describe()
 	var problem error
-	for t.err == nil {
-		r, err := log.Round()
-		if err != nil && !errors.Is(err, io.EOF) {
-			problem = err
-		}
-		if err != nil || to != 0 && r.Round > to {
+	for r, err := range log.Rounds() {
+		if problem = err; err != nil || t.err != nil || to != 0 && r.Round > to {
 			break
 		}
 		if r.Round >= from {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -22,59 +23,64 @@ func decompress(codec format.CompressionCodec, dst, src []byte) error {
 	if len(dst) == 0 && len(src) == 0 { // of a page of nulls alone
 		return nil
 	}
-	switch codec {
-	case format.Uncompressed:
-		copy(dst, src) // their lengths are equal
-		return nil
-	case format.Snappy:
-		n, err := snappy.DecodedLen(src)
-		if err == nil && n == len(dst) {
-			_, err = snappy.Decode(dst, src)
-		}
-		return filled("Snappy block", n, len(dst), err)
-	case format.Gzip:
-		return gunzip(dst, src)
-	case format.Brotli:
-		return fill("Brotli stream", dst, brotli.NewReader(bytes.NewReader(src)))
-	case format.Zstd:
-		d, err := zstandard()
-		if err != nil {
-			return err
-		}
-		b, err := d.DecodeAll(src, dst[:0:len(dst)])
-		return filled("Zstandard frame", len(b), len(dst), err)
-	case format.Lz4Raw:
-		n, err := lz4.UncompressBlock(src, dst)
-		return filled("LZ4 block", n, len(dst), err)
-	case format.Lz4:
-		return oldLZ4(dst, src)
-	}
-	return fmt.Errorf("compressed with %v; want none, Snappy, gzip, Brotli, Zstandard or LZ4", codec)
-}
-
-func filled(what string, n, want int, err error) error {
+	n, err := expand(codec, dst, src)
 	if err != nil {
-		return fmt.Errorf("damaged %s: %w", what, err)
+		return fmt.Errorf("codec %v: %w", codec, err)
 	}
-	if n != want {
-		return fmt.Errorf("damaged %s: %d bytes, want %d", what, n, want)
+	if n != len(dst) {
+		return fmt.Errorf("codec %v: damaged: %d bytes, want %d", codec, n, len(dst))
 	}
 	return nil
 }
 
-// fill reads dst from r, which ends then.
-func fill(what string, dst []byte, r io.Reader) error {
-	n, err := io.ReadFull(r, dst)
-	if err == nil {
-		var more [1]byte
-		if _, err = io.ReadFull(r, more[:]); err == nil {
-			return fmt.Errorf("damaged %s: more than %d bytes", what, len(dst))
+// expand returns how many bytes src holds. Those are in dst if it has their length.
+func expand(codec format.CompressionCodec, dst, src []byte) (n int, err error) {
+	switch codec {
+	case format.Uncompressed:
+		copy(dst, src)
+		return len(src), nil
+	case format.Snappy:
+		if n, err = snappy.DecodedLen(src); err == nil && n == len(dst) {
+			_, err = snappy.Decode(dst, src)
 		}
-		if err == io.EOF {
-			err = nil
+		return n, err
+	case format.Gzip:
+		z, err := gzip.NewReader(bytes.NewReader(src))
+		if err != nil {
+			return 0, err
 		}
+		return fill(dst, z)
+	case format.Brotli:
+		return fill(dst, brotli.NewReader(bytes.NewReader(src)))
+	case format.Zstd:
+		d, err := zstandard()
+		if err != nil {
+			return 0, err
+		}
+		b, err := d.DecodeAll(src, dst[:0:len(dst)])
+		return len(b), err
+	case format.Lz4:
+		if hadoopLZ4(dst, src) {
+			return len(dst), nil
+		}
+		fallthrough // other writers have a block as in LZ4_RAW
+	case format.Lz4Raw:
+		return lz4.UncompressBlock(src, dst)
 	}
-	return filled(what, n, len(dst), err)
+	return 0, errors.New("is not read here; want none, Snappy, gzip, Brotli, Zstandard or LZ4")
+}
+
+// fill reads dst from r, and a byte more to see that it ends there.
+func fill(dst []byte, r io.Reader) (int, error) {
+	n, err := io.ReadFull(r, dst)
+	if err != nil {
+		return n, err
+	}
+	more, err := io.ReadFull(r, make([]byte, 1))
+	if err == io.EOF {
+		err = nil
+	}
+	return n + more, err
 }
 
 // zstandard decodes frames, on any number of goroutines.
@@ -82,52 +88,35 @@ var zstandard = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })
 
-func gunzip(dst, src []byte) error {
-	z, err := gzip.NewReader(bytes.NewReader(src))
-	if err != nil {
-		return fmt.Errorf("damaged gzip member: %w", err)
-	}
-	return fill("gzip member", dst, z)
-}
-
-// oldLZ4 decodes what files before LZ4_RAW call LZ4. Hadoop and arrow-rs write blocks, each
-// with its decoded and its stored length; others wrote a block as in LZ4_RAW. See Apache
-// Parquet, Compression.md, "LZ4".
-func oldLZ4(dst, src []byte) error {
-	if hadoopLZ4(dst, src) == nil {
-		return nil
-	}
-	n, err := lz4.UncompressBlock(src, dst)
-	return filled("LZ4 block", n, len(dst), err)
-}
-
-func hadoopLZ4(dst, src []byte) error {
-	wrong := errors.New("no blocks of Hadoop")
-	for len(src) >= 4 {
-		decoded := int64(binary.BigEndian.Uint32(src))
+// hadoopLZ4 decodes blocks as Hadoop and arrow-rs write them under the codec LZ4, each
+// with its decoded length and then parts with their stored length. See Apache Parquet,
+// Compression.md, "LZ4".
+func hadoopLZ4(dst, src []byte) bool {
+	length := func() int { // too much where there is none
+		if len(src) < 4 {
+			return math.MaxInt32
+		}
+		n := binary.BigEndian.Uint32(src)
 		src = src[4:]
-		if decoded > int64(len(dst)) {
-			return wrong
+		return int(min(n, math.MaxInt32))
+	}
+	for len(src) > 0 {
+		decoded := length()
+		if decoded > len(dst) {
+			return false
 		}
 		for block := dst[:decoded]; len(block) > 0; {
-			if len(src) < 4 {
-				return wrong
-			}
-			stored := int64(binary.BigEndian.Uint32(src))
-			src = src[4:]
-			if stored > int64(len(src)) {
-				return wrong
+			stored := length()
+			if stored > len(src) {
+				return false
 			}
 			n, err := lz4.UncompressBlock(src[:stored], block)
 			if err != nil || n == 0 {
-				return wrong
+				return false
 			}
 			block, src = block[n:], src[stored:]
 		}
 		dst = dst[decoded:]
 	}
-	if len(dst) > 0 || len(src) > 0 {
-		return wrong
-	}
-	return nil
+	return len(dst) == 0
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -19,177 +18,125 @@ const (
 	KindBytes
 )
 
-// Field describes a column of a sheet. Its methods read the column's values.
+// Field describes a column of a file. Its methods read the column's values.
 type Field struct {
 	Name  string
 	Kind  Kind
 	Whole bool   // numbers are integers
 	UUID  bool   // text is written as one
-	holds string // in words, such as "int32" or "a timestamp"
-	list  bool   // a row has any number of values
+	holds string // its type, such as "INT32"
 
-	unsigned, half bool // of integers; of numbers of 16 bits
-	scale          int  // digits after the point of decimals
-	empty          []bool
+	unsigned, half bool            // of integers; of numbers of 16 bits
+	scale          int             // digits after the point of decimals
+	element        int             // the definition level from which an element of a list is there; 0: it is no list
+	leaf           *parquet.Column // nil: it has several below it, and cannot be read
 }
 
-// Fields describes the columns of a sheet in the order of its first file. The
-// columns of a group stand for it, each as "group.column".
-func (t *Sheet) Fields() ([]Field, error) {
-	var list []Field
-	var add func(prefix string, columns []*parquet.Column) error
-	add = func(prefix string, columns []*parquet.Column) error {
-		for _, c := range columns {
-			name, below := prefix+c.Name(), c.Columns()
-			if _, err := t.Files[0].leaf(name); err != nil {
-				if c.Repeated() || len(below) < 2 { // a map, or a list of groups
-					list = append(list, Field{Name: name, list: true, holds: "a map or a list of groups"})
-				} else if err := add(name+".", below); err != nil {
-					return err
-				}
-				continue
-			}
-			f, err := t.field(name)
-			if err != nil {
-				return err
-			}
+// fieldsOf describes columns. Those of a group stand for it, each as "group.column". level
+// is their definition level: how many nodes above them may be absent.
+func fieldsOf(prefix string, columns []*parquet.Column, level int, leaves []format.SchemaElement) (list []Field) {
+	for _, c := range columns {
+		name, below := prefix+c.Name(), c.Columns()
+		leaf, element := leafBelow(c, level)
+		switch {
+		case leaf != nil:
+			f := fieldOf(leaf, &leaves[leaf.Index()])
+			f.Name, f.element = name, element
 			list = append(list, f)
+		case c.Repeated() || len(below) < 2:
+			list = append(list, Field{Name: name, holds: "a map or a list of groups"})
+		case c.Required():
+			list = append(list, fieldsOf(name+".", below, level, leaves)...)
+		default:
+			list = append(list, fieldsOf(name+".", below, level+1, leaves)...)
 		}
-		return nil
 	}
-	return list, add("", t.Files[0].root.Columns())
+	return list
 }
 
-// field describes one column, which is the same in all files.
-func (t *Sheet) field(name string) (first Field, err error) {
-	for i, one := range t.Files {
-		f, err := one.field(name)
-		if err == nil && i > 0 && (f.holds != first.holds || f.list != first.list) {
-			err = fmt.Errorf("holds %s, in %s %s", f.Words(), t.Files[0].Name, first.Words())
+// leafBelow finds the one leaf below a column; image and lists nest theirs, and an
+// image's struct has a path beside its bytes.
+func leafBelow(c *parquet.Column, level int) (leaf *parquet.Column, element int) {
+	for c != nil {
+		if !c.Required() {
+			level++
 		}
-		if err != nil {
-			if one.Name != "" {
-				return first, fmt.Errorf("%s: column %s: %w", one.Name, name, err)
-			}
-			return first, fmt.Errorf("column %s: %w", name, err)
+		if c.Repeated() {
+			element = level
 		}
-		if i == 0 {
-			first = f
+		if c.Leaf() {
+			return c, element
 		}
+		next := c.Column("bytes")
+		if below := c.Columns(); next == nil && len(below) == 1 {
+			next = below[0]
+		}
+		c = next
 	}
-	return first, nil
+	return nil, 0
 }
 
 // Words is what the column holds, for errors.
 func (f *Field) Words() string {
-	if f.list {
+	if f.element > 0 {
 		return "lists of " + f.holds
 	}
 	return f.holds
 }
 
-func (t *File) field(name string) (Field, error) {
-	leaf, err := t.leaf(name)
-	if err != nil {
-		return Field{}, err
-	}
-	f := fieldOf(&t.leaves[leaf.Index()])
-	f.Name, f.list = name, leaf.MaxRepetitionLevel() > 0
-	level := 0 // definition level: how many of the path's nodes that may be absent are there
-	var c *parquet.Column
-	for i, step := range leaf.Path() {
-		if i == 0 {
-			c = t.columns[step] // in constant time, of thousands
-		} else {
-			c = c.Column(step)
-		}
-		if c.Repeated() {
-			for len(f.empty) < level {
-				f.empty = append(f.empty, false)
+// Fields describes the columns of a sheet, which are those of its first file.
+func (t *Sheet) Fields() ([]Field, error) {
+	first := t.Files[0]
+	for _, f := range first.fields {
+		for _, other := range t.Files[1:] {
+			is := other.byName[f.Name]
+			if is == nil {
+				return nil, fmt.Errorf("%s: column %s: is absent", other.Name, f.Name)
 			}
-			f.empty = append(f.empty, true) // at this level it has no element
-		}
-		if !c.Required() {
-			level++
+			if is.Words() != f.Words() {
+				return nil, fmt.Errorf("%s: column %s: holds %s, in %s %s", other.Name, f.Name, is.Words(), first.Name, f.Words())
+			}
 		}
 	}
-	return f, nil
+	return first.fields, nil
 }
 
-// fieldOf tells what a leaf of the schema holds. A logical type goes before the
-// converted type of older writers, and both before the physical one.
-func fieldOf(e *format.SchemaElement) Field {
-	integer := func(bits int, signed bool) Field {
-		if signed {
-			return Field{Kind: KindNumber, Whole: true, holds: fmt.Sprint("int", bits)}
-		}
-		return Field{Kind: KindNumber, Whole: true, holds: fmt.Sprint("uint", bits), unsigned: true}
+// fieldOf tells what a leaf of the schema holds. A logical type, which the library makes
+// of the converted type of older writers, goes before the physical one.
+func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
+	f := Field{leaf: leaf, holds: leaf.Type().String()}
+	logical := e.LogicalType.Value
+	if of := leaf.Type().LogicalType(); logical == nil && of != nil {
+		logical = of.Value
 	}
-	decimal := func(precision, scale int32) Field {
-		return Field{Kind: KindNumber, Whole: scale <= 0, holds: fmt.Sprintf("decimal(%d, %d)", precision, scale), scale: int(scale)}
-	}
-	words := Field{Kind: KindText, holds: "text"}
-	switch l := e.LogicalType.Value.(type) {
+	switch l := logical.(type) {
 	case *format.DecimalType:
-		return decimal(l.Precision, l.Scale)
+		f.Kind, f.scale = KindNumber, int(l.Scale)
 	case *format.IntType:
-		return integer(int(l.BitWidth), l.IsSigned)
+		f.Kind, f.Whole, f.unsigned = KindNumber, true, !l.IsSigned
 	case *format.StringType, *format.EnumType, *format.JsonType:
-		return words
+		f.Kind = KindText
 	case *format.UUIDType:
-		return Field{Kind: KindText, holds: "UUIDs", UUID: true}
-	case *format.Float16Type:
-		return Field{Kind: KindNumber, holds: "float16", half: true}
-	case *format.DateType:
-		return Field{holds: "dates"}
-	case *format.TimeType:
-		return Field{holds: "times of day"}
-	case *format.TimestampType:
-		return Field{holds: "timestamps"}
-	case *format.NullType:
-		return Field{holds: "nulls"}
-	}
-	if c := e.ConvertedType; c.Valid {
-		switch c.V {
-		case deprecated.Decimal:
-			return decimal(e.Precision.V, e.Scale.V)
-		case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
-			return integer(8<<(c.V-deprecated.Uint8), false)
-		case deprecated.Int8, deprecated.Int16, deprecated.Int32, deprecated.Int64:
-			return integer(8<<(c.V-deprecated.Int8), true)
-		case deprecated.UTF8, deprecated.Enum, deprecated.Json:
-			return words
-		case deprecated.Date:
-			return Field{holds: "dates"}
-		case deprecated.TimeMillis, deprecated.TimeMicros:
-			return Field{holds: "times of day"}
-		case deprecated.TimestampMillis, deprecated.TimestampMicros:
-			return Field{holds: "timestamps"}
-		case deprecated.Interval:
-			return Field{holds: "intervals of time"}
+		f.Kind, f.UUID = KindText, true
+	case *format.Float16Type: // which the library does not know
+		f.Kind, f.half, f.holds = KindNumber, true, "FLOAT16"
+	case nil:
+		switch e.Type.V {
+		case format.Boolean:
+			f.Kind, f.Whole = KindNumber, true
+		case format.Float, format.Double:
+			f.Kind = KindNumber
+		case format.ByteArray, format.FixedLenByteArray:
+			if !e.ConvertedType.Valid { // of an interval of time
+				f.Kind = KindBytes
+			}
 		}
 	}
-	switch e.Type.V {
-	case format.Boolean:
-		return Field{Kind: KindNumber, Whole: true, holds: "booleans"}
-	case format.Int32:
-		return integer(32, true)
-	case format.Int64:
-		return integer(64, true)
-	case format.Int96:
-		return Field{holds: "timestamps of 96 bits"}
-	case format.Float:
-		return Field{Kind: KindNumber, holds: "float"}
-	case format.Double:
-		return Field{Kind: KindNumber, holds: "double"}
-	case format.FixedLenByteArray:
-		return Field{Kind: KindBytes, holds: fmt.Sprintf("%d bytes", e.TypeLength.V)}
-	}
-	return Field{Kind: KindBytes, holds: "bytes"}
+	return f
 }
 
 // IsElement tells an element of a list, which may be null, from a list that is empty or
 // absent.
 func (f *Field) IsElement(v parquet.Value) bool {
-	return f.list && v.DefinitionLevel() >= len(f.empty)
+	return f.element > 0 && v.DefinitionLevel() >= f.element
 }

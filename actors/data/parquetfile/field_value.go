@@ -6,73 +6,50 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strconv"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// Integer reads a number without a fraction.
-func (f *Field) Integer(v parquet.Value) (int64, error) {
-	if f.Whole && f.scale == 0 && !v.IsNull() {
-		switch v.Kind() {
-		case parquet.Int32:
-			if f.unsigned {
-				return int64(v.Uint32()), nil
-			}
-			return int64(v.Int32()), nil
-		case parquet.Int64:
-			if f.unsigned && v.Int64() < 0 {
-				return 0, fmt.Errorf("%d, want an integer below 2^63", v.Uint64())
-			}
-			return v.Int64(), nil
-		}
+// Integer reads a whole number; false where it is 2^63 or more.
+func (f *Field) Integer(v parquet.Value) (int64, bool) {
+	switch {
+	case v.Kind() == parquet.Int64:
+		return v.Int64(), !f.unsigned || v.Int64() >= 0
+	case v.Kind() == parquet.Boolean && v.Boolean():
+		return 1, true
+	case v.Kind() == parquet.Boolean:
+		return 0, true
+	case f.unsigned:
+		return int64(v.Uint32()), true
 	}
-	x, err := f.Number(v)
-	if err == nil && (x != math.Trunc(x) || math.Abs(x) > 1<<53) { // above, doubles skip integers
-		err = fmt.Errorf("%v, want an integer", x)
-	}
-	return int64(x), err
+	return int64(v.Int32()), true
 }
 
+// Number reads a number.
 func (f *Field) Number(v parquet.Value) (float64, error) {
-	if v.IsNull() {
+	switch {
+	case v.IsNull():
 		return 0, errors.New("no value (null)")
-	}
-	if f.Kind != KindNumber {
+	case f.Kind != KindNumber:
 		return 0, fmt.Errorf("found %s, want a number", f.holds)
+	case f.Whole:
+		n, ok := f.Integer(v)
+		if !ok {
+			return float64(uint64(n)), nil
+		}
+		return float64(n), nil
+	case v.Kind() == parquet.Float:
+		return float64(v.Float()), nil
+	case v.Kind() == parquet.Double:
+		return v.Double(), nil
+	case v.Kind() == parquet.Int32:
+		return float64(v.Int32()) / math.Pow10(f.scale), nil
+	case v.Kind() == parquet.Int64:
+		return float64(v.Int64()) / math.Pow10(f.scale), nil
+	case f.half && len(v.Bytes()) == 2:
+		return half(binary.LittleEndian.Uint16(v.Bytes())), nil
 	}
-	x := 0.0
-	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			x = 1
-		}
-	case parquet.Int32:
-		x = float64(v.Int32())
-		if f.unsigned {
-			x = float64(v.Uint32())
-		}
-	case parquet.Int64:
-		x = float64(v.Int64())
-		if f.unsigned {
-			x = float64(v.Uint64())
-		}
-	case parquet.Float:
-		x = float64(v.Float())
-	case parquet.Double:
-		x = v.Double()
-	default:
-		b := v.Bytes()
-		if f.half && len(b) == 2 {
-			return half(binary.LittleEndian.Uint16(b)), nil
-		}
-		return f.longDecimal(b)
-	}
-	if f.scale != 0 {
-		x /= math.Pow10(f.scale)
-	}
-	return x, nil
+	return f.longDecimal(v.Bytes())
 }
 
 // longDecimal is a decimal's bytes, an integer in two's complement with its
@@ -89,54 +66,24 @@ func (f *Field) longDecimal(b []byte) (float64, error) {
 	return x, nil
 }
 
-// half is a number of IEEE 754's binary16.
+// half is a number of IEEE 754's binary16: its bits in the places that they have in
+// binary32, whose exponents begin 112 lower.
 func half(bits uint16) float64 {
-	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
-	x := 0.0
-	switch exponent {
-	case 0:
-		x = math.Ldexp(fraction, -24)
-	case 31:
-		x = math.Inf(1)
-		if fraction != 0 {
-			x = math.NaN()
+	x := float64(math.Float32frombits(uint32(bits&0x8000)<<16 | uint32(bits&0x7fff)<<13))
+	if bits&0x7c00 == 0x7c00 {
+		if bits&0x3ff != 0 {
+			return math.NaN()
 		}
-	default:
-		x = math.Ldexp(1024+fraction, exponent-25)
+		return math.Copysign(math.Inf(1), x)
 	}
-	if bits&0x8000 != 0 {
-		x = -x
-	}
-	return x
+	return math.Ldexp(x, 112)
 }
 
-// Text reads a name: text, or a number as it is written.
-func (f *Field) Text(v parquet.Value) (string, error) {
-	switch {
-	case v.IsNull():
-		return "", errors.New("no value (null)")
-	case f.UUID && len(v.Bytes()) == 16:
-		b := v.Bytes()
-		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
-	case f.Kind == KindText || f.Kind == KindBytes:
-		if !utf8.Valid(v.Bytes()) {
-			return "", fmt.Errorf("found %.40x, want text in UTF-8", v.Bytes())
-		}
-		return string(v.Bytes()), nil
-	case f.Kind != KindNumber:
-		return "", fmt.Errorf("found %s, want text or a number", f.holds)
-	case v.Kind() == parquet.Boolean:
-		return strconv.FormatBool(v.Boolean()), nil
-	case f.unsigned && v.Kind() == parquet.Int64:
-		return strconv.FormatUint(v.Uint64(), 10), nil
-	case f.Whole:
-		n, err := f.Integer(v)
-		return strconv.FormatInt(n, 10), err
+// Text reads a text.
+func (f *Field) Text(v parquet.Value) string {
+	b := v.Bytes()
+	if f.UUID && len(b) == 16 {
+		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 	}
-	bits := 64
-	if v.Kind() == parquet.Float {
-		bits = 32
-	}
-	x, err := f.Number(v)
-	return strconv.FormatFloat(x, 'f', -1, bits), err
+	return string(b)
 }

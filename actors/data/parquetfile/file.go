@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"slices"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
-
-// A Parquet file is read in two parts. The Parquet library knows the schema and
-// turns the bytes of a page to values. What the library would believe without a
-// look is done here: the footer, the headers of pages, their checksums and their
-// compression. No length is used that the bytes of the file do not back.
 
 // expansion is the largest ratio of a file's values to its size that is
 // believed, beyond slack bytes.
@@ -36,17 +32,12 @@ type File struct {
 	end    int64 // of the pages: where the footer begins
 	groups []format.RowGroup
 
-	root    *parquet.Column
-	columns map[string]*parquet.Column // by name, those below a column by their path with dots
-	leaves  []format.SchemaElement     // what the schema says of the leaf columns,
-	chunks  []parquet.ColumnChunk      // and their chunks, which take any row group's pages from a stream
+	fields []Field               // the columns, those of a group as group.column
+	byName map[string]*Field     // the first of two of one name has it
+	chunks []parquet.ColumnChunk // of the leaf columns, which take any row group's pages from a stream
 
-	lock  sync.Mutex
-	spent int64           // bytes of values that the file's chunks have been believed to hold,
-	by    map[chunk]int64 // and of each
+	spent atomic.Int64 // bytes of values that its pages have been believed to hold
 }
-
-type chunk struct{ group, leaf int }
 
 // Open opens a Parquet file whose footer is sound.
 func Open(f io.ReaderAt, size int64) (t *File, err error) {
@@ -73,15 +64,11 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	if _, err := f.ReadAt(footer, size-8-n); err != nil {
 		return nil, err
 	}
-	length, err := thriftLength(footer) // a signature may follow
-	if err != nil {
-		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
-	}
 	var meta format.FileMetaData
-	if err := thrift.Unmarshal(new(thrift.CompactProtocol), footer[:length], &meta); err != nil {
+	if _, err := unmarshal(footer, &meta); err != nil { // a signature may follow
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
-	t = &File{file: f, size: size, end: size - 8 - n, groups: meta.RowGroups, by: map[chunk]int64{}}
+	t = &File{file: f, size: size, end: size - 8 - n, groups: meta.RowGroups}
 	if err := t.openSchema(meta.Schema); err != nil {
 		return nil, fmt.Errorf("damaged Parquet file: %w", err)
 	}
@@ -98,15 +85,15 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 // these columns, from a stream.
 func (t *File) openSchema(schema []format.SchemaElement) error {
 	var group format.RowGroup
+	var leaves []format.SchemaElement
 	for _, e := range schema {
 		if e.Type.Valid {
 			column := format.ColumnMetaData{Type: e.Type.V, DataPageOffset: 4, TotalCompressedSize: 1 << 62}
 			group.Columns = append(group.Columns, format.ColumnChunk{MetaData: column})
-			t.leaves = append(t.leaves, e)
+			leaves = append(leaves, e)
 		}
 	}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol),
-		format.FileMetaData{Version: 1, Schema: schema, RowGroups: []format.RowGroup{group}})
+	footer, err := thrift.Marshal(&protocol, format.FileMetaData{Version: 1, Schema: schema, RowGroups: []format.RowGroup{group}})
 	if err != nil {
 		return err
 	}
@@ -116,57 +103,18 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	if err != nil {
 		return err
 	}
-	t.root, t.chunks = file.Root(), file.RowGroups()[0].ColumnChunks()
-	t.columns = make(map[string]*parquet.Column, len(t.chunks))
-	t.index(t.root, "")
+	t.chunks = file.RowGroups()[0].ColumnChunks()
+	t.fields, t.byName = fieldsOf("", file.Root().Columns(), 0, leaves), map[string]*Field{}
+	for i := range slices.Backward(t.fields) {
+		t.byName[t.fields[i].Name] = &t.fields[i]
+	}
 	return nil
 }
 
-// index names the columns below c. The first of two of one name has it.
-func (t *File) index(c *parquet.Column, prefix string) {
-	for _, below := range c.Columns() {
-		name := prefix + below.Name()
-		if _, taken := t.columns[name]; !taken {
-			t.columns[name] = below
-		}
-	}
-	for _, below := range c.Columns() {
-		t.index(below, prefix+below.Name()+".")
-	}
-}
-
-// leaf finds the one leaf below a column; image and lists nest theirs, and an
-// image's struct has a path beside its bytes.
-func (t *File) leaf(name string) (*parquet.Column, error) {
-	c := t.columns[name]
-	if c == nil {
-		return nil, errors.New("is absent")
-	}
-	for !c.Leaf() {
-		below := c.Columns()
-		next := c.Column("bytes")
-		if next == nil && len(below) == 1 {
-			next = below[0]
-		}
-		if next == nil {
-			return nil, fmt.Errorf("found a group of %d columns, want one column, a list, or an image with its bytes", len(below))
-		}
-		c = next
-	}
-	return c, nil
-}
-
-// spend counts the bytes of values that a chunk holds so far. Nothing real
-// compresses to less than a thousandth.
-func (t *File) spend(c chunk, bytes int64) error {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	if more := bytes - t.by[c]; more > 0 {
-		t.by[c] = bytes
-		t.spent += more
-	}
-	if t.spent > t.size*expansion+slack {
-		return fmt.Errorf("a file of %d bytes cannot hold %d bytes of values", t.size, t.spent)
+// spend counts bytes of values. Nothing real compresses to less than a thousandth.
+func (t *File) spend(bytes int64) error {
+	if spent := t.spent.Add(bytes); spent > t.size*expansion+slack {
+		return fmt.Errorf("a file of %d bytes cannot hold %d bytes of values", t.size, spent)
 	}
 	return nil
 }

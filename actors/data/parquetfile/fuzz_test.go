@@ -22,18 +22,17 @@ func readAll(s *Sheet) {
 		for group := range s.groups {
 			_ = func() (err error) {
 				defer Damaged(&err)
-				return s.values(group, f.Name, func(v parquet.Value) error {
+				return s.values(group, f.Name, false, func(_ int, v parquet.Value) error {
 					_, _ = f.Number(v)
 					_ = f.IsElement(v)
-					_, _ = f.Integer(v)
-					_, _ = f.Text(v)
+					_ = f.Text(v)
 					return nil
 				})
 			}()
 		}
 		_ = func() (err error) {
 			defer Damaged(&err)
-			return s.Values(f.Name, func(int, parquet.Value) error { return nil })
+			return s.Values(f.Name, false, func(int, parquet.Value) error { return nil })
 		}()
 	}
 }

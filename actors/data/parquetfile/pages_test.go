@@ -47,11 +47,7 @@ func TestChecksum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := one.leaf("f64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := one.groups[0].Columns[leaf.Index()].MetaData
+	m := one.groups[0].Columns[one.byName["f64"].leaf.Index()].MetaData
 	broken := slices.Clone(whole)
 	broken[m.DictionaryPageOffset+m.TotalCompressedSize-1] ^= 1
 	one, err = Open(bytes.NewReader(broken), int64(len(broken)))

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -18,10 +16,6 @@ import (
 // Damaged, deferred, turns a panic of the Parquet library into an error.
 func Damaged(err *error) {
 	if p := recover(); p != nil {
-		if fault, ok := p.(runtime.Error); ok && strings.Contains(fault.Error(), "nil pointer") {
-			*err = errors.New("damaged Parquet file: a part that its footer names is absent")
-			return
-		}
 		*err = fmt.Errorf("damaged Parquet file: %v", p)
 	}
 }
@@ -85,18 +79,17 @@ func (t *Sheet) Check(width int) error {
 // Has tells whether every file has the columns.
 func (t *Sheet) Has(names ...string) bool {
 	for _, one := range t.Files {
-		if slices.ContainsFunc(names, func(n string) bool { return one.columns[n] == nil }) {
+		if slices.ContainsFunc(names, func(n string) bool { return one.byName[n] == nil }) {
 			return false
 		}
 	}
 	return true
 }
 
-// Names are the columns of the first file, of which some may be groups.
-func (t *Sheet) Names() []string {
-	var names []string
-	for _, c := range t.Files[0].root.Columns() {
-		names = append(names, c.Name())
+// Names are the columns of the first file.
+func (t *Sheet) Names() (names []string) {
+	for _, f := range t.Files[0].fields {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -112,124 +105,105 @@ func (t *Sheet) Each(values Columns) error {
 	_ = federated.Each(len(errs), func(i int) error { // which returns what it has stored
 		defer Damaged(&errs[i])
 		name := names[i%len(names)]
-		errs[i] = t.column(i/len(names), name, values[name])
+		errs[i] = t.values(i/len(names), name, true, values[name])
 		return nil
 	})
 	return cmp.Or(errs...)
 }
 
-// InOrder reads one column, row by row.
-func (t *Sheet) InOrder(name string, value func(row int, v parquet.Value) error) error {
+// Values calls take with the values of one column, row by row; those of a list, which
+// single does not allow, come one by one, all with its row. They are valid during the
+// call only.
+func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
-		if err := t.column(g, name, value); err != nil {
+		if err := t.values(g, name, single, take); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// column reads a column of one value per row in one row group.
-func (t *Sheet) column(group int, name string, value func(row int, v parquet.Value) error) error {
-	i, g := 0, t.groups[group]
-	err := t.values(group, name, func(v parquet.Value) error {
-		if i == g.rows {
-			return fmt.Errorf("more than the row group's %d rows", g.rows)
-		}
-		i++
-		if v.IsNull() {
-			return errors.New("no value (null)")
-		}
-		return value(g.start+i-1, v)
-	})
-	if err == nil && i < g.rows {
-		err = fmt.Errorf("%s: %d values for %d rows", g.where(name), i, g.rows)
-	}
-	return err
-}
-
-// Values calls take with the values of one column, row by row; those of a list come
-// one by one, all with its row. They are valid during the call only.
-func (t *Sheet) Values(name string, take func(row int, v parquet.Value) error) error {
-	row := -1
-	for g, group := range t.groups {
-		until := group.start + group.rows
-		err := t.values(g, name, func(v parquet.Value) error {
-			if v.RepetitionLevel() == 0 {
+// values reads a column in one row group. With single each row is to have one value.
+func (t *Sheet) values(group int, name string, single bool, take func(row int, v parquet.Value) error) error {
+	g := t.groups[group]
+	row, number, until := g.start-1, 0, g.start+g.rows
+	where := g.where(name)
+	err := g.read(name, func(v parquet.Value) (err error) {
+		switch next := v.RepetitionLevel() == 0; {
+		case next && row+1 == until, !next && row < g.start:
+			err = fmt.Errorf("more than the row group's %d rows", g.rows)
+		case single && !next:
+			err = errors.New("a list of several values; want one value in a row")
+		case single && v.IsNull():
+			err = errors.New("no value (null)")
+		default:
+			if next {
 				row++
 			}
-			if row >= until || row < 0 {
-				return fmt.Errorf("more than the row group's %d rows", group.rows)
-			}
-			return take(row, v)
-		})
-		if err == nil && row != until-1 {
-			err = fmt.Errorf("%s: %d rows, want %d", group.where(name), row-group.start+1, group.rows)
+			err = take(row, v)
 		}
 		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// values calls f with the values of one column in one row group, in order.
-// They are valid during the call only.
-func (t *Sheet) values(group int, column string, f func(v parquet.Value) error) error {
-	g := t.groups[group]
-	where := g.where(column)
-	leaf, err := g.leaf(column)
-	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
-	s, err := g.stream(g.group, leaf)
-	if err != nil {
-		return fmt.Errorf("%s: %w", where, err)
-	}
-	defer streams.Put(s)
-	pages := g.chunks[leaf.Index()].(*parquet.FileColumnChunk).PagesFrom(s)
-	defer pages.Close()
-	number := 0
-	err = readPages(pages, func(v parquet.Value) error {
-		if err := f(v); err != nil {
 			where = fmt.Sprintf("%s, value %d", where, number)
-			return err
 		}
 		number++
-		return nil
+		return err
 	})
+	if found := row + 1 - g.start; err == nil && found != g.rows {
+		err = fmt.Errorf("%d rows, want %d", found, g.rows)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	return nil
 }
 
-// readPages calls f with the values of pages.
-func readPages(pages parquet.Pages, f func(v parquet.Value) error) error {
-	var buffer [256]parquet.Value
+// read calls take with the values of a column in the row group, in order.
+func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
+	f := g.byName[column]
+	switch {
+	case f == nil:
+		return errors.New("is absent")
+	case f.leaf == nil:
+		return fmt.Errorf("found %s, want one column, a list, or an image with its bytes", f.holds)
+	}
+	s, err := g.stream(g.group, f)
+	if err != nil {
+		return err
+	}
+	defer streams.Put(s)
+	pages := g.chunks[f.leaf.Index()].(*parquet.FileColumnChunk).PagesFrom(s)
+	defer pages.Close()
 	for {
 		page, err := pages.ReadPage()
 		if err == io.EOF {
 			return nil
 		}
+		if err == nil {
+			err = readPage(page, take)
+			parquet.Release(page)
+		}
 		if err != nil {
 			return err
 		}
-		values := page.Values()
-		for err == nil {
-			var n int
-			n, err = values.ReadValues(buffer[:])
-			if n == 0 && err == nil {
-				err = io.ErrNoProgress
-			}
-			for _, v := range buffer[:n] {
-				if err := f(v); err != nil {
-					parquet.Release(page)
-					return err
-				}
+	}
+}
+
+// readPage calls take with the values of a page.
+func readPage(page parquet.Page, take func(v parquet.Value) error) error {
+	var buffer [256]parquet.Value
+	for values := page.Values(); ; {
+		n, err := values.ReadValues(buffer[:])
+		for _, v := range buffer[:n] {
+			if err := take(v); err != nil {
+				return err
 			}
 		}
-		parquet.Release(page)
-		if err != io.EOF {
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == nil && n == 0:
+			return io.ErrNoProgress
+		case err != nil:
 			return err
 		}
 	}

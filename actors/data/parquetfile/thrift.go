@@ -8,29 +8,27 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// thriftLength is the length of the struct at the start of b, all of whose
-// lengths fit the bytes that follow them.
-func thriftLength(b []byte) (int, error) {
-	r := new(thrift.CompactProtocol).NewReaderFromBytes(b)
-	err := skip(r, thrift.STRUCT, 0)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("a length exceeds the bytes that are there")
+var protocol thrift.CompactProtocol
+
+// unmarshal decodes the struct at the start of b and returns its length. The library
+// takes memory for lengths as it meets them, and a stack for nesting, so both are looked
+// at first.
+func unmarshal(b []byte, into any) (length int, err error) {
+	r := protocol.NewReaderFromBytes(b)
+	if err := skip(r, thrift.STRUCT, 0); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("a length exceeds the bytes that are there")
+		}
+		return 0, err
 	}
-	return r.BytesRead(), err
+	return r.BytesRead(), thrift.Unmarshal(&protocol, b[:r.BytesRead()], into)
 }
 
-// skip reads a value and keeps nothing.
+// skip reads a value and keeps nothing. What Parquet's metadata has no field of, such as
+// a map, is an error.
 func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
 	if depth > 32 {
 		return errors.New("nested too deeply")
-	}
-	items := func(n int32, kinds ...thrift.Type) error {
-		for i := range int(n) * len(kinds) {
-			if err := skip(r, kinds[i%len(kinds)], depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	switch kind {
 	case thrift.TRUE, thrift.FALSE, thrift.I8:
@@ -41,29 +39,20 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
 		_, err = r.ReadFloat64()
 	case thrift.BINARY:
 		_, err = r.ReadBytes()
-	case thrift.LIST, thrift.SET:
+	case thrift.LIST:
 		list, err := r.ReadList()
-		if err != nil {
-			return err
+		for i := int32(0); err == nil && i < list.Size; i++ {
+			err = skip(r, list.Type, depth+1)
 		}
-		return items(list.Size, list.Type)
-	case thrift.MAP:
-		m, err := r.ReadMap()
-		if err != nil {
-			return err
-		}
-		return items(m.Size, m.Key, m.Value)
+		return err
 	case thrift.STRUCT:
-		for {
-			field, err := r.ReadField()
-			if err != nil || field.Type == thrift.STOP {
+		for err == nil {
+			var field thrift.Field
+			if field, err = r.ReadField(); err != nil || field.Type == thrift.STOP {
 				return err
 			}
-			if field.Type == thrift.TRUE || field.Type == thrift.FALSE { // is its own value
-				continue
-			}
-			if err := items(1, field.Type); err != nil {
-				return err
+			if field.Type != thrift.TRUE && field.Type != thrift.FALSE { // these are their own value
+				err = skip(r, field.Type, depth+1)
 			}
 		}
 	default:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
@@ -18,55 +19,53 @@ import (
 // of bit-packed values is filled up.
 const padding = 512
 
-// plainDictionary is the name that files before Parquet 2 have for RLE_DICTIONARY.
-const plainDictionary format.Encoding = 2
-
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
-// checkValues looks at the decompressed bytes of a data page. It returns where its
-// values begin.
-func (s *stream) checkValues(p *page, b []byte) (int, error) {
-	if p.encoding < 0 { // of a dictionary, which is plain
-		return 0, nil
+// checkValues looks at the decompressed bytes of a page, and returns those that the
+// library is to have.
+func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
+	if p.encoding < 0 { // a dictionary, which is plain
+		return b, nil
 	}
 	start := 0
-	for _, section := range p.sections {
-		if section.maximum == 0 && !p.version2 {
-			continue
-		}
-		width := bits.Len(uint(section.maximum))
-		length := section.length
+	for i, most := range []int{s.field.leaf.MaxRepetitionLevel(), s.field.leaf.MaxDefinitionLevel()} {
+		length := p.sections[i]
 		if !p.version2 {
-			if section.encoding == format.BitPacked {
-				start = min(len(b), start+(p.values*width+7)/8)
+			if most == 0 {
 				continue
 			}
 			if len(b)-start < 4 {
-				return 0, errors.New("damaged: no levels")
+				return nil, errors.New("damaged: no levels")
 			}
 			length = int(binary.LittleEndian.Uint32(b[start:]))
 			start += 4
 		}
 		if length > len(b)-start {
-			return 0, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
+			return nil, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
 		}
-		if section.maximum > 0 && runs(b[start:start+length], width, p.values) {
-			return 0, errCount
+		if most > 0 && runs(b[start:start+length], bits.Len(uint(most)), p.values) {
+			return nil, errCount
 		}
 		start += length
 	}
-	return start, s.checkEncoded(p, b[start:])
+	if err := s.checkEncoded(p, b[start:]); err != nil {
+		return nil, err
+	}
+	if p.encoding == format.DeltaBinaryPacked && s.field.unsigned && s.field.leaf.Type().Kind() == parquet.Int32 {
+		return plainUint32(p, b, start)
+	}
+	return b, nil
 }
 
 // checkEncoded looks at the values of a page.
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
-	case plainDictionary, format.RLEDictionary:
+	case format.PlainDictionary, format.RLEDictionary:
 		if len(b) > 0 && runs(b[1:], int(b[0]), p.values) {
 			return errCount
 		}
 	case format.RLE:
-		if s.column.Type().Kind() != parquet.Boolean { // which the library decodes to anything
+		if s.field.leaf.Type().Kind() != parquet.Boolean { // which the library decodes to anything
 			return errors.New("coded as RLE, which is for booleans")
 		}
 		if len(b) > 4 && runs(b[4:], 1, p.values) {
@@ -110,8 +109,7 @@ func (s *stream) checkPrefixes(p *page, b []byte) error {
 	if total > maxPage {
 		return fmt.Errorf("strings of %d bytes in a page, want at most %d", total, maxPage)
 	}
-	s.spent += total
-	return s.spend(s.chunk, s.spent)
+	return s.spend(total)
 }
 
 // runs reports whether the runs in b hold more than so many values of a width. A
@@ -171,14 +169,12 @@ func deltas(b []byte, most int) (length int, ok bool) {
 // plainUint32 replaces DELTA_BINARY_PACKED values from start on by plain ones.
 // DuckDB takes the deltas of unsigned integers of 32 bits in 64, which do not
 // always fit the 32 that the library decodes.
-func plainUint32(b []byte, start int) ([]byte, error) {
+func plainUint32(p *page, b []byte, start int) ([]byte, error) {
 	values, err := parquet.DeltaBinaryPacked.DecodeInt64(nil, b[start:])
-	if err != nil {
-		return nil, err
-	}
-	plain := append(make([]byte, 0, start+4*len(values)), b[:start]...)
+	p.encoding = format.Plain
+	b = slices.Clone(b[:start])
 	for _, v := range values {
-		plain = binary.LittleEndian.AppendUint32(plain, uint32(v))
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
-	return plain, nil
+	return b, err
 }

@@ -125,18 +125,23 @@ func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 		}
 		return err
 	}})
-	if err != nil || f.Kind != KindNumber || f.list {
+	if err != nil || f.Kind != KindNumber || f.element > 0 {
 		t.Errorf("%s: %s, %v", f.Name, f.Words(), err)
 	}
 }
 
 func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
-	err := s.InOrder(f.Name, func(row int, v parquet.Value) error {
-		got, err := f.Text(v)
-		if err == nil && got != want(row) {
-			err = fmt.Errorf("row %d: %q, want %q", row, got, want(row))
+	err := s.Values(f.Name, true, func(row int, v parquet.Value) error {
+		got := f.Text(v)
+		if n, ok := f.Integer(v); f.Whole && ok {
+			got = strconv.FormatInt(n, 10)
+		} else if f.Whole {
+			got = strconv.FormatUint(uint64(n), 10)
 		}
-		return err
+		if got != want(row) {
+			return fmt.Errorf("row %d: %q, want %q", row, got, want(row))
+		}
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -145,7 +150,7 @@ func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
 
 func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 	lists := make([][]float32, s.Rows)
-	err := s.Values(f.Name, func(row int, v parquet.Value) error {
+	err := s.Values(f.Name, false, func(row int, v parquet.Value) error {
 		if !f.IsElement(v) {
 			return nil
 		}
@@ -158,7 +163,7 @@ func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 			t.Fatalf("%s, row %d: %v, want %v", f.Name, row, x, want(float32(row)))
 		}
 	}
-	if err != nil || !f.list {
+	if err != nil || f.element == 0 {
 		t.Errorf("%s: %v", f.Name, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -78,7 +79,7 @@ func (p *parquetTable) each(wanted column, first int) error {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
 	}
 	last := -1
-	err := p.Values(wanted.name, func(row int, v parquet.Value) error {
+	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
 		if row == last && !wanted.lists {
 			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
 		}
@@ -103,16 +104,14 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	case v.IsNull():
 	case f.Kind == parquetfile.KindBytes:
 		c = cell{kind: bytesCell, bytes: v.Bytes()}
-	case f.Kind == parquetfile.KindText && !f.UUID:
-		c = cell{kind: textCell, text: string(v.Bytes())}
 	case f.Kind == parquetfile.KindText:
-		c.kind = textCell
-		c.text, err = f.Text(v)
+		c = cell{kind: textCell, text: f.Text(v)}
 	case f.Whole:
-		c.kind = wholeCell
-		if c.whole, err = f.Integer(v); err != nil { // of 64 bits without a sign
-			c.kind = textCell
-			c.text, err = f.Text(v)
+		var fits bool
+		if c.whole, fits = f.Integer(v); fits {
+			c.kind = wholeCell
+		} else {
+			c = cell{kind: textCell, text: strconv.FormatUint(v.Uint64(), 10)}
 		}
 	default:
 		c.kind = realCell

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -143,13 +142,14 @@ func horizon(c config.Config, round float64) (float64, error) {
 // and model lie: F_w is the mean of the last window's first-step losses (Eq. 15), which a run knows
 // anyway; see [Estimate] for the rest.
 func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
-	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	r, err := folder.Open(dir)
 	if err != nil {
 		return nil, err
 	}
+	c := r.Config
 	var known []folder.Progress // with a loss of the window
 	least := math.NaN()
-	for p, err := range folder.Follow(dir, &c) {
+	for p, err := range r.Follow() {
 		if err != nil {
 			return nil, err
 		}

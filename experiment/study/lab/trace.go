@@ -12,7 +12,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
 )
@@ -51,7 +50,7 @@ func (t *trace) of(ctx context.Context, c *study.Cell, of *objective) error {
 
 // measure goes through a run again, from its rounds and their models.
 func (t *trace) measure(ctx context.Context, c *study.Cell, of *objective) (err error) {
-	rows, err := folder.ReadRounds(filepath.Join(c.Config.Out, folder.RoundsFile))
+	rows, err := c.Run().Rounds()
 	if err != nil {
 		return err
 	}

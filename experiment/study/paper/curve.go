@@ -13,7 +13,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
 	"fedpace/metrics"
 )
 
@@ -88,12 +88,12 @@ func Write(dir string, curves []Curve) error {
 			points = append(points, pointRow{c.key(), p})
 		}
 	}
-	return errors.Join(csvtable.Write(filepath.Join(dir, CellsFile), curves, -1), csvtable.Write(filepath.Join(dir, CurvesFile), points, -1))
+	return errors.Join(table.Write(filepath.Join(dir, CellsFile), curves, -1), table.Write(filepath.Join(dir, CurvesFile), points, -1))
 }
 
 // Load reads what Write wrote.
 func Load(dir string) ([]Curve, error) {
-	curves, err := csvtable.Read[Curve](filepath.Join(dir, CellsFile))
+	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
@@ -105,7 +105,7 @@ func Load(dir string) ([]Curve, error) {
 		}
 		index[k] = &curves[i]
 	}
-	points, err := csvtable.Read[pointRow](filepath.Join(dir, CurvesFile))
+	points, err := table.Read[pointRow](filepath.Join(dir, CurvesFile))
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
@@ -127,7 +127,7 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 	for _, cell := range cells {
 		c, err := readCell(cell.Config.Out)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, folder.ErrNoRun), errors.Is(err, fs.ErrNotExist): // not begun, or before its first round
 		case err != nil:
 			return nil, fmt.Errorf("paper: %w", err)
 		default:
@@ -157,29 +157,33 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 
 // readCell reads one run's folder.
 func readCell(dir string) (Curve, error) {
-	config, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	r, err := folder.Open(dir)
 	if err != nil {
 		return Curve{}, err
 	}
+	config := &r.Config
 	c := Curve{
 		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
 		Clients: config.Clients, Cohort: config.Cohort, Megabits: config.Network.ModelMegabits, RelativeSteps: math.NaN(),
 	}
-	if c.Devices, err = devices(&config); err != nil {
+	if c.Devices, err = devices(config); err != nil {
 		return Curve{}, err
 	}
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if err := c.thin(dir, &config); err != nil {
+	if err := c.thin(r); err != nil {
 		return Curve{}, err
 	}
-	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	ended := !errors.Is(err, fs.ErrNotExist)
-	if err != nil && ended {
+	_, s, err := r.State()
+	if err != nil {
 		return Curve{}, err
 	}
-	if c.Provenance, err = study.ProvenanceOf(config, s); err != nil || !ended {
+	if s == nil {
+		c.Provenance, err = study.ProvenanceOf(*config, folder.Summary{})
+		return c, err
+	}
+	if c.Provenance, err = study.ProvenanceOf(*config, *s); err != nil {
 		return c, err
 	}
 	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
@@ -193,8 +197,8 @@ func readCell(dir string) (Curve, error) {
 
 // thin follows the rounds and keeps a point for each evaluation that was better
 // than those before, and for the last.
-func (c *Curve) thin(dir string, of *config.Config) error {
-	s := of.Schedule
+func (c *Curve) thin(of *folder.Run) error {
+	s := of.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	nan := math.NaN()
 	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
@@ -203,7 +207,7 @@ func (c *Curve) thin(dir string, of *config.Config) error {
 	var last Point
 	var tail study.Tail
 	var previous folder.Progress
-	for r, err := range folder.Follow(dir, of) {
+	for r, err := range of.Follow() {
 		if err != nil {
 			return err
 		}

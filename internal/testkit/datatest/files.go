@@ -107,7 +107,7 @@ func withFooter(t testing.TB, file []byte, meta format.FileMetaData) []byte {
 
 // Written lists Parquet files of many writers: those of package parquetfile in a
 // folder, which its README.md describes, and all that FEDPACE_PARQUET names, a folder with the rest
-// of what the generators there write.
+// of what testdata/writers writes.
 func Written(t testing.TB, folder string) (files []string) {
 	files = federated.Files(folder, ".parquet")
 	if len(files) < 30 {

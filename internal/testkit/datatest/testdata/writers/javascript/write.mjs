@@ -1,4 +1,4 @@
-// Writes the table of ../README.md with DuckDB, polars, arrow-rs, ClickHouse,
+// Writes the table of actors/data/parquetfile/testdata/README.md with DuckDB, polars, arrow-rs, ClickHouse,
 // hyparquet-writer and parquetjs:
 //
 //     npm install && node write.mjs FOLDER

@@ -1,4 +1,4 @@
-// Command writers writes the table of ../README.md with arrow-go, fraugster's and
+// Command writers writes the table of actors/data/parquetfile/testdata/README.md with arrow-go, fraugster's and
 // xitongsys's parquet-go, from the files that ../javascript has written there:
 //
 //	go mod tidy && go run . FOLDER

@@ -130,7 +130,6 @@ func (p *Plan) trained() (n int) {
 // plan's virtual time.
 func (p *Plan) Config() config.Config {
 	c := p.Settings[p.Chosen].real
-	c.Stop.Rounds, c.Stop.EqualRuntimeRounds, c.Stop.VirtualSeconds = 0, 0, p.Seconds
 	c.Name += "-plan"
 	c.Out = config.OutFolder(c.Name)
 	return c

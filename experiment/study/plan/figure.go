@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"fedpace/actors/measure"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
@@ -50,8 +49,7 @@ func (s *Setting) curve() (figure.Line, error) {
 	var runs [][]point
 	for i := range s.Trained.cells {
 		thin := statistics.Thin[point](1 << 12)
-		c := &s.Trained.cells[i].Config
-		for r, err := range folder.Follow(c.Out, c) {
+		for r, err := range s.Trained.cells[i].Run().Follow() {
 			if err != nil {
 				return figure.Line{}, err
 			}

@@ -47,14 +47,11 @@ type Trained struct {
 // trained is in out, where another Make finds it. progress is told how many draws of how
 // many are done, before anything is trained.
 func Make(ctx context.Context, q Request, out string, o study.Options, progress func(done, of int)) (*Plan, error) {
-	list, left, err := q.settings()
+	list, left, err := q.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Draws: q.Draws, Left: left, request: q}
-	if p.Seconds, err = q.budget(ctx, &list[0]); err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
-	}
+	p := &Plan{Seconds: q.seconds, Draws: q.Draws, Left: left, request: q}
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

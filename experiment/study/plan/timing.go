@@ -47,8 +47,8 @@ func (q *Request) time(ctx context.Context, list []Setting, seconds float64, pro
 
 // budget is the virtual time of all settings, in seconds: the given hours, the
 // configuration's own virtual_seconds, or the median time of its rounds.
-func (q *Request) budget(ctx context.Context, own *Setting) (float64, error) {
-	stop := own.config.Stop
+func (q *Request) budget(ctx context.Context, own *config.Config) (float64, error) {
+	stop := own.Stop
 	switch rounds := max(stop.Rounds, stop.EqualRuntimeRounds); {
 	case q.Hours > 0:
 		return q.Hours * 3600, nil
@@ -57,7 +57,7 @@ func (q *Request) budget(ctx context.Context, own *Setting) (float64, error) {
 	case rounds == 0:
 		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds nor virtual_seconds, so it is not known for how long to plan (set one, or give --hours)"}
 	default:
-		u, err := forecast.UsageOf(ctx, own.config, round.Limits{Rounds: rounds}, q.Draws, func() {})
+		u, err := forecast.UsageOf(ctx, *own, round.Limits{Rounds: rounds}, q.Draws, func() {})
 		return u.Seconds.P50, err
 	}
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,6 +26,8 @@ type Request struct {
 	Draws       int          // of each setting's time
 	Learn       int          // settings that are trained, and the configuration's own beside them; 0: none is
 	Seeds       int          // of each that is trained
+
+	seconds float64 // virtual time of all settings
 }
 
 // Schedules are those that a plan compares unless it is told others.
@@ -38,7 +42,6 @@ type Setting struct {
 
 	real   config.Config // as it would be run
 	config config.Config // with simulated clients in place of real devices
-	id     string        // what it computes
 
 	forecast.Usage
 	Trained *Trained // nil: nothing was
@@ -69,9 +72,9 @@ func (s *Setting) defaultGrids() []study.Grid {
 	return grids
 }
 
-// settings lists the points of the grid, first the configuration's own, and says which
-// make no configuration.
-func (q *Request) settings() (list []Setting, left []string, err error) {
+// settings lists the points of the grid, all with the virtual time of the plan, first the
+// configuration's own, and says which make no configuration.
+func (q *Request) settings(ctx context.Context) (list []Setting, left []string, err error) {
 	own := Setting{Name: "as configured", Own: true}
 	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
@@ -81,42 +84,41 @@ func (q *Request) settings() (list []Setting, left []string, err error) {
 	}
 	own.Schedule = own.real.Schedule.Name()
 	q.complete(&own)
-	points, err := study.Points(q.Grids, len(q.Schedules), maxSettings)
-	if err != nil {
+	if q.seconds, err = q.budget(ctx, &own.config); err != nil {
 		return nil, nil, fmt.Errorf("plan: %w", err)
 	}
-	list, known := []Setting{own}, map[string]int{}
-	if err := list[0].identify(); err != nil {
-		return nil, nil, err
-	}
-	known[list[0].id] = 0
-	for _, values := range points {
-		for _, name := range q.Schedules {
-			s, err := q.point(name, values)
-			if err == nil {
-				err = s.identify()
-			}
-			if err != nil {
-				left = append(left, fmt.Sprintf("%s: %v", s.Name, err))
-				continue
-			}
-			at, twice := known[s.id]
-			switch {
-			case !twice:
-				known[s.id] = len(list)
-				list = append(list, s)
-			case list[at].Own:
-				list[at].Name, list[at].Values = s.Name+" (as configured)", s.Values
-			}
+	q.stop(&own.real)
+	q.stop(&own.config)
+	list = []Setting{own}
+	id, err := study.Identity(own.config)
+	known := map[string]int{id: 0} // by what settings compute
+	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
+	for cell, problem := range p.Each(own.real, maxSettings) {
+		if err != nil || problem != nil && cell.Schedule == "" {
+			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
+		}
+		s := Setting{
+			Name:     strings.Join(append([]string{cell.Schedule}, study.Sets(q.Grids, cell.Values)...), ", "),
+			Schedule: cell.Schedule, Values: cell.Values, real: cell.Config,
+		}
+		if problem == nil {
+			s.config, problem = Simulated(cell.Config)
+		}
+		if problem != nil {
+			left = append(left, fmt.Sprintf("%s: %v", s.Name, problem))
+			continue
+		}
+		id, err = study.Identity(s.config)
+		at, twice := known[id]
+		switch {
+		case !twice:
+			known[id] = len(list)
+			list = append(list, s)
+		case list[at].Own:
+			list[at].Name, list[at].Values = s.Name+" (as configured)", s.Values
 		}
 	}
-	return list, left, nil
-}
-
-// identify fills in what the setting computes.
-func (s *Setting) identify() (err error) {
-	s.id, err = study.Identity(s.config)
-	return err
+	return list, left, err
 }
 
 // complete fills in the schedules and grids that are not given.
@@ -132,27 +134,18 @@ func (q *Request) complete(own *Setting) {
 	}
 }
 
-// point is the setting with a schedule and values of the grids.
-func (q *Request) point(name string, values []string) (Setting, error) {
-	sets := make([]string, len(values))
-	for i, v := range values {
-		sets[i] = q.Grids[i].Key + "=" + v
+// load reads the configuration with keys set as the grids do.
+func (q *Request) load(sets ...string) (c config.Config, err error) {
+	if sets, err = q.resolveShares(sets); err == nil {
+		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
 	}
-	s := Setting{Name: strings.Join(append([]string{name}, sets...), ", "), Schedule: name, Values: values}
-	sets, err := q.resolveShares(sets)
-	if err != nil {
-		return s, err
-	}
-	c, err := config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
-	if err != nil {
-		return s, err
-	}
-	if c.Schedule, err = c.Schedule.Named(name); err != nil {
-		return s, err
-	}
-	s.real = c
-	s.config, err = Simulated(c)
-	return s, err
+	q.stop(&c)
+	return c, err
+}
+
+// stop has a run end at the plan's virtual time, unless it reaches a target before.
+func (q *Request) stop(c *config.Config) {
+	c.Stop.Rounds, c.Stop.EqualRuntimeRounds, c.Stop.VirtualSeconds = 0, 0, q.seconds
 }
 
 // share is a part of the cohort in a value of a grid.

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/calibrate"
 	"fedpace/experiment/fleet/calibration"
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/throttle"
 )
 
@@ -90,6 +91,7 @@ func TestDevicesAreCalibrated(t *testing.T) {
 
 // An external trainer's steps are measured in its own process.
 func TestATrainerIsCalibrated(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"on made samples":   {"--task", "femnist", "--trainer", femnistTrainer()},

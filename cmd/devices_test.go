@@ -21,6 +21,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
@@ -91,6 +92,7 @@ func same(t *testing.T, a, b string) bool {
 // Devices take part in asynchronous rounds, under both published rules: each round is
 // made of two updates, some of them from older models, and a replay gives the same bits.
 func TestDevicesInAsynchronousRounds(t *testing.T) {
+	slow.Test(t, "it plays six runs with devices; coordinator/round and internal/samebits play the rounds")
 	t.Parallel()
 	for _, algorithm := range []string{"fedasync", "fedbuff"} {
 		t.Run(algorithm, func(t *testing.T) {

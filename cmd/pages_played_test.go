@@ -25,6 +25,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/learn"
+	"fedpace/internal/testkit/slow"
 )
 
 // handling says how a command is played. The first entry whose text the command
@@ -140,6 +141,9 @@ func TestThePagesAreFollowed(t *testing.T) {
 		}
 		name, _ := strings.CutPrefix(path, "../")
 		t.Run(name, func(t *testing.T) {
+			if name != "README.md" && name != "docs/deploy.md" {
+				slow.Test(t, "it plays every command of the page")
+			}
 			t.Parallel()
 			r := newReader(t, name, wrapper, files)
 			if name != "docs/tutorial.md" { // which makes all that it needs

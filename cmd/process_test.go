@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -57,6 +58,11 @@ func withPrograms(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(programs)
+	// Devices and programs wait for each other more than they compute.
+	if err := flag.Set("test.parallel", "4"); err != nil { // -parallel, where given, is parsed later
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 

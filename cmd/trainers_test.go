@@ -55,6 +55,7 @@ func ends(t *testing.T, out string, args ...string) folder.Summary {
 // model: on every repeat, when its processes die, with its own process's data, when the
 // run is killed and goes on, and with hosts elsewhere.
 func TestRunsWithATrainer(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -105,6 +106,7 @@ func TestRunsWithATrainer(t *testing.T) {
 // Hosts of other processes have their own commands. One whose trainer is another does
 // not train, and says why.
 func TestHostsWithTrainers(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	dir := t.TempDir()
 	here := filepath.Join(dir, "here")
@@ -298,6 +300,7 @@ func TestMistakesWithATrainer(t *testing.T) {
 
 // A comparison takes a finished run again as long as its trainer is the same.
 func TestAComparisonWithATrainer(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	out, once := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "once")
 	args := digitsArgs("compare", out, "--schedules", "fixed", "--set", "stop.rounds=1", "--trainer", femnistTrainer("-fault", "another script", "-once", once))
@@ -331,6 +334,7 @@ func TestAComparisonWithATrainer(t *testing.T) {
 
 // A run on the trainer's own samples.
 func TestARunOnATrainersOwnSamples(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	s := ends(t, out, digitsArgs("run", out, "--set", "data=trainer", "--set", "clients=all", "--set", "cohort=3", "--trainer", femnistTrainer("-own", "femnist"))...)

@@ -6,11 +6,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // The Python tests talk to trainers as fedpace does, and read runs. They need numpy, and most
 // of them PyTorch (Debian: python3-torch).
 func TestPython(t *testing.T) {
+	slow.Test(t, "it plays Python")
 	t.Parallel()
 	for _, pattern := range []string{"*.py", "fedpace/*.py", "testdata/*.py"} { // read here, so that go test runs again when one changes
 		files, err := filepath.Glob(pattern)

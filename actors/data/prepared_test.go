@@ -164,6 +164,7 @@ func FuzzPrepared(f *testing.F) {
 
 // The second start of full FEMNIST and of Shakespeare takes under a second.
 func TestRealPrepared(t *testing.T) {
+	slow.Test(t, "it reads every real set twice")
 	slow.NotUnderRace(t)
 	for _, name := range []string{"femnist/femnist.parquet", "shakespeare/1994-01-100.zip", "sent140/tweets_with_users.csv.gz", "cifar100"} {
 		path := real(t, name)

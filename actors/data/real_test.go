@@ -122,6 +122,7 @@ func TestRealSent140(t *testing.T) {
 // Two shards of LEAF's own tool hold writers of the Parquet file, whose images
 // are the same bytes.
 func TestRealFEMNISTLEAF(t *testing.T) {
+	slow.Test(t, "it reads FEMNIST as text; its Parquet file is read always")
 	slow.NotUnderRace(t)
 	s := openReal(t, "femnist/leaf", federated.Options{Task: "femnist"})
 	if s.Clients() != 10 {
@@ -171,6 +172,7 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 }
 
 func TestRealTweetsWithoutUsers(t *testing.T) {
+	slow.Test(t, "it reads 1.6 million tweets")
 	slow.NotUnderRace(t)
 	s := openReal(t, "sent140/tweets_without_users.tsv.gz", federated.Options{Task: "sent140"})
 	if s.Clients() != 21_876 || !s.Info().Synthetic {

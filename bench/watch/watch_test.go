@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 func TestMedians(t *testing.T) {
@@ -37,6 +39,7 @@ func TestReport(t *testing.T) {
 // A pair of real runs, small ones: the one that is watched has an audience and
 // the same history.
 func TestAPair(t *testing.T) {
+	slow.Test(t, "it plays the benchmark")
 	binary := t.TempDir() + "/fedpace"
 	build(t, binary)
 	for _, k := range []kind{

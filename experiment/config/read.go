@@ -20,6 +20,18 @@ type reader struct {
 	missing []*KeyError // required options that are not set; a later source may still set them
 }
 
+// set reads a value that must be whole.
+func set[T any](to *T, n *tree.Node, path string) error {
+	var r reader
+	if err := r.value(&registry.Option{}, reflect.ValueOf(to).Elem(), n, path); err != nil {
+		return err
+	}
+	if len(r.missing) > 0 {
+		return r.missing[0]
+	}
+	return nil
+}
+
 // forget takes back what is missing at a path and below.
 func (r *reader) forget(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
@@ -228,18 +240,23 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 }
 
 // refuse says what is wrong with a key that is none of a struct's, or of an entry's; nil
-// where the key names the entry, or takes back an option of another.
+// where the key names the entry.
 func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	known := keysOf(registry.Options(v.Type()))
 	if p == nil && key == tree.Bare {
 		return tree.Fail(child, path, "this is a group of keys: %s", orList(known))
 	}
 	if p != nil && p.Word != "" {
-		takers := takers(p, key)
-		switch {
-		case key == tree.Bare || key == p.Word || takers != nil && child.Kind == tree.Null:
+		if key == tree.Bare || key == p.Word {
 			return nil
-		case takers != nil:
+		}
+		var takers []string
+		for _, e := range p.Entries {
+			if takesAll(e.Type(), []string{key}) {
+				takers = append(takers, e.Name)
+			}
+		}
+		if takers != nil {
 			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
 		}
 		known = append(known, p.Word)
@@ -299,7 +316,8 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			named, at = word, join(path, p.Word)
 		case named != nil:
 		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
-			named = &tree.Node{Where: n.Where, Kind: tree.Scalar, Text: p.Default, IsText: true}
+			named = tree.Word(p.Default)
+			named.Where = n.Where
 		case v.IsNil():
 			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
@@ -373,16 +391,6 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 func takesAll(t reflect.Type, keys []string) bool {
 	own := keysOf(registry.Options(t))
 	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(own, key) })
-}
-
-// takers lists the entries that have an option.
-func takers(p *registry.Point, key string) (list []string) {
-	for _, e := range p.Entries {
-		if takesAll(e.Type(), []string{key}) {
-			list = append(list, e.Name)
-		}
-	}
-	return list
 }
 
 // number sets a number, a text or a flag, and holds it to the option's tags.

@@ -304,17 +304,10 @@ func appendPart(b []byte, part any) []byte {
 }
 
 // AddAnswer implements [realdevices.Record].
-func (l *Log) AddAnswer(a *realdevices.Answer) error {
-	if !l.Keep && a.Values != nil {
-		bare := *a
-		bare.Values = nil
-		a = &bare
-	}
-	return l.write(partsOf(a)...)
-}
+func (l *Log) AddAnswer(a *realdevices.Answer) error { return l.write(partsOf(a, l.Keep)...) }
 
-// partsOf are the parts of an answer's record.
-func partsOf(a *realdevices.Answer) []any {
+// partsOf are the parts of an answer's record, with its values if they are kept.
+func partsOf(a *realdevices.Answer, keep bool) []any {
 	h := head{recordMeasured, a.Task, uint32(a.Client)}
 	plan, t := durations{a.Plan.Download, a.Plan.Compute, a.Plan.Upload}, told{a.Loss, uint64(a.Samples)}
 	switch {
@@ -327,7 +320,7 @@ func partsOf(a *realdevices.Answer) []any {
 	case a.Kind == round.Overtaken:
 		h.Kind = recordOvertaken
 		return []any{h, plan}
-	case a.Values == nil:
+	case a.Values == nil || !keep:
 		return []any{h, plan, t}
 	}
 	h.Kind = recordUpdate

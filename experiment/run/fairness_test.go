@@ -105,6 +105,7 @@ func TestEvaluationsByClient(t *testing.T) {
 // An evaluation by client changes nothing in a run: it has the model, the history and the rounds
 // of a run without. A run that is timed alone has none.
 func TestEvaluationsByClientChangeNothing(t *testing.T) {
+	slow.Test(t, "it plays runs with and without them")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const evaluate = "evaluate.clients={every: 1}"
@@ -148,6 +149,7 @@ func equalFiles(t *testing.T, one, other string, names ...string) {
 // The scores are the same bits however many hosts measure, and in a run that was stopped and
 // went on, also within an evaluation.
 func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
+	slow.Test(t, "it plays a run several ways")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := []string{"clients=60", classes, "outputs=[tasks]", "evaluate.every=2", "evaluate.clients={every: 2}", "stop.rounds=12", "checkpoint.seconds=1000"}

@@ -15,6 +15,7 @@ var hidden = []string{"privacy.local.clip=0.05", "privacy.local.noise_multiplier
 // Clients' own noise has the same bits with hosts, in memory and after a resume, beside attackers,
 // too, and the summary says what an update costs.
 func TestLocalNoiseHasTheSameBits(t *testing.T) {
+	slow.Test(t, "it plays a run six ways; internal/samebits plays one with noise")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := append(hidden[:2:2], "fleet=[{name: honest, count: 150}, {name: gang, count: 40, attack: {kind: min_max, knows: 2}}, {name: flip, count: 10, attack: sign_flip}]")

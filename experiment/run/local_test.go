@@ -12,6 +12,7 @@ import (
 // their own, the same on any hosts. They take no other time: a run that is only timed has
 // the history of the run that trains, which is that of plain steps.
 func TestLocalWorkChangesNoHistory(t *testing.T) {
+	slow.Test(t, "it plays every run twice")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	const classes = "fleet=[{name: slow, weight: 1, seconds_per_step: 0.4}, {name: fast, weight: 2, step_cv: 0.2}]"

@@ -21,6 +21,7 @@ var private = []string{"privacy.clip=0.05", "privacy.noise_multiplier=0.5"}
 // A private run has the same bits through NATS, in memory, with three hosts, and stopped and
 // resumed; its summary says what the dry run foresaw.
 func TestPrivateRunsHaveTheSameBits(t *testing.T) {
+	slow.Test(t, "it plays a run six ways; internal/samebits plays one with noise")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := append(private[:2:2], "aggregate.algorithm=fedadam", "aggregate.server_rate=0.01")

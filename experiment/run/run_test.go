@@ -97,6 +97,7 @@ func TestTable4ByRounds(t *testing.T) {
 // Table 4's K_r-step column: with the round of the decay from the notes the
 // rounds in all follow, and the cell to two digits.
 func TestTable4ByStep(t *testing.T) {
+	slow.Test(t, "it plays ten thousands of rounds; the test by rounds stays")
 	slow.NotUnderRace(t)
 	for _, c := range []struct {
 		task, megabits string

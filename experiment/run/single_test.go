@@ -12,6 +12,7 @@ import (
 // A run with a rule has the same bits through NATS, in memory, with three hosts, and
 // stopped and resumed.
 func TestCombinedRunsHaveTheSameBits(t *testing.T) {
+	slow.Test(t, "it plays runs of every rule several ways; internal/samebits plays one of each")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	sets := []string{"aggregate={algorithm: fedadam, combine: {rule: multi_krum, liars: 0.2}, clip: {bound: median, times: 1.1, updates: 15}}"}
@@ -24,6 +25,7 @@ func TestCombinedRunsHaveTheSameBits(t *testing.T) {
 // Honest clients of all kinds of data never meet ten times the median norm, which is the
 // bound of real devices: their run is the one with a bound that nobody could meet.
 func TestHonestUpdatesDoNotMeetTheBound(t *testing.T) {
+	slow.Test(t, "it trains on all tasks")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, kind := range []string{"task=femnist", "task=sent140", "task=logistic", "task=quadratic", "task=femnist schedule.unit=epochs schedule.k0=1", "task=sent140 synthetic.heterogeneity=10"} {

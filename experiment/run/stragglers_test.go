@@ -95,6 +95,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 // history of the run that does not, and trains on nothing but what counts: a
 // client that is late, leaves or is not needed costs no gradient.
 func TestTrainingChangesNoHistory(t *testing.T) {
+	slow.Test(t, "internal/samebits has the same for one run of each kind")
 	slow.NotUnderRace(t)
 	for rule, closing := range closings {
 		for model, available := range availabilities {

@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Three servers with three copies of everything: the run goes on without one of
 // them, and with it again.
 func TestAClusterLosesAServer(t *testing.T) {
+	slow.Test(t, "it runs three servers")
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)

@@ -27,7 +27,7 @@ import (
 // The connection is cut at every message that a coordinator and a host send in a
 // small run, from the first CONNECT to the last removal: before the server has the
 // message, and after it has it and before its answer. Every run comes to the
-// results of one that nothing disturbs. Without FEDPACE_LONG it is one cut in seven.
+// results of one that nothing disturbs. Without FEDPACE_LONG it is one cut in thirteen.
 func TestCutsAtEveryMessage(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
@@ -46,7 +46,7 @@ func TestCutsAtEveryMessage(t *testing.T) {
 	if len(sent) < 40 {
 		t.Fatal("there are fewer messages than a run has")
 	}
-	step := 7 // a spread, which falls on other kinds before and after
+	step := 13 // a spread, which falls on other kinds before and after
 	if slow.On() {
 		step = 1
 	}

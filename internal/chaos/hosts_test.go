@@ -80,7 +80,11 @@ func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
 	t.Parallel()
 	c := courses[0]
 	want := c.undisturbed(t)
-	for _, n := range []int{1, 2, 4} {
+	counts := []int{2}
+	if slow.On() {
+		counts = []int{1, 2, 4}
+	}
+	for _, n := range counts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, serverOptions{})
@@ -108,7 +112,7 @@ func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
 }
 
 func TestKill9OfHostsAndServers(t *testing.T) {
-	trials, kills, some := 1, 2, courses[:3]
+	trials, kills, some := 1, 2, courses[1:3]
 	if slow.On() {
 		trials, kills, some = 9, 3, courses // 108 in all
 	}

@@ -19,7 +19,7 @@ import (
 //	FEDPACE_LONG=1 go test -v -run HostsJoinAtOnce ./internal/chaos
 func TestHostsJoinAtOnce(t *testing.T) {
 	t.Parallel()
-	joining, strangers := 12, 2
+	joining, strangers := 5, 1
 	if slow.On() {
 		joining, strangers = 190, 10
 	}

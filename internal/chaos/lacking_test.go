@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // A host without the run's kernel class or data answers tasks alone and says
@@ -31,6 +33,7 @@ func TestHostsThatCannotTrain(t *testing.T) {
 		resultOf(t, out).equals(t, want, "with a host for plans")
 	})
 	t.Run("kernel of every machine", func(t *testing.T) {
+		slow.Test(t, "internal/samebits compares the kernel classes")
 		t.Parallel()
 		c := courses[0]
 		alone, out := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "run")

@@ -14,13 +14,11 @@ import (
 // A server and a coordinator that stand for longer than a lease lasts and a
 // connection is silent, as processes do that somebody stopped: the run goes on.
 func TestAPauseOfTheServerOrTheCoordinator(t *testing.T) {
+	slow.Test(t, "it waits for half a minute")
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)
-	pause := 14 * time.Second
-	if slow.On() {
-		pause = 30 * time.Second
-	}
+	const pause = 30 * time.Second
 	for _, who := range []string{"server", "coordinator"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()

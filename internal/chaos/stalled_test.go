@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // Of two hosts one stops in the middle, and stays so: the other does its tasks, and
@@ -16,6 +18,9 @@ func TestAHostThatStopsHoldsNothing(t *testing.T) {
 	t.Parallel()
 	for _, train := range []bool{false, true} {
 		t.Run(fmt.Sprint("train=", train), func(t *testing.T) {
+			if !train {
+				slow.Test(t, "its 3,200 tasks take long, each by a message of its own")
+			}
 			t.Parallel()
 			rounds := 400
 			if train {

@@ -13,10 +13,12 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/config/reference"
 	_ "fedpace/experiment/run" // with all readers and outputs
+	"fedpace/internal/testkit/slow"
 )
 
 // The schema takes the configuration of every run here.
 func TestTheSchemaTakesEveryRun(t *testing.T) {
+	slow.Test(t, "it validates every configuration; cmd does so with the documented ones")
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(reference.Schema()))
 	if err != nil {
 		t.Fatal(err)

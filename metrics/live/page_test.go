@@ -313,6 +313,7 @@ func TestPageTakesTextForText(t *testing.T) {
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
 func TestPageComesBack(t *testing.T) {
+	slow.Test(t, "it waits for a page that tries again")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	b := browsertest.Open(t, 1280, 900, false)
@@ -430,6 +431,7 @@ func TestPageByPointer(t *testing.T) {
 
 // On a phone nothing is wider than the screen, in whatever state.
 func TestPageFitsScreens(t *testing.T) {
+	slow.Test(t, "it draws the page in every size")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
@@ -508,6 +510,7 @@ func TestPageKeepsStill(t *testing.T) {
 // The page is drawn on a phone and a desktop, light and dark. With the flag
 // screenshots it is a real run's, and the pictures are kept to be looked at.
 func TestPageScreenshots(t *testing.T) {
+	slow.Test(t, "it draws the page in every size and colour")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	_, address := serveHub(t, "demo")

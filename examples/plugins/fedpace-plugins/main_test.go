@@ -11,11 +11,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"fedpace/internal/testkit/slow"
 )
 
 // A binary of one's own has the plug-ins in its help and its dry runs, plays them,
 // and resumes a run of them to the same bits.
 func TestABinaryWithPlugIns(t *testing.T) {
+	slow.Test(t, "it builds a program and plays it")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "fedpace-plugins")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {

@@ -2,7 +2,6 @@ package reference
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"reflect"
 	"strings"
@@ -149,10 +148,8 @@ func (s schema) records(path string, anew bool, t reflect.Type) (list []object) 
 }
 
 // entries are the entries of a plug point as maps, with the options of t beside
-// their own. standard needs no name. An option of another entry may be null, as
-// earlier versions wrote it.
+// their own. standard needs no name.
 func (s schema) entries(p *registry.Point, standard, path string, t reflect.Type) (list []object) {
-	all := object{}
 	for _, e := range p.Entries {
 		r := s.record(path, false, t, e.Type())
 		r["description"] = e.Help
@@ -161,14 +158,6 @@ func (s schema) entries(p *registry.Point, standard, path string, t reflect.Type
 			r["required"] = append(r["required"].([]string), p.Word)
 		}
 		list = append(list, r)
-		maps.Copy(all, r["properties"].(object))
-	}
-	for _, r := range list {
-		for key := range all {
-			if own := r["properties"].(object); own[key] == nil {
-				own[key] = object{"type": "null"}
-			}
-		}
 	}
 	return list
 }

@@ -105,13 +105,9 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 			r.forget(path)
 			v.SetZero()
 			return nil
-		case o.Optional && !group:
-			r.forget(path)
-			r.standard(o, v)
-			return nil
 		case group && n.Where != tree.SetFlag: // whose keys are all commented out
 			return nil
-		case v.Kind() == reflect.Interface:
+		case o.Optional && !group, v.Kind() == reflect.Interface:
 			r.forget(path)
 			r.standard(o, v)
 			return nil
@@ -130,13 +126,11 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	switch v.Kind() {
 	case reflect.Pointer:
 		to := reflect.New(v.Type().Elem())
-		element := *o
-		element.Null, element.Optional = false, false
 		if to.Elem().Kind() == reflect.Struct {
 			r.begin(to.Elem(), n.Where, path, "")
 		}
 		v.Set(to)
-		return r.value(&element, to.Elem(), n, path)
+		return r.value(o.Element(), to.Elem(), n, path)
 	case reflect.Slice:
 		return r.list(o, v, n, path)
 	}
@@ -159,8 +153,6 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	case n.Kind != tree.List:
 		return n.Instead(path, "a list")
 	}
-	element := *o
-	element.Null, element.Optional = false, false
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -170,7 +162,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 		if v.Index(i).Kind() == reflect.Struct {
 			r.begin(v.Index(i), item.Where, at, "")
 		}
-		if err := r.value(&element, v.Index(i), item, at); err != nil {
+		if err := r.value(o.Element(), v.Index(i), item, at); err != nil {
 			return err
 		}
 	}

@@ -159,24 +159,18 @@ func Open(dir string) (*Log, error) {
 // open finds what the log in a folder holds.
 func open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
-	err := l.index()
+	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
 	}
-	return l, err
-}
-
-// index finds the records.
-func (l *Log) index() error {
-	f, err := os.Open(l.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close() // read only
 	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
-		return fmt.Errorf("%s: %w", l.path, err)
+		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
-	return nil
+	return l, nil
 }
 
 // errDamaged is wrapped by the errors for records that are not as they were written.

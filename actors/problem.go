@@ -52,25 +52,26 @@ const (
 
 // Spec is the problem as jobs name it.
 func (p *Problem) Spec() *bus.Spec {
-	encoded, err := algorithm.Algorithms.Encode(p.Algorithm)
-	if err != nil { // its options are numbers and words
-		panic("actors: " + err.Error())
-	}
 	local, compression := "", ""
 	if !learn.Plain(p.Optimizer) {
-		if local, err = learn.Optimizers.Encode(p.Optimizer); err != nil {
-			panic("actors: " + err.Error())
-		}
+		local = encode(learn.Optimizers, p.Optimizer)
 	}
 	if p.Compression != nil {
-		if compression, err = algorithm.Compressions.Encode(p.Compression); err != nil {
-			panic("actors: " + err.Error())
-		}
+		compression = encode(algorithm.Compressions, p.Compression)
 	}
 	return &bus.Spec{
-		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encoded,
+		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encode(algorithm.Algorithms, p.Algorithm),
 		Compression: compression, Local: local, Metrics: p.metrics(), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
 	}
+}
+
+// encode writes an entry of a table, whose options are numbers and words.
+func encode[T any](table *registry.Table[T], entry T) string {
+	text, err := table.Encode(entry)
+	if err != nil {
+		panic("actors: " + err.Error())
+	}
+	return text
 }
 
 // metrics are the names of the model's metrics.
@@ -83,6 +84,9 @@ func (p *Problem) metrics() (names []string) {
 
 // Check says whether model, data and settings fit each other.
 func (p *Problem) Check() error {
+	if p.Batch < 1 {
+		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
 	if p.Trainer != nil {
 		return p.checkTrainer()
 	}
@@ -90,9 +94,6 @@ func (p *Problem) Check() error {
 	reads := p.Model.Samples()
 	if !reads.Fit(info.Samples) {
 		return fmt.Errorf("model: %s reads %s, %s has %s", p.Model, reads.Describe(), info.Name, info.Describe())
-	}
-	if p.Batch < 1 {
-		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
 	}
 	switch p.Augment {
 	case NoAugment:
@@ -119,9 +120,6 @@ func (p *Problem) Class() string {
 
 // checkTrainer says what an external trainer cannot do.
 func (p *Problem) checkTrainer() error {
-	if p.Batch < 1 {
-		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
-	}
 	if p.Augment != NoAugment {
 		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
 	}

@@ -46,7 +46,7 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 	terms := func() []float32 { return nil }
 	if w.Client != nil {
 		additive := w.Client.(algorithm.Additive)
-		w.start(0)
+		w.Start(0)
 		var vector []float32
 		job.Proximal, vector = additive.Terms()
 		vectors = vector != nil
@@ -59,14 +59,14 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 		}
 		if vectors {
 			t.Correct = func(dst []float32) {
-				w.start(i)
+				w.Start(i)
 				clear(dst[copy(dst, terms()):])
 			}
 		}
 		job.Tasks = append(job.Tasks, t)
 	}
 	err := s.worker.Train(ctx, job, func(i int, model []float32, loss float64) error {
-		w.start(i) // others were, meanwhile
+		w.Start(i) // others were, meanwhile
 		return done(i, model, loss)
 	})
 	if d := (*external.Diverged)(nil); errors.As(err, &d) {

@@ -119,9 +119,9 @@ func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
 	}
 	for _, client := range []int{HeldOut, client} {
 		measure := func(w *Trainer) (float64, []learn.Score) {
-			loss, scores, err := w.Evaluate(t.Context(), base, 2, 3)
+			loss, scores, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 2, Count: 3})
 			if client != HeldOut {
-				loss, scores, err = w.EvaluateClient(t.Context(), base, client, 9)
+				loss, scores, err = w.Evaluate(t.Context(), base, Measured{Client: client, Count: 9})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -304,8 +304,8 @@ func TestATrainersOwnSamples(t *testing.T) {
 	if errA != nil || errB != nil || !slices.Equal(got, want) {
 		t.Error("another sum", errA, errB)
 	}
-	lossA, _, errA := here.Evaluate(t.Context(), base, 4, 20)
-	lossB, _, errB := there.Evaluate(t.Context(), base, 4, 20)
+	lossA, _, errA := here.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 4, Count: 20})
+	lossB, _, errB := there.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 4, Count: 20})
 	if errA != nil || errB != nil || lossA != lossB {
 		t.Error(lossA, lossB, errA, errB)
 	}

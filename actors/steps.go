@@ -32,14 +32,7 @@ type Work struct {
 	Base   []float32
 	Tasks  []Assignment
 	Client algorithm.Client // nil: local steps are those of the optimizer alone
-	Start  func(i int)      // begins task i in Client; nil without one
-}
-
-// start begins task i in the client half of the algorithm.
-func (w *Work) start(i int) {
-	if w.Start != nil {
-		w.Start(i)
-	}
+	Start  func(i int)      // begins task i in Client
 }
 
 // Measured are the samples of an evaluation: so many held-out ones, or so many of a
@@ -114,7 +107,7 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.start(i)
+		w.Start(i)
 		loss, err := s.task(ctx, w.Client, &w.Tasks[i])
 		if err == nil {
 			err = done(i, s.local, loss)

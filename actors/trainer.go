@@ -161,7 +161,7 @@ func (t *Trainer) hide(base, model []float32, a *Assignment) {
 // work is what the steps are taken for. The client half of the algorithm does not see
 // what is not trained.
 func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work {
-	w := &Work{Base: base, Tasks: tasks, Client: t.client}
+	w := &Work{Base: base, Tasks: tasks, Client: t.client, Start: func(int) {}}
 	n := t.trainable
 	switch {
 	case shared.variates():
@@ -294,19 +294,9 @@ func (t *Trainer) vector(v []float32) []float32 {
 	return v
 }
 
-// Evaluate measures a model on held-out samples from..from+count-1: the sum of
-// their losses, and what they add to each of the model's metrics.
-func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count int) (lossSum float64, scores []learn.Score, err error) {
-	return t.measure(ctx, params, Measured{Client: HeldOut, From: from, Count: count})
-}
-
-// EvaluateClient is Evaluate on so many of a client's own samples, at most all, spread
-// evenly over them.
-func (t *Trainer) EvaluateClient(ctx context.Context, params []float32, client, count int) (lossSum float64, scores []learn.Score, err error) {
-	return t.measure(ctx, params, Measured{Client: client, Count: count})
-}
-
-func (t *Trainer) measure(ctx context.Context, params []float32, of Measured) (lossSum float64, scores []learn.Score, err error) {
+// Evaluate measures a model on samples: the sum of their losses, and what they add to each
+// of the model's metrics.
+func (t *Trainer) Evaluate(ctx context.Context, params []float32, of Measured) (lossSum float64, scores []learn.Score, err error) {
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
 	if lossSum, err = t.steps.Evaluate(ctx, params, of, scores); err != nil {
 		return 0, nil, err

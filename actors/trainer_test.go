@@ -367,13 +367,13 @@ func TestEvaluateAddsItsParts(t *testing.T) {
 	model, set, base := world(t)
 	w := trainer(t, model, set)
 	n := 300
-	loss, right, err := w.Evaluate(t.Context(), base, 0, n)
+	loss, right, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: 0, Count: n})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum, correct := 0.0, 0.0
 	for from := 0; from < n; from += evaluationBatch {
-		l, r, err := w.Evaluate(t.Context(), base, from, min(evaluationBatch, n-from))
+		l, r, err := w.Evaluate(t.Context(), base, Measured{Client: HeldOut, From: from, Count: min(evaluationBatch, n-from)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +394,7 @@ func TestEvaluateClientTakesItsSamples(t *testing.T) {
 	w, work := trainer(t, model, set), model.NewWorkspace(1, fastest(t))
 	own := set.Samples(3)
 	for _, count := range []int{1, own / 2, own} {
-		loss, correct, err := w.EvaluateClient(t.Context(), base, 3, count)
+		loss, correct, err := w.Evaluate(t.Context(), base, Measured{Client: 3, Count: count})
 		if err != nil {
 			t.Fatal(err)
 		}

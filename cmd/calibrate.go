@@ -113,10 +113,9 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 		return errors.New("--nats and --listen: want one of them")
 	case f.server.URL == "" && f.listen == "":
 		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
-	case !(f.pause >= 0 && f.pause <= 3600):
-		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
-	case !(f.serve.Seconds >= 0.01 && f.serve.Seconds <= 86400):
-		return fmt.Errorf("--seconds %g: want 0.01 to 86400", f.serve.Seconds)
+	}
+	if err := cli.CheckTimes(f.pause, f.serve.Seconds); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, id := range f.devices {

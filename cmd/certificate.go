@@ -40,11 +40,9 @@ new one when it is started again.`,
 			if life <= 0 {
 				return cli.Usage(c, fmt.Errorf("--expires %v: want some time, such as 8760h", life))
 			}
-			if keys == "" {
-				var err error
-				if keys, err = run.KeysFolder(); err != nil {
-					return err
-				}
+			keys, err := run.KeysFolder(keys)
+			if err != nil {
+				return err
 			}
 			folder := certificate.Folder(keys)
 			ends, err := folder.Issue(hosts, life)

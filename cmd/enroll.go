@@ -118,12 +118,9 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	return g, g.Check()
 }
 
-func (e *enrollment) do(c *cobra.Command, g auth.Grant) error {
-	if e.keys == "" {
-		var err error
-		if e.keys, err = run.KeysFolder(); err != nil {
-			return err
-		}
+func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
+	if e.keys, err = run.KeysFolder(e.keys); err != nil {
+		return err
 	}
 	open := auth.New
 	if e.revoke {

@@ -132,7 +132,7 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 // folder, or to --out. export writes it and returns what it wrote, in words.
 func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir string, w io.Writer) (string, error)) *cobra.Command {
 	var out string
-	c.Args, c.ValidArgsFunction = runFolder, cli.OneFolder
+	c.Args, c.ValidArgsFunction = cli.One(cli.ARun), cli.OneFolder
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := folder.HoldsRun(args[0]); err != nil {
 			return err
@@ -189,13 +189,4 @@ func roundRange(s string) (from, to int, err error) {
 		return 0, 0, fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
 	}
 	return int(a), int(b), nil
-}
-
-// runFolder asks for one folder of a run.
-func runFolder(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		command := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
-		return fmt.Errorf("%s wants one folder, the results of a run, e.g. fedpace %s runs/demo; it got %d", command, command, len(args))
-	}
-	return nil
 }

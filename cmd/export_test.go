@@ -85,7 +85,7 @@ func TestMistakesOfExports(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"export", "perfetto"}, cli.ExitUsage, "fedpace: export perfetto wants one folder, the results of a run, e.g. fedpace export perfetto runs/demo; it got 0 (see fedpace export perfetto --help)\n"},
+		{[]string{"export", "perfetto"}, cli.ExitUsage, "fedpace: found 0 arguments, want one: the folder of a run, such as runs/demo (see fedpace export perfetto --help)\n"},
 		{[]string{"export", "perfetto", dir, "--rounds", "5-2"}, cli.ExitUsage, "fedpace: --rounds \"5-2\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
 		{[]string{"export", "perfetto", dir, "--rounds", "0"}, cli.ExitUsage, "fedpace: --rounds \"0\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
 		{[]string{"export", "perfetto", dir, "--rounds", "99999999999999999999"}, cli.ExitUsage, "fedpace: --rounds \"99999999999999999999\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},

@@ -29,7 +29,7 @@ own tasks and rounds take with these classes.`,
 		Example: `  fedpace fit runs/exp --out fleet.yaml
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,
-		Args:              runFolder,
+		Args:              cli.One(cli.ARun),
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := fleet.FitRun(args[0], pool)

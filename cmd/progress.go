@@ -43,11 +43,11 @@ func statusOf(p run.Progress) cli.Status {
 		}
 		s.Add(4, "%s in this round", p.InRound.Round(time.Second))
 	}
-	if r := p.RoundsPerSecond(); r > 0 {
-		s.Add(5, "%s rounds/s", human.Rate(r))
+	if p.Round > 0 && p.Elapsed > 0 {
+		s.Add(5, "%s rounds/s", human.Rate(float64(p.Round)/p.Elapsed.Seconds()))
 	}
-	if left, known := p.Left(); known && p.Fraction() < 1 {
-		s.Add(1, "%s left", left.Round(time.Second))
+	if p.Remaining > 0 && p.Fraction() < 1 {
+		s.Add(1, "%s left", p.Remaining.Round(time.Second))
 	}
 	return s
 }
@@ -73,7 +73,12 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 	if l.at.IsZero() || l.p.Done || silent < time.Second {
 		return s, false
 	}
-	return statusOf(l.p.After(silent)), true
+	now := l.p
+	now.Elapsed, now.InRound = now.Elapsed+silent, now.InRound+silent
+	if now.Remaining > 0 {
+		now.Remaining = max(1, now.Remaining-silent)
+	}
+	return statusOf(now), true
 }
 
 // statusOfReading is how far a data set is read.
@@ -90,8 +95,8 @@ func statusOfStudy(p study.Progress) cli.Status {
 	s.Add(0, "%d of %d runs done", p.Done, p.Cells)
 	for i, r := range p.Running {
 		text := fmt.Sprintf("%s: round %d, %.0f%%", r.Cell.Name, r.Run.Round, 100*r.Run.Fraction())
-		if left, known := r.Run.Left(); known {
-			text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		if r.Run.Remaining > 0 {
+			text += fmt.Sprintf(", %s left", r.Run.Remaining.Round(time.Second))
 		}
 		s.Add(1+i, "%s", text)
 	}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -34,12 +33,7 @@ differ in nothing but their seed are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/k-rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("report wants at least one folder, the results of a run, e.g. fedpace report runs/demo")
-			}
-			return nil
-		},
+		Args:              cli.Some(cli.ARun),
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			kind, path, err := reportFile(format, out)

@@ -52,7 +52,7 @@ func TestMistakesOfReports(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"report"}, cli.ExitUsage, "fedpace: report wants at least one folder, the results of a run, e.g. fedpace report runs/demo (see fedpace report --help)\n"},
+		{[]string{"report"}, cli.ExitUsage, "fedpace: found no argument, want at least one: the folder of a run, such as runs/demo (see fedpace report --help)\n"},
 		{[]string{"report", dir, "--format", "gif"}, cli.ExitUsage, "fedpace: --format \"gif\": want html, png, svg, pdf (see fedpace report --help)\n"},
 		{[]string{"report", dir, "-o", "a.txt"}, cli.ExitUsage, "fedpace: --out a.txt: the name ends in none of .html, .png, .svg, .pdf; say --format (see fedpace report --help)\n"},
 		{[]string{"report", dir, "-o", "no/such/a.svg"}, cli.ExitFailure, "fedpace: no/such/a.svg cannot be written: there is no folder no/such\n"},

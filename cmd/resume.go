@@ -19,7 +19,7 @@ for bit. A checkpoint is written every checkpoint.seconds, when a run is
 interrupted and when it gets the signal SIGUSR1; a run that died before its
 first starts again. The configuration is the folder's; a folder may be moved.`,
 		Example: `  fedpace resume runs/demo`,
-		Args:    runFolder,
+		Args:    cli.One(cli.ARun),
 
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {

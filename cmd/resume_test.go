@@ -283,8 +283,8 @@ func TestNothingToResume(t *testing.T) {
 		exit int
 		want string
 	}{
-		{[]string{"resume"}, 2, "resume wants one folder"},
-		{[]string{"resume", "a", "b"}, 2, "resume wants one folder"},
+		{[]string{"resume"}, 2, "want one: the folder of a run"},
+		{[]string{"resume", "a", "b"}, 2, "want one: the folder of a run"},
 		{[]string{"resume", filepath.Join(t.TempDir(), "none")}, 1, "no run is there to go on with"},
 		{[]string{"resume", t.TempDir()}, 1, "it holds no config.yaml"},
 	} {

@@ -25,7 +25,7 @@ also exits with 1 for a folder without digests, such as that of a run that was
 killed before its first checkpoint.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
-		Args:              runFolder,
+		Args:              cli.One(cli.ARun),
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			v, err := checkpoint.Verify(args[0])

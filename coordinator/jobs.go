@@ -27,7 +27,8 @@ func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
 	}
 }
 
-// do sends the jobs and takes each one's sum once, in whatever order they come.
+// do sends the jobs and takes each one's sum once, in whatever order they come. The bus
+// has held it to its job ([bus.Result.ValidateFor]).
 // Jobs that may have been lost with a server are sent again.
 func (l *learner) do(ctx context.Context, jobs []assignment) error {
 	if len(jobs) == 0 {

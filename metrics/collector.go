@@ -99,10 +99,7 @@ func (c *collector) open(list []Task) []Task {
 	}
 	// A task that is among the slowest may be drawn, too: it is slow first.
 	slices.SortStableFunc(c.places, func(a, b place) int {
-		if a.e.Start != b.e.Start {
-			return cmp.Compare(a.e.Start, b.e.Start)
-		}
-		return cmp.Compare(a.e.Task, b.e.Task)
+		return cmp.Or(cmp.Compare(a.e.Start, b.e.Start), cmp.Compare(a.e.Task, b.e.Task))
 	})
 	last := uint64(0)
 	for _, p := range c.places {

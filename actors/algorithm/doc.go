@@ -2,11 +2,11 @@
 // the result does not depend on their order, on how they are grouped, or on the
 // machines that add them.
 //
-// An [Algorithm] is one file: FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi,
-// FedProx, SCAFFOLD, FedNova, FedBuff, FedAsync and REFL, each with its options, the weights
-// of updates, a [ServerOptimizer] that turns the exact sum into a model, and the [Client] half
-// that trainers run. None depends on how many local steps a round has: every algorithm
-// runs with every K schedule.
+// An [Algorithm] is one file, and adaptive.go has the three that share a server: FedAvg,
+// FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx, SCAFFOLD, FedNova, FedBuff, FedAsync and REFL,
+// each with its options, the weights of updates, a [ServerOptimizer] that turns the exact sum
+// into a model, and the [Client] half that trainers run. None depends on how many local steps a
+// round has: every algorithm runs with every K schedule.
 //
 // A [Compression] is one file, too: QSGD, top-k, random-k and the majority of signs. It
 // changes an update before the update is added, so sums stay exact.

@@ -47,7 +47,7 @@ type Watts struct {
 func (b *Board) Machine() Machine {
 	m := Machine{System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.GOMAXPROCS(0)}
 	m.PeakBytes = 1024 * b.field("self/status", "VmHWM:")
-	m.FreeBytes = 1024 * b.field("meminfo", "MemAvailable:")
+	m.FreeBytes = b.FreeBytes()
 	if name, err := fs.ReadFile(b.sys, "firmware/devicetree/base/model"); err == nil {
 		m.Model = strings.TrimSpace(strings.Trim(string(name), "\x00\n"))
 	}
@@ -58,6 +58,9 @@ func (b *Board) Machine() Machine {
 	}
 	return m
 }
+
+// FreeBytes is the memory that a program can have without swapping; 0: not known.
+func (b *Board) FreeBytes() int64 { return 1024 * b.field("meminfo", "MemAvailable:") }
 
 // field is the number behind a word at the beginning of a line of a file of /proc; 0 where
 // there is none.

@@ -58,16 +58,24 @@ func (r *Result) WriteClass(w io.Writer) error {
 	return err
 }
 
+// phase is what a class says of one phase of a task.
+type phase struct {
+	name   string
+	values [3]float64 // of the keys overhead, first_task and uncertainty
+	vary   []float64
+}
+
+func (l *Link) phase(name string) phase {
+	return phase{name, [3]float64{l.Overhead.Value, l.FirstTask, l.Uncertainty}, l.Vary}
+}
+
 // class writes one class, with the time of steps unless c is nil.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
-	var overhead, factors, first, uncertain []string
-	add := func(list *[]string, phase, value string) { *list = append(*list, phase+": "+value) }
+	var phases []phase
 	if n := r.Network; n != nil {
 		fmt.Fprintf(w, "    download_mbps: %.6g\n    upload_mbps: %.6g\n", n.Download.Mbps.Value, n.Upload.Mbps.Value)
-		add(&overhead, "download", number(n.Download.Overhead.Value))
-		add(&first, "download", number(n.Download.FirstTask))
-		add(&uncertain, "download", number(n.Download.Uncertainty))
+		phases = append(phases, n.Download.phase("download"), n.Upload.phase("upload"))
 	}
 	if c != nil {
 		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
@@ -77,34 +85,26 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 		if c.StepCV > 0 {
 			fmt.Fprintf(w, "    step_cv: %.4g\n", c.StepCV)
 		}
-		add(&overhead, "compute", number(c.Overhead.Value))
-		add(&first, "compute", number(c.FirstTask))
-		add(&uncertain, "compute", number(c.Uncertainty))
+		phases = append(phases, phase{"compute", [3]float64{c.Overhead.Value, c.FirstTask, c.Uncertainty}, c.Vary})
 	}
-	if n := r.Network; n != nil {
-		add(&overhead, "upload", number(n.Upload.Overhead.Value))
-		add(&first, "upload", number(n.Upload.FirstTask))
-		add(&uncertain, "upload", number(n.Upload.Uncertainty))
-		if n.Download.Vary != nil {
-			add(&factors, "download", empirical(n.Download.Vary))
+	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
+		var list []string
+		for _, p := range phases {
+			list = append(list, fmt.Sprintf("%s: %.4g", p.name, p.values[i]))
 		}
-		if n.Upload.Vary != nil {
-			add(&factors, "upload", empirical(n.Upload.Vary))
+		fmt.Fprintf(w, "    %s: {%s}\n", key, strings.Join(list, ", "))
+	}
+	title := "    vary:\n"
+	for _, p := range phases {
+		if p.vary != nil {
+			fmt.Fprintf(w, "%s      %s: %s\n", title, p.name, empirical(p.vary))
+			title = ""
 		}
-	}
-	if c != nil && c.Vary != nil {
-		add(&factors, "compute", empirical(c.Vary))
-	}
-	fmt.Fprintf(w, "    overhead: {%s}\n    first_task: {%s}\n    uncertainty: {%s}\n", strings.Join(overhead, ", "), strings.Join(first, ", "), strings.Join(uncertain, ", "))
-	if factors != nil {
-		fmt.Fprintf(w, "    vary:\n      %s\n", strings.Join(factors, "\n      "))
 	}
 	if p := r.Machine.Watts; p != nil {
 		fmt.Fprintf(w, "    watts: {download: %.4g, compute: %.4g, upload: %.4g}\n", p.Download, p.Compute, p.Upload)
 	}
 }
-
-func number(x float64) string { return fmt.Sprintf("%.4g", x) }
 
 // empirical is factors as a distribution.
 func empirical(values []float64) string {

@@ -172,7 +172,9 @@ func charge(watts, joules, goal float64, t, until int64) (float64, int64) {
 
 // spend is the energy of the first nanoseconds of a task, in joules.
 func (w Watts) spend(d Durations, after int64) float64 {
-	download, compute, upload := d.until(after)
+	download := min(after, d.Download)
+	compute := min(after-download, d.Compute)
+	upload := min(after-download-compute, d.Upload)
 	return float64(w.Download*(float64(download)/second)) + float64(w.Compute*(float64(compute)/second)) + float64(w.Upload*(float64(upload)/second))
 }
 
@@ -190,11 +192,4 @@ func (w Watts) last(d Durations, joules float64) (after int64) {
 		after += phase.takes
 	}
 	return after
-}
-
-// until is how much of each phase lies in the first nanoseconds of a task.
-func (d Durations) until(after int64) (download, compute, upload int64) {
-	download = min(after, d.Download)
-	compute = min(after-download, d.Compute)
-	return download, compute, min(after-download-compute, d.Upload)
 }

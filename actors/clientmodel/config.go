@@ -50,7 +50,7 @@ type Class struct {
 	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of one minibatch's time over its mean"`
 
 	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
-	// time of such a one. 0: as many as all clients'. Package device does not use it.
+	// time of such a one. 0: as many as all clients'. This package does not use it.
 	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of a minibatch of these clients; seconds_per_step is the time of one; null: the key batch"`
 
 	Overhead     Overhead     `key:"overhead" is:"null" help:"seconds that the phases of each task take besides what their speeds say"`
@@ -64,7 +64,7 @@ type Class struct {
 	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
 	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: the mains, without end"`
 
-	// Attack is what these clients do in place of honest work. Package device asks it for
+	// Attack is what these clients do in place of honest work. This package asks it for
 	// the time that they take.
 	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run, such as {kind: sign_flip}; null: they are honest"`
 }

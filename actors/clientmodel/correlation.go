@@ -67,14 +67,15 @@ type Sharing interface {
 // [*registry.OptionError].
 func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) ([]float64, error)) error {
 	for _, way := range []struct {
-		what  string
-		hint  string
-		tie   Tie
-		value func(client int) float64
-		to    *[]uint32
+		what    string
+		hint    string
+		tie     Tie
+		value   func(client int) float64
+		to      *[]uint32
+		purpose keyed.Purpose
 	}{
-		{"speed", "give the clients one of their own, such as a distribution", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices},
-		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences},
+		{"speed", "give the clients one of their own, such as a distribution", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices, keyed.CorrelatedSpeed},
+		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences, keyed.CorrelatedAvailability},
 	} {
 		if way.tie.Spearman == 0 {
 			continue
@@ -94,11 +95,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 		case equal(data):
 			return registry.Errorf(key+".with", "%s are the same for every client, so there is nothing to correlate", way.tie.With)
 		}
-		purpose := keyed.CorrelatedSpeed
-		if way.to == &f.presences {
-			purpose = keyed.CorrelatedAvailability
-		}
-		handed := couple(f.seed, purpose, way.tie.Spearman, data, own)
+		handed := couple(f.seed, way.purpose, way.tie.Spearman, data, own)
 		got := make([]float64, clients)
 		for i, device := range handed {
 			got[i] = own[device]

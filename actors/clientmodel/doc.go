@@ -8,8 +8,8 @@
 // and nothing is remembered, so that an idle client costs no memory. Durations
 // and times are whole nanoseconds of virtual time.
 //
-// What a configuration can choose by name is one file each: a [Distribution], an
-// [Availability] or a [Slowdown]. Their methods return a [*registry.OptionError] for
+// An [Availability] or a [Slowdown] that a configuration can choose by name is one file each;
+// distributions.go has every [Distribution]. Their methods return a [*registry.OptionError] for
 // options that do not fit each other; those outside their range have been refused
 // before. A class may attack (package attack); here that is the time it takes on purpose.
 //

@@ -37,22 +37,21 @@ func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 const second = 1_000_000_000 // nanoseconds
 
 // choose is some of the traces, in the order given.
-func (l linkTraces) choose(names []string) (linkTraces, error) {
-	var some linkTraces
+func (l linkTraces) choose(names []string) (some linkTraces, err error) {
+	known := l.names()
 	for _, name := range names {
-		i := slices.IndexFunc(l, func(t linkTrace) bool { return t.name == name })
+		i := slices.Index(known, name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(l.names(), ", "))
+			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(known, ", "))
 		}
 		some = append(some, l[i])
 	}
 	return some, nil
 }
 
-func (l linkTraces) names() []string {
-	names := make([]string, len(l))
+func (l linkTraces) names() (names []string) {
 	for i := range l {
-		names[i] = l[i].name
+		names = append(names, l[i].name)
 	}
 	return names
 }

@@ -87,13 +87,7 @@ var poisson = func() (c [18]uint64) {
 	return c
 }()
 
-// last is the last point up to t.
-func (m *onOff) last(seed uint64, client int, t int64) point { return m.point(seed, client, t, -1) }
-
-// next is the first point after t.
-func (m *onOff) next(seed uint64, client int, t int64) point { return m.point(seed, client, t, 1) }
-
-// point is the point next to t in a direction. Of several in one nanosecond both
+// point is the last point up to t (direction -1), or the first after t (+1). Of several in one nanosecond both
 // directions find the same.
 func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	w := floorDiv(t, m.window)
@@ -138,14 +132,14 @@ func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, ofState+p.number
 
 // At reports whether the chain is on at t.
 func (m *onOff) At(seed uint64, client int, t int64) bool {
-	return m.draw(m.last(seed, client, t))
+	return m.draw(m.point(seed, client, t, -1))
 }
 
 // Change is when the state next differs, or the last of maxLook points.
 func (m *onOff) Change(seed uint64, client int, t int64) int64 {
 	now := m.At(seed, client, t)
 	for range maxLook {
-		p := m.next(seed, client, t)
+		p := m.point(seed, client, t, +1)
 		if t = p.at; t > maxTime {
 			return Never
 		}

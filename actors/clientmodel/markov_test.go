@@ -92,17 +92,17 @@ func TestPointsBackAndForth(t *testing.T) {
 		m := newOnOff(keyed.Slowdown, mean, mean*rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "ratio"))
 		client := rapid.IntRange(0, 1<<40).Draw(t, "client")
 		at := rapid.OneOf(rapid.Int64Range(0, 10*m.window), rapid.Int64Range(0, maxTime)).Draw(t, "t")
-		last, next := m.last(1, client, at), m.next(1, client, at)
+		last, next := m.point(1, client, at, -1), m.point(1, client, at, +1)
 		if last.at > at || next.at <= at {
 			t.Fatalf("around %d: %+v and %+v", at, last, next)
 		}
-		if again := m.last(1, client, next.at); again != next {
+		if again := m.point(1, client, next.at, -1); again != next {
 			t.Fatalf("next is %+v, looking back from there %+v", next, again)
 		}
-		if again := m.last(1, client, next.at-1); again != last {
+		if again := m.point(1, client, next.at-1, -1); again != last {
 			t.Fatalf("last is %+v, just before the next %+v", last, again)
 		}
-		if again := m.next(1, client, last.at); again != next {
+		if again := m.point(1, client, last.at, +1); again != next {
 			t.Fatalf("next is %+v, from the last point on %+v", next, again)
 		}
 	})
@@ -126,9 +126,9 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 		start := int64(client) * 7_777_777
 		const work = 30_000_000
 		left, at, changes := float64(work), start, 0
-		before := s.chain.last(1, client, start)
+		before := s.chain.point(1, client, start, -1)
 		for left > 0 {
-			p := s.chain.last(1, client, at)
+			p := s.chain.point(1, client, at, -1)
 			if p != before {
 				before = p
 				changes++

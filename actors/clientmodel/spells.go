@@ -86,13 +86,13 @@ const maxSpells = 256
 
 func (s *spells) Stretch(seed uint64, client int, start, work int64) int64 {
 	t, left := start, float64(work)
-	p := s.chain.last(seed, client, t)
+	p := s.chain.point(seed, client, t, -1)
 	for range maxSpells {
 		factor := 1.0
 		if s.chain.draw(p) {
 			factor = s.factor.Quantile(keyed.Nth(p.window, ofFactor+p.number))
 		}
-		p = s.chain.next(seed, client, t)
+		p = s.chain.point(seed, client, t, +1)
 		span := float64(p.at - t)
 		if need := float64(left * factor); need <= span {
 			return whole(float64(t-start) + need)

@@ -181,7 +181,7 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 	}
 	var names federated.Names
 	var of [][]int32
-	err := t.InOrder(client, func(row int, v parquet.Value) error {
+	err := t.Values(client, true, func(row int, v parquet.Value) error {
 		name, err := user(v)
 		n := names.Number(name)
 		if n == len(of) {
@@ -302,7 +302,7 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		return nil, err
 	}
 	tweets := new(tweetTexts)
-	err = t.InOrder("text", content(func(row int, b []byte) error { // for users in order of first appearance
+	err = t.Values("text", true, content(func(row int, b []byte) error { // for users in order of first appearance
 		return tweets.Add(owner[row], string(b), labels[row])
 	}))
 	if err != nil {

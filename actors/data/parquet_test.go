@@ -98,8 +98,8 @@ func TestParquetRefused(t *testing.T) {
 	stamps := datatest.Parquet(t, []row{{"a", []int64{1}, 0}, {"a", []int64{1}, 1}})
 	encrypted := slices.Concat(stamps[:len(stamps)-4], []byte("PARE"))
 	for want, file := range map[string][]byte{
-		"column y holds timestamps; want numbers, text or bytes": stamps,
-		"an encrypted Parquet file":                              encrypted,
+		"column y holds TIMESTAMP(isAdjustedToUTC=true,unit=MILLIS); want numbers, text or bytes": stamps,
+		"an encrypted Parquet file": encrypted,
 	} {
 		_, err := Open(datatest.Put(t, t.TempDir(), "x.parquet", file), federated.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

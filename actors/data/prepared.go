@@ -143,39 +143,30 @@ func add[T int | int32 | uint32 | uint16](p *prepared, name string, values []T) 
 	p.add(name, b)
 }
 
-func (p *prepared) addFloats(name string, values []float32) error {
-	b, err := binary.Append(nil, binary.LittleEndian, values)
+func (p *prepared) addFloats(name string, values []float32) {
+	b, _ := binary.Append(nil, binary.LittleEndian, values) // which only other types fail
 	p.add(name, b)
-	return err
 }
 
-func (p *prepared) floats(name string) ([]float32, error) {
-	values := make([]float32, len(p.section(name))/4)
-	_, err := binary.Decode(p.section(name), binary.LittleEndian, values)
-	return values, err
+func (p *prepared) floats(name string) []float32 {
+	b := p.section(name).bytes
+	values := make([]float32, len(b)/4)
+	_, _ = binary.Decode(b, binary.LittleEndian, values) // which has the length
+	return values
 }
 
-// section is the bytes of a section, nil if there is none of the name.
-func (p *prepared) section(name string) []byte {
+// section is the section of a name, an empty one if there is none.
+func (p *prepared) section(name string) section {
 	for _, s := range p.Sections {
 		if s.Name == name {
-			return s.bytes
+			return s
 		}
 	}
-	return nil
-}
-
-// offset is where a section begins in the file.
-func (p *prepared) offset(name string) int64 {
-	i := slices.IndexFunc(p.Sections, func(s section) bool { return s.Name == name })
-	if i < 0 {
-		return 0
-	}
-	return p.Sections[i].Offset
+	return section{}
 }
 
 func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
-	b := p.section(name)
+	b := p.section(name).bytes
 	values := make([]T, len(b)/4)
 	for i := range values {
 		values[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
@@ -196,8 +187,8 @@ func writePrepared(name, key string, set federated.Set) error {
 	add(p, "held", s.Held)
 	if s.Labels != nil {
 		add(p, "labels", s.Labels)
-	} else if err := p.addFloats("targets", s.Targets); err != nil {
-		return err
+	} else {
+		p.addFloats("targets", s.Targets)
 	}
 	if err := p.addRows(s.Rows); err != nil {
 		return err
@@ -215,7 +206,7 @@ func (p *prepared) addRows(r federated.Rows) error {
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
 		p.Rows, p.Width = "float", r.Width
-		return p.addFloats("values", r.Values)
+		p.addFloats("values", r.Values)
 	case *federated.TextRows:
 		p.Rows, p.Width = "text", r.Window
 		p.add("text", r.Text)
@@ -382,10 +373,7 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, err
 	}
 	if p.Info.Targets > 0 {
-		s.Labels = nil
-		if s.Targets, err = p.floats("targets"); err != nil {
-			return nil, err
-		}
+		s.Labels, s.Targets = nil, p.floats("targets")
 	}
 	if given, each := len(s.Labels)+len(s.Targets), max(1, p.Info.Targets); given%each != 0 || given/each != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
@@ -416,18 +404,15 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	case "text":
 		return p.texts()
 	case "float":
-		values, err := p.floats("values")
-		if err != nil {
-			return nil, 0, err
-		}
+		values := p.floats("values")
 		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
 	default:
 		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
 		if i < 0 {
 			return nil, 0, fmt.Errorf("samples held as %.40q", p.Rows)
 		}
-		bytes, coding := p.section("bytes"), federated.Codings[i]
-		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: bytes, Coding: coding, Offset: p.offset("bytes")}, len(bytes), coding.Skip
+		in, coding := p.section("bytes"), federated.Codings[i]
+		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: in.bytes, Coding: coding, Offset: in.Offset}, len(in.bytes), coding.Skip
 	}
 	if width < 1 || features != width-skip || numbersOf%width != 0 {
 		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
@@ -437,7 +422,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 
 // texts are windows of a text.
 func (p *prepared) texts() (federated.Rows, int, error) {
-	r := &federated.TextRows{Window: p.Width, Text: p.section("text"), Starts: numbers[int32](p, "row")}
+	r := &federated.TextRows{Window: p.Width, Text: p.section("text").bytes, Starts: numbers[int32](p, "row")}
 	if r.Window != p.Info.Features {
 		return nil, 0, fmt.Errorf("windows of %d tokens, want %d", r.Window, p.Info.Features)
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"fedpace/actors/calibrate"
 	"fedpace/actors/learn"
 	"fedpace/internal/human"
 )
@@ -47,7 +48,7 @@ func clock(context.Context, *Config) []Finding {
 
 // room checks memory and disk, where the system tells.
 func room(context.Context, *Config) (findings []Finding) {
-	if free, known := freeMemory(); known {
+	if free := calibrate.ThisBoard().FreeBytes(); free > 0 {
 		text := human.Size(free) + " available"
 		if free < leastMemory {
 			findings = append(findings, warning("memory", text, "end other programs, or add swap: a model, its gradient and minibatches must fit, "+human.Size(leastMemory)+" for the paper's"))

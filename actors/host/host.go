@@ -196,11 +196,11 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 		}
 	case bus.Evaluate, bus.EvaluateClients:
 		for _, s := range job.Shards {
-			measure, of := t.Evaluate, s.From
+			of := actors.Measured{Client: actors.HeldOut, From: int(s.From), Count: int(s.Count)}
 			if job.Kind == bus.EvaluateClients {
-				measure, of = t.EvaluateClient, uint64(s.Index)
+				of = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
 			}
-			loss, scores, err := measure(ctx, params, int(of), int(s.Count))
+			loss, scores, err := t.Evaluate(ctx, params, of)
 			if err != nil {
 				return nil, err
 			}

@@ -13,7 +13,7 @@ type task struct {
 	name, spec string
 	batch      int
 	flops      float64 // of a step, two a multiply-add of the matrix products
-	turn       int     // steps between two looks at the peak
+	turn       int     // steps that are timed together
 }
 
 var tasks = []task{
@@ -33,8 +33,7 @@ const resnet8 = "conv(16,3,1,1),norm(8),relu," +
 	"residual([conv(64,3,1,2),norm(8),relu,conv(64,3,1,1),norm(8)]),relu,average,flatten,dense(100)"
 
 // BenchmarkStep measures whole SGD steps on one core. GFLOP/s counts the matrix
-// products alone; %peak is their ratio to a loop of nothing but fused
-// multiply-adds on registers that runs in the same benchmark.
+// products alone.
 func BenchmarkStep(b *testing.B) {
 	for _, k := range tasks {
 		for _, c := range kernel.Available() {
@@ -51,10 +50,8 @@ func BenchmarkStep(b *testing.B) {
 				b.ReportAllocs()
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
-				// Peak and steps take turns, and the best turn of each counts, in
-				// processor time, so that a neighbour on the machine slows both or neither.
-				n := 0
-				var rate, peak float64
+				// The best turn counts, in processor time, whatever else the machine does.
+				n, rate := 0, 0.0
 				for b.Loop() {
 					start := processorTime()
 					for range k.turn {
@@ -64,21 +61,11 @@ func BenchmarkStep(b *testing.B) {
 						n++
 					}
 					rate = max(rate, float64(k.turn)/(processorTime()-start).Seconds())
-					b.StopTimer()
-					start = processorTime()
-					if f := c.Peak(50_000); f > 0 {
-						peak = max(peak, f/(processorTime()-start).Seconds())
-					}
-					b.StartTimer()
 				}
 				b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(n), "µs/step")
 				b.ReportMetric(1e6/rate, "best-µs/step")
 				if k.flops > 0 {
 					b.ReportMetric(rate*k.flops/1e9, "GFLOP/s")
-					if peak > 0 {
-						b.ReportMetric(peak/1e9, "peak-GFLOP/s")
-						b.ReportMetric(100*rate*k.flops/peak, "%peak")
-					}
 				}
 			})
 		}

@@ -10,7 +10,7 @@ import (
 
 	"fedpace/bench/internal/process"
 	"fedpace/experiment/config"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
 	"fedpace/metrics/figure"
 )
 
@@ -24,7 +24,7 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 		flags.PrintDefaults()
 	}
 	drawing := flags.String("figure", "", "draw cost and memory against population (.svg or .png)")
-	table := flags.String("csv", "", "write the table as CSV")
+	rows := flags.String("csv", "", "write the table as CSV")
 	repeat := flags.Int("repeat", 3, "runs of each line; the fastest counts")
 	check := flags.Bool("check", false, "fail where a target is missed")
 	number := flags.Int("line", -1, "do one line in this process and print its measurement as JSON")
@@ -56,8 +56,8 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	if err := write(out, all); err != nil {
 		return err
 	}
-	if *table != "" {
-		if err := csvtable.Write(*table, all, digits); err != nil {
+	if *rows != "" {
+		if err := table.Write(*rows, all, digits); err != nil {
 			return err
 		}
 	}

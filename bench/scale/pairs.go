@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/robust"
 )
 
 // compared are the lines that are compared: the smallest population, and full scale
@@ -36,12 +36,7 @@ func compare(ctx context.Context, all []line, pairs int, out, told io.Writer) er
 			costs[2] = append(costs[2], pair[0].CPU/pair[1].CPU)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.1f\t%.2f\t%.2f\t%.1f\t\n", all[number].Name, all[number].Clients,
-			median(paces[0]), median(paces[1]), median(paces[2]), median(costs[0]), median(costs[1]), median(costs[2]))
+			robust.Median(paces[0]), robust.Median(paces[1]), robust.Median(paces[2]), robust.Median(costs[0]), robust.Median(costs[1]), robust.Median(costs[2]))
 	}
 	return w.Flush()
-}
-
-func median(list []float64) float64 {
-	slices.Sort(list)
-	return list[len(list)/2]
 }

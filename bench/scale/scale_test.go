@@ -12,7 +12,7 @@ import (
 
 	"fedpace/bench/internal/process"
 	"fedpace/experiment/config"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
 	"fedpace/metrics/figure"
 )
 
@@ -82,10 +82,10 @@ func TestTableAndFigure(t *testing.T) {
 	}
 	var text bytes.Buffer
 	path := filepath.Join(t.TempDir(), "scale.csv")
-	if err := errors.Join(write(&text, all), csvtable.Write(path, all, digits)); err != nil {
+	if err := errors.Join(write(&text, all), table.Write(path, all, digits)); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := csvtable.Read[line](path); err != nil || len(rows) != len(all) || !strings.Contains(text.String(), "1.00 times") {
+	if rows, err := table.Read[line](path); err != nil || len(rows) != len(all) || !strings.Contains(text.String(), "1.00 times") {
 		t.Errorf("%d rows (%v); %s", len(rows), err, text.String())
 	}
 	for _, p := range panels(all) {
@@ -109,7 +109,7 @@ func TestUsage(t *testing.T) {
 
 // The figure in docs is that of the table beside it.
 func TestTheFigureInDocsIsThatOfItsTable(t *testing.T) {
-	all, err := csvtable.Read[line]("../../docs/scale.csv")
+	all, err := table.Read[line]("../../docs/scale.csv")
 	if err != nil || len(all) != len(lines()) {
 		t.Fatalf("%d rows for %d lines (%v)", len(all), len(lines()), err)
 	}

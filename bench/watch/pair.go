@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"time"
 
 	"fedpace/bench/internal/process"
+	"fedpace/internal/robust"
 )
 
 // measurement is one run.
@@ -68,12 +68,11 @@ func (c *comparison) medians() (watched, alone measurement) {
 }
 
 func median(list []measurement, of func(measurement) float64) float64 {
-	values := make([]float64, len(list))
-	for i, m := range list {
-		values[i] = of(m)
+	var values []float64
+	for _, m := range list {
+		values = append(values, of(m))
 	}
-	slices.Sort(values)
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	return robust.Median(values)
 }
 
 // address finds where a run is shown.

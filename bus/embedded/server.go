@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,14 +110,11 @@ func Start(ctx context.Context, c Config) (_ *Embedded, err error) {
 // listen lets connections in over TCP.
 func (s *Embedded) listen(ctx context.Context) (err error) {
 	c := &s.config
-	if err := checkListen(c.Listen); err != nil {
-		return err
-	}
 	s.front, err = admission.Listen(ctx, admission.Config{
 		Listen: c.Listen, TLS: c.TLS, Dial: s.InProcessConn, Quota: cmp.Or(c.Quota, quota.Default()), Notice: c.Notice,
 	})
 	if err != nil {
-		return fmt.Errorf("bus: embedded server on %q: %w", c.Listen, err)
+		return fmt.Errorf("bus: embedded server on %q (host:port): %w", c.Listen, err)
 	}
 	return nil
 }
@@ -151,18 +147,6 @@ func (s *Embedded) options() (_ *server.Options, err error) {
 		}
 	}
 	return options, nil
-}
-
-// checkListen says what is wrong with "host:port"; port 0 is any free one.
-func checkListen(addr string) error {
-	_, p, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("bus: listen address %q: %w; want host:port", addr, err)
-	}
-	if port, err := strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
-		return fmt.Errorf("bus: listen address %q: port %q is not 0 to 65535", addr, p)
-	}
-	return nil
 }
 
 // URL is the address for connections over TCP; empty without a listener.

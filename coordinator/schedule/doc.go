@@ -12,11 +12,4 @@
 // integers, by a comparison of singly rounded values, or by functions that are
 // rounded once (exact.go), never by those of package math that may differ. The
 // package knows nothing of clients or models.
-//
-//	schedule.go    what a schedule is, and what it may know
-//	name.go        the names of command lines
-//	span.go        what linear, cosine and exponential share
-//	formula.go     formulas in a configuration; expression.go: the schedules of them
-//	window.go, loss.go, plateau.go  F_r, whose loss it is, and convergence
-//	the others     one schedule each, of K and of eta
 package schedule

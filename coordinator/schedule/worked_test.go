@@ -10,6 +10,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+type (
+	LinearK        = curveK[linear]
+	LinearEta      = curveEta[linear]
+	CosineK        = curveK[cosine]
+	CosineEta      = curveEta[cosine]
+	ExponentialK   = curveK[exponential]
+	ExponentialEta = curveEta[exponential]
+)
+
 // Values worked out by hand, for K_0 = 80 and eta_0 = 0.4 in an epoch that counts as
 // one step.
 func TestSchedulesOfKWorked(t *testing.T) {

@@ -1,8 +1,8 @@
 package config
 
 import (
+	"cmp"
 	"math"
-	"reflect"
 	"slices"
 
 	"fedpace/actors/algorithm"
@@ -138,20 +138,7 @@ func (s Schedule) Named(name string) (Schedule, error) {
 	if err != nil {
 		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
 	}
-	var r reader
-	for _, way := range []struct {
-		to   reflect.Value
-		name string
-	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
-		n := &tree.Node{Kind: tree.Scalar, Text: way.name, IsText: true}
-		if err := r.value(&registry.Option{}, way.to.Elem(), n, "schedules"); err != nil {
-			return s, err
-		}
-	}
-	if len(r.missing) > 0 {
-		return s, r.missing[0]
-	}
-	return s, nil
+	return s, cmp.Or(set(&s.K, tree.Word(pair.K), "schedules"), set(&s.Eta, tree.Word(pair.Eta), "schedules"))
 }
 
 // The words of Schedule.

@@ -88,14 +88,7 @@ func LoadData(path string) (d Data, err error) {
 	if n == nil {
 		return d, &KeyError{Where: path, Key: "data", Problem: "is not set"}
 	}
-	var r reader
-	if err := r.value(&registry.Option{}, reflect.ValueOf(&d).Elem(), n, "data"); err != nil {
-		return d, err
-	}
-	if len(r.missing) > 0 {
-		return d, r.missing[0]
-	}
-	return d, nil
+	return d, set(&d, n, "data")
 }
 
 // Parse reads a configuration from the text of a file; name is how messages call

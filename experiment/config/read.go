@@ -20,6 +20,18 @@ type reader struct {
 	missing []*KeyError // required options that are not set; a later source may still set them
 }
 
+// set reads a value that must be whole.
+func set[T any](to *T, n *tree.Node, path string) error {
+	var r reader
+	if err := r.value(&registry.Option{}, reflect.ValueOf(to).Elem(), n, path); err != nil {
+		return err
+	}
+	if len(r.missing) > 0 {
+		return r.missing[0]
+	}
+	return nil
+}
+
 // forget takes back what is missing at a path and below.
 func (r *reader) forget(path string) {
 	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
@@ -93,13 +105,9 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 			r.forget(path)
 			v.SetZero()
 			return nil
-		case o.Optional && !group:
-			r.forget(path)
-			r.standard(o, v)
-			return nil
 		case group && n.Where != tree.SetFlag: // whose keys are all commented out
 			return nil
-		case v.Kind() == reflect.Interface:
+		case o.Optional && !group, v.Kind() == reflect.Interface:
 			r.forget(path)
 			r.standard(o, v)
 			return nil
@@ -118,13 +126,11 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	switch v.Kind() {
 	case reflect.Pointer:
 		to := reflect.New(v.Type().Elem())
-		element := *o
-		element.Null, element.Optional = false, false
 		if to.Elem().Kind() == reflect.Struct {
 			r.begin(to.Elem(), n.Where, path, "")
 		}
 		v.Set(to)
-		return r.value(&element, to.Elem(), n, path)
+		return r.value(o.Element(), to.Elem(), n, path)
 	case reflect.Slice:
 		return r.list(o, v, n, path)
 	}
@@ -147,8 +153,6 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 	case n.Kind != tree.List:
 		return n.Instead(path, "a list")
 	}
-	element := *o
-	element.Null, element.Optional = false, false
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
 	for i, item := range n.Items {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -158,7 +162,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 		if v.Index(i).Kind() == reflect.Struct {
 			r.begin(v.Index(i), item.Where, at, "")
 		}
-		if err := r.value(&element, v.Index(i), item, at); err != nil {
+		if err := r.value(o.Element(), v.Index(i), item, at); err != nil {
 			return err
 		}
 	}
@@ -228,18 +232,23 @@ func (r *reader) options(p *registry.Point, v reflect.Value, n *tree.Node, path 
 }
 
 // refuse says what is wrong with a key that is none of a struct's, or of an entry's; nil
-// where the key names the entry, or takes back an option of another.
+// where the key names the entry.
 func refuse(p *registry.Point, v reflect.Value, key string, child *tree.Node, path string) error {
 	known := keysOf(registry.Options(v.Type()))
 	if p == nil && key == tree.Bare {
 		return tree.Fail(child, path, "this is a group of keys: %s", orList(known))
 	}
 	if p != nil && p.Word != "" {
-		takers := takers(p, key)
-		switch {
-		case key == tree.Bare || key == p.Word || takers != nil && child.Kind == tree.Null:
+		if key == tree.Bare || key == p.Word {
 			return nil
-		case takers != nil:
+		}
+		var takers []string
+		for _, e := range p.Entries {
+			if takesAll(e.Type(), []string{key}) {
+				takers = append(takers, e.Name)
+			}
+		}
+		if takers != nil {
 			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
 		}
 		known = append(known, p.Word)
@@ -299,7 +308,8 @@ func namedBy(p *registry.Point, v reflect.Value, n *tree.Node, path string) (w w
 			named, at = word, join(path, p.Word)
 		case named != nil:
 		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
-			named = &tree.Node{Where: n.Where, Kind: tree.Scalar, Text: p.Default, IsText: true}
+			named = tree.Word(p.Default)
+			named.Where = n.Where
 		case v.IsNil():
 			return w, tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
@@ -373,16 +383,6 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 func takesAll(t reflect.Type, keys []string) bool {
 	own := keysOf(registry.Options(t))
 	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(own, key) })
-}
-
-// takers lists the entries that have an option.
-func takers(p *registry.Point, key string) (list []string) {
-	for _, e := range p.Entries {
-		if takesAll(e.Type(), []string{key}) {
-			list = append(list, e.Name)
-		}
-	}
-	return list
 }
 
 // number sets a number, a text or a flag, and holds it to the option's tags.

@@ -24,12 +24,8 @@ import (
 // limits and all of them fit together. It stops at the first problem, which it
 // returns as a *[KeyError].
 func (c Config) Validate() error {
-	set := func(string, *registry.Point, any) error { return nil }
-	if err := cmp.Or(c.checkCustom(), Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set), c.ask("privacy", c.Privacy)); err != nil {
-		return err
-	}
 	for _, check := range []func() error{
-		c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
 		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
@@ -37,6 +33,12 @@ func (c Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// checkOptions holds every value to its limits.
+func (c *Config) checkOptions() error {
+	isSet := func(string, *registry.Point, any) error { return nil }
+	return cmp.Or(Error("", registry.Check(*c)), c.choices(reflect.ValueOf(c).Elem(), "", isSet), c.ask("privacy", c.Privacy))
 }
 
 // problem is an error about a key; others are keys that it also concerns.

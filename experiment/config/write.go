@@ -16,63 +16,39 @@ import (
 // YAML is the resolved configuration as a file that [Load] reads back to the
 // same Config. It is the same text for the same Config.
 func (c Config) YAML() []byte {
-	var b strings.Builder
-	b.WriteString("# The configuration of a run, complete: fedpace run --config reads it.\n")
-	v := reflect.ValueOf(c)
-	for _, o := range registry.Options(v.Type()) {
-		writeKey(&b, &o, v.FieldByIndex(o.Index))
-	}
-	return []byte(b.String())
+	return append([]byte("# The configuration of a run, complete: fedpace run --config reads it.\n"), c.Part()...)
 }
 
 // Part is some keys of the configuration as a file, such as fleet or devices.names, in the
-// order of all keys.
+// order of all keys; without any it is all of them. A group or a choice has its keys below it,
+// a list of maps a line for each, anything else is on one line.
 func (c Config) Part(keys ...string) []byte {
 	var b strings.Builder
 	v := reflect.ValueOf(c)
 	for _, o := range registry.Options(v.Type()) {
-		f := v.FieldByIndex(o.Index)
-		if slices.Contains(keys, o.Key) {
-			writeKey(&b, &o, f)
-			continue
-		}
-		if f.Kind() != reflect.Struct {
-			continue
-		}
+		f, named := v.FieldByIndex(o.Index), keys == nil || slices.Contains(keys, o.Key)
 		var lines []string
-		for _, below := range registry.Options(f.Type()) {
-			if slices.Contains(keys, join(o.Key, below.Key)) {
-				lines = append(lines, below.Key+": "+flow(&below, f.FieldByIndex(below.Index)))
+		switch {
+		case f.Kind() == reflect.Struct && registry.Short(f.Type()) == nil:
+			lines = slices.DeleteFunc(fields(f, false), func(line string) bool {
+				key, _, _ := strings.Cut(line, ":")
+				return !named && !slices.Contains(keys, join(o.Key, key))
+			})
+		case !named:
+		case f.Kind() == reflect.Interface && strings.HasPrefix(flow(&o, f), "{"):
+			lines = entryFields(f)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && f.Len() > 0:
+			for i := range f.Len() {
+				lines = append(lines, "- "+flow(&registry.Option{}, f.Index(i)))
 			}
+		default:
+			fmt.Fprintf(&b, "%s: %s\n", o.Key, flow(&o, f))
 		}
-		if lines != nil {
+		if len(lines) > 0 {
 			fmt.Fprintf(&b, "%s:\n  %s\n", o.Key, strings.Join(lines, "\n  "))
 		}
 	}
 	return []byte(b.String())
-}
-
-// writeKey writes a key of the file: a group or a choice with its keys below it,
-// a list of maps with a line for each, anything else on one line.
-func writeKey(b *strings.Builder, o *registry.Option, v reflect.Value) {
-	var lines []string
-	switch text := flow(o, v); {
-	case v.Kind() == reflect.Struct && registry.Short(v.Type()) == nil:
-		lines = fields(v, false)
-	case v.Kind() == reflect.Interface && strings.HasPrefix(text, "{"):
-		lines = entryFields(v)
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && !o.Keyed && v.Len() > 0:
-		for i := range v.Len() {
-			lines = append(lines, "- "+flow(&registry.Option{}, v.Index(i)))
-		}
-	default:
-		fmt.Fprintf(b, "%s: %s\n", o.Key, text)
-		return
-	}
-	fmt.Fprintf(b, "%s:\n", o.Key)
-	for _, line := range lines {
-		fmt.Fprintf(b, "  %s\n", line)
-	}
 }
 
 // fields are the options of a struct as "key: value", without those that are
@@ -122,8 +98,10 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return "null"
 		}
 		name := p.NameOf(v.Interface())
-		if p.Word == "" {
-			return element(name, v.Elem())
+		if p.Word == "" && len(registry.Options(v.Elem().Type())) > 0 {
+			return quote(name) + ": " + flow(&registry.Option{}, v.Elem())
+		} else if p.Word == "" {
+			return quote(name)
 		}
 		if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
 			return text
@@ -145,7 +123,11 @@ func flow(o *registry.Option, v reflect.Value) string {
 			short = short && !strings.HasPrefix(list[i], "{")
 		}
 		if o.Keyed && !short {
-			return "{" + strings.Join(pairs(v), ", ") + "}"
+			pair := registry.Options(v.Type().Elem()) // of an id and what it has
+			for i := range list {
+				list[i] = flow(&pair[0], v.Index(i).FieldByIndex(pair[0].Index)) + ": " + flow(&pair[1], v.Index(i).FieldByIndex(pair[1].Index))
+			}
+			return "{" + strings.Join(list, ", ") + "}"
 		}
 		return "[" + strings.Join(list, ", ") + "]"
 	case reflect.String:
@@ -156,28 +138,6 @@ func flow(o *registry.Option, v reflect.Value) string {
 		return yamlNumber(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
-}
-
-// pairs writes structs as the first of their options to the second.
-func pairs(v reflect.Value) []string {
-	options := registry.Options(v.Type().Elem())
-	list := make([]string, v.Len())
-	for i := range list {
-		text := func(o registry.Option) string { return flow(&o, v.Index(i).FieldByIndex(o.Index)) }
-		list[i] = text(options[0]) + ": " + text(options[1])
-	}
-	return list
-}
-
-// element writes an entry that stands in a list: its name, and what it is set to.
-func element(name string, v reflect.Value) string {
-	if len(registry.Options(v.Type())) == 0 {
-		return quote(name)
-	}
-	if text, ok := shortText(v); ok {
-		return quote(name) + ": " + text
-	}
-	return quote(name) + ": {" + strings.Join(fields(v, true), ", ") + "}"
 }
 
 // shortText is the scalar that stands for a struct: false where it has none, or

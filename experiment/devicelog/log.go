@@ -159,24 +159,18 @@ func Open(dir string) (*Log, error) {
 // open finds what the log in a folder holds.
 func open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
-	err := l.index()
+	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
 	}
-	return l, err
-}
-
-// index finds the records.
-func (l *Log) index() error {
-	f, err := os.Open(l.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close() // read only
 	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
-		return fmt.Errorf("%s: %w", l.path, err)
+		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
-	return nil
+	return l, nil
 }
 
 // errDamaged is wrapped by the errors for records that are not as they were written.
@@ -304,17 +298,10 @@ func appendPart(b []byte, part any) []byte {
 }
 
 // AddAnswer implements [realdevices.Record].
-func (l *Log) AddAnswer(a *realdevices.Answer) error {
-	if !l.Keep && a.Values != nil {
-		bare := *a
-		bare.Values = nil
-		a = &bare
-	}
-	return l.write(partsOf(a)...)
-}
+func (l *Log) AddAnswer(a *realdevices.Answer) error { return l.write(partsOf(a, l.Keep)...) }
 
-// partsOf are the parts of an answer's record.
-func partsOf(a *realdevices.Answer) []any {
+// partsOf are the parts of an answer's record, with its values if they are kept.
+func partsOf(a *realdevices.Answer, keep bool) []any {
 	h := head{recordMeasured, a.Task, uint32(a.Client)}
 	plan, t := durations{a.Plan.Download, a.Plan.Compute, a.Plan.Upload}, told{a.Loss, uint64(a.Samples)}
 	switch {
@@ -327,7 +314,7 @@ func partsOf(a *realdevices.Answer) []any {
 	case a.Kind == round.Overtaken:
 		h.Kind = recordOvertaken
 		return []any{h, plan}
-	case a.Values == nil:
+	case a.Values == nil || !keep:
 		return []any{h, plan, t}
 	}
 	h.Kind = recordUpdate

@@ -175,7 +175,7 @@ func FuzzDeviceLog(f *testing.F) {
 				t.Fatalf("task %d is found as %+v, %v", task, record, err)
 			}
 			var again []byte
-			for _, part := range partsOf(a) {
+			for _, part := range partsOf(a, true) {
 				again = appendPart(again, part)
 			}
 			if payload := b[at+framing.Size : records.Offset]; !bytes.Equal(again, payload) {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -35,7 +36,7 @@ func (f *Fit) remarks() string {
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if d.Tasks == 0 {
-			fmt.Fprintf(t, "%s\t%s\t0\n", d.ID, or(d.Class, "none"))
+			fmt.Fprintf(t, "%s\t%s\t0\n", d.ID, cmp.Or(d.Class, "none"))
 			continue
 		}
 		download, upload := "not measured", "not measured"
@@ -61,14 +62,6 @@ func (f *Fit) remarks() string {
 	return b.String()
 }
 
-// or is a text, or another where it is empty.
-func or(text, instead string) string {
-	if text == "" {
-		return instead
-	}
-	return text
-}
-
 // text is an estimate in another unit.
 func text(e robust.Estimate, unit float64) string {
 	if e.Low == e.High {
@@ -80,22 +73,18 @@ func text(e robust.Estimate, unit float64) string {
 // leftOut says which tasks of a device do not count.
 func (f *Fit) leftOut(w io.Writer, d *Device) {
 	var list []string
-	for _, x := range []struct {
-		n    int
-		what string
-	}{
-		{d.Left.First, "the first"}, {d.Left.Lost, "lost"}, {d.Left.Refused, "refused"}, {d.Left.Broken, "broken off"},
-	} {
-		switch {
-		case x.n > 0 && x.what == "the first":
-			list = append(list, x.what)
-		case x.n > 0:
-			list = append(list, fmt.Sprintf("%d %s", x.n, x.what))
+	add := func(n int, format string) {
+		if n > 0 {
+			list = append(list, fmt.Sprintf(format, n))
 		}
 	}
-	if d.Of > d.Tasks {
-		list = append(list, fmt.Sprintf("%d others, evenly", d.Of-d.Tasks))
+	if d.Left.First > 0 {
+		list = append(list, "the first")
 	}
+	add(d.Left.Lost, "%d lost")
+	add(d.Left.Refused, "%d refused")
+	add(d.Left.Broken, "%d broken off")
+	add(d.Of-d.Tasks, "%d others, evenly")
 	if list != nil {
 		fmt.Fprintf(w, "%s: left out are %s.\n", d.ID, strings.Join(list, ", "))
 	}

@@ -66,11 +66,7 @@ func (r *Results) Complete() error {
 // Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
 // that was killed may have left those files.
 func Tidy(dir string) error {
-	names := []string{CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint}
-	for _, name := range metrics.Sinks.Names() {
-		sink, _ := metrics.Sinks.Entry(name)
-		names = append(names, metrics.Spools(sink)...)
-	}
+	names := append(spoolFiles(), CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
 	there := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
@@ -83,6 +79,15 @@ func Tidy(dir string) error {
 		return err
 	}
 	return errors.Join(r.remove(names...), r.Close())
+}
+
+// spoolFiles are the spools of every output that is registered.
+func spoolFiles() (list []string) {
+	for _, name := range metrics.Sinks.Names() {
+		sink, _ := metrics.Sinks.Entry(name)
+		list = append(list, metrics.Spools(sink)...)
+	}
+	return list
 }
 
 // checkpointStart is what is before the payload.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"fedpace/experiment/config"
-	"fedpace/metrics"
 )
 
 // maxClaims bounds how many folders of one name there are.
@@ -58,11 +57,7 @@ func Remove(dir string) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	names := append(Files(c.Outputs...), unfinishedCheckpoint, NoiseFile)
-	for _, name := range metrics.Sinks.Names() {
-		sink, _ := metrics.Sinks.Entry(name)
-		names = append(names, metrics.Spools(sink)...)
-	}
+	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile})
 	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
 	// The configuration goes last: until then the folder is still known to hold a run.
 	if err := errors.Join(r.clean(), failed(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {

@@ -53,20 +53,21 @@ const (
 
 // openRegular opens a file to read. It refuses what is none, such as a named pipe: to open
 // or to read that may take for ever.
-func openRegular(path string) (*os.File, error) {
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, nil, fmt.Errorf("%s is no regular file", path)
 	}
-	return os.Open(path)
+	f, err := os.Open(path)
+	return f, info, err
 }
 
 // ReadFile reads a file of a run whole, unless it is no regular one.
 func ReadFile(path string) ([]byte, error) {
-	f, err := openRegular(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}

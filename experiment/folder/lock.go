@@ -75,7 +75,7 @@ func (l *folderLock) release() error {
 
 // Running reports whether a run fills the folder now.
 func Running(dir string) bool {
-	f, err := openRegular(filepath.Join(dir, lockFile))
+	f, _, err := openRegular(filepath.Join(dir, lockFile))
 	if err != nil {
 		return false
 	}

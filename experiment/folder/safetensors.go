@@ -3,15 +3,17 @@ package folder
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/learn"
 	"fedpace/internal/vector"
@@ -40,7 +42,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 		if len(header) > 1 {
 			header = append(header, ',')
 		}
-		text, err := json.Marshal(map[string]any{name: value})
+		text, err := json.Marshal(map[string]any{name: value}, json.Deterministic(true), jsontext.EscapeForHTML(true))
 		if err != nil {
 			panic("folder: a header entry is always JSON")
 		}
@@ -81,18 +83,11 @@ type entry struct {
 // ReadModel reads the parameters of an architecture from a safetensors file.
 // The file must hold exactly its tensors, as finite float32.
 func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // read only
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
-	}
 	params, err := DecodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -192,44 +187,30 @@ func few(entries map[string]entry) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// decodeHeader reads the header's JSON strictly: no name twice, no field
-// unknown, nothing but spaces behind it.
+// decodeHeader reads the header's JSON strictly: no name twice, no field unknown, nothing behind it.
 func decodeHeader(header []byte) (map[string]entry, error) {
-	if len(header) == 0 || header[0] != '{' {
+	if !bytes.HasPrefix(header, []byte("{")) {
 		return nil, errors.New("does not start with {")
 	}
-	d := json.NewDecoder(bytes.NewReader(header))
-	d.DisallowUnknownFields()
-	if _, err := d.Token(); err != nil {
+	values := map[string]jsontext.Value{}
+	if err := json.Unmarshal(header, &values); err != nil {
 		return nil, err
 	}
-	entries := map[string]entry{}
 	var metadata map[string]string
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := token.(string) // the decoder accepts no other name
-		if name == "__metadata__" {
-			if metadata != nil {
-				return nil, errors.New("holds __metadata__ twice")
-			}
-			if err := d.Decode(&metadata); err != nil {
-				return nil, fmt.Errorf("__metadata__: %w", err)
-			}
-			continue
-		}
-		if _, twice := entries[name]; twice {
-			return nil, fmt.Errorf("holds tensor %q twice", name)
-		}
+	if err := json.Unmarshal([]byte(cmp.Or(string(values["__metadata__"]), "{}")), &metadata); err != nil {
+		return nil, fmt.Errorf("__metadata__: %w", err)
+	}
+	delete(values, "__metadata__")
+	if len(values) > maxTensors {
+		return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
+	}
+	entries := map[string]entry{}
+	for name, text := range values {
 		var e entry
-		if err := d.Decode(&e); err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", name, err)
-		}
+		err := json.Unmarshal(text, &e, json.RejectUnknownMembers(true))
 		switch {
-		case len(entries) == maxTensors:
-			return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
+		case err != nil:
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		case len(e.Shape) > maxRank:
 			return nil, fmt.Errorf("tensor %q has %d dimensions (at most %d)", name, len(e.Shape), maxRank)
 		case len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0]:
@@ -237,26 +218,16 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 		}
 		entries[name] = e
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	if len(bytes.Trim(header[d.InputOffset():], " ")) > 0 {
-		return nil, errors.New("something stands behind the JSON")
-	}
 	return entries, nil
 }
 
 // ModelParams is how many parameters a safetensors file of float32 holds, by its length.
 func ModelParams(path string) (int, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close() // read only
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
 	var head [8]byte
 	if _, err := io.ReadFull(f, head[:]); err != nil {
 		return 0, fmt.Errorf("%s: it is not a model: %w", path, err)

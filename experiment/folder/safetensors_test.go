@@ -142,20 +142,20 @@ func TestFilesThatAreNoModel(t *testing.T) {
 		{"cut in the data", good[:len(good)-1], "holds 31 bytes of data, its header speaks of 32"},
 		{"bytes behind the data", append(slices.Clone(good), 0), "holds 33 bytes of data, its header speaks of 32"},
 		{"infinite parameter", poisoned, `tensor "0.bias": holds +Inf`},
-		{"no JSON", file("{nonsense", 0), "safetensors header: invalid character"},
+		{"no JSON", file("{nonsense", 0), "invalid character"},
 		{"space before the JSON", file(" {}", 0), "does not start with {"},
-		{"words behind the JSON", file("{} {}", 0), "something stands behind the JSON"},
+		{"words behind the JSON", file("{} {}", 0), "after top-level value"},
 		{"no tensor", file("{}", 0), `has no tensor "0.weight" (it holds none)`},
 		{"other tensors", file(`{"w":`+weight+`}`, 24), `has no tensor "0.weight" (it holds ["w"])`},
 		{"one tensor more", file(`{"0.weight":`+weight+`,"0.bias":`+bias+`,"x":{"dtype":"F32","shape":[0],"data_offsets":[32,32]}}`, 32), `holds tensor "x", which the model does not have`},
-		{"twice the same", file(`{"0.weight":`+weight+`,"0.weight":`+weight+`}`, 24), `holds tensor "0.weight" twice`},
+		{"twice the same", file(`{"0.weight":`+weight+`,"0.weight":`+weight+`}`, 24), `duplicate object member name "0.weight"`},
 		{"half precision", ab(`{"dtype":"F16","shape":[2,3],"data_offsets":[0,24]}`, bias), `tensor "0.weight" is F16, want F32`},
 		{"other shape", ab(`{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}`, bias), `tensor "0.weight" has shape [3 2], want [2 3]`},
 		{"a gap", file(`{"0.weight":`+weight+`,"0.bias":{"dtype":"F32","shape":[2],"data_offsets":[28,36]}}`, 36), `tensor "0.bias" has data_offsets [28 36], want [24, 32]`},
 		{"an overlap", ab(weight, `{"dtype":"F32","shape":[2],"data_offsets":[16,24]}`), `tensor "0.bias" has data_offsets [16 24], want [24, 32]`},
 		{"backwards", ab(weight, `{"dtype":"F32","shape":[2],"data_offsets":[32,24]}`), `want [first, end]`},
 		{"one offset", ab(weight, `{"dtype":"F32","shape":[2],"data_offsets":[24]}`), `want [first, end]`},
-		{"unknown field", ab(weight, `{"dtype":"F32","shape":[2],"data_offsets":[24,32],"x":1}`), `unknown field`},
+		{"unknown field", ab(weight, `{"dtype":"F32","shape":[2],"data_offsets":[24,32],"x":1}`), `unknown object member name "x"`},
 		{"metadata that is no text", file(`{"__metadata__":{"a":1}}`, 0), `__metadata__`},
 		{"a header beyond the limit", file(strings.Repeat(" ", maxHeader+1), 0), "at most 1048576"},
 	} {
@@ -185,7 +185,7 @@ func TestAModelOnDisk(t *testing.T) {
 	if err != nil || !slices.Equal(got, params) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := ReadModel(filepath.Dir(path), tensors); err == nil || !strings.Contains(err.Error(), "is not a file") {
+	if _, err := ReadModel(filepath.Dir(path), tensors); err == nil || !strings.Contains(err.Error(), "is no regular file") {
 		t.Errorf("a folder gives %v", err)
 	}
 	if err := writeModel(path, tensors[:1], params); err == nil {

@@ -263,7 +263,7 @@ const maxSummary = 1 << 20
 // ReadSummary reads a summary.json. It refuses keys that it does not know, and a
 // file that is not as it was written.
 func ReadSummary(path string) (Summary, error) {
-	f, err := openRegular(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return Summary{}, err
 	}

@@ -224,7 +224,7 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 // Where devices answer no task in the first draw, the overhead of their classes is none, which
 // can be written.
 func TestNothingIsAnswered(t *testing.T) {
-	p := prepare(t, "devices.names={a: pi4}", "dropout.probability=0.5", "seed=5", "cohort=1")
+	p := prepare(t, "dropout.probability=0.5", "seed=5", "cohort=1")
 	c := compared(t, p, record{ahead: true, rounds: []measured{{steps: 1, all: 2}}}, fewDraws)
 	if _, err := json.Marshal(c.Prediction); err != nil || len(c.Phases) != len(phases) {
 		t.Errorf("%+v: %v", c, err)

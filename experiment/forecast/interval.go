@@ -1,23 +1,16 @@
 package forecast
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
-
-	"fedpace/metrics"
 )
 
 // Interval is the median of some draws with the interval that 90 % of them are in.
 type Interval struct{ P05, P50, P95 float64 }
 
-// MarshalJSON writes null in the place of NaN.
-func (v Interval) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		P05 *float64 `json:"p05"`
-		P50 *float64 `json:"p50"`
-		P95 *float64 `json:"p95"`
-	}{metrics.Measured(v.P05), metrics.Measured(v.P50), metrics.Measured(v.P95)})
+// Parts are the numbers of an interval in a table.
+func (v Interval) Parts() ([]string, []float64) {
+	return []string{"_p05", "_p50", "_p95"}, []float64{v.P05, v.P50, v.P95}
 }
 
 // manyDraws are how often a run is played for an interval, and fewDraws how often a long one

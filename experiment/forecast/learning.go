@@ -45,6 +45,6 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 		steps += k0
 	}
 	trained, n := now(), min(p.Set.HeldOut(), 4096)
-	_, _, err = t.Evaluate(ctx, p.Initial, 0, n)
+	_, _, err = t.Evaluate(ctx, p.Initial, actors.Measured{Client: actors.HeldOut, Count: n})
 	return (trained - from) / float64(max(1, steps)), (now() - trained) / float64(max(1, n)), err
 }

@@ -1,17 +1,15 @@
 package forecast
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
-	"strconv"
 
 	"fedpace/experiment/folder"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
+	"fedpace/metrics"
 )
 
 // line is a row of prediction.csv: a round's time, or one of its phases.
@@ -28,41 +26,31 @@ type line struct {
 const wholeRound = "round"
 
 // WriteCSV writes prediction.csv: for each round its time, and the mean of each phase
-// over the tasks that devices answered in it.
-func (c *Comparison) WriteCSV(to io.Writer) error {
-	w := bufio.NewWriter(to)
-	fmt.Fprintln(w, "round,phase,measured_seconds,predicted_p05,predicted_p50,predicted_p95")
-	for _, row := range c.Rows {
-		write := func(phase string, p *folder.Predicted) {
-			measured := ""
-			switch {
-			case p.Measured != nil:
-				measured = number(*p.Measured)
-			case math.IsNaN(p.P50):
-				return
+// over the tasks that devices answered in it. Seconds are to the nanosecond.
+func (c *Comparison) WriteCSV(w io.Writer) error {
+	var lines []line
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		add := func(phase string, p *folder.Predicted) {
+			if measured := metrics.Value(p.Measured); !math.IsNaN(measured) || !math.IsNaN(p.P50) {
+				lines = append(lines, line{row.Round, phase, exact(measured), exact(p.P05), exact(p.P50), exact(p.P95)})
 			}
-			fmt.Fprintf(w, "%d,%s,%s,%s,%s,%s\n", row.Round, phase, measured, number(p.P05), number(p.P50), number(p.P95))
 		}
-		write(wholeRound, &row.Seconds)
-		for i := range row.Phases {
-			write(phases[i].String(), &row.Phases[i])
+		add(wholeRound, &row.Seconds)
+		for p := range row.Phases {
+			add(phases[p].String(), &row.Phases[p])
 		}
 	}
-	return w.Flush()
+	return table.Encode(w, lines, -1)
 }
 
-// number is a cell: seconds to the nanosecond; empty: none.
-func number(v float64) string {
-	if math.IsNaN(v) {
-		return ""
-	}
-	return strconv.FormatFloat(math.Round(v*1e9)/1e9, 'f', -1, 64)
-}
+// exact is a time in seconds to the nanosecond.
+func exact(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }
 
 // ReadRows reads the rounds of a run's prediction.csv, without their phases; none where there is
 // no file.
 func ReadRows(dir string) (rows []Row, err error) {
-	lines, err := csvtable.Read[line](filepath.Join(dir, folder.PredictionFile))
+	lines, err := table.Read[line](filepath.Join(dir, folder.PredictionFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

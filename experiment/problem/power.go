@@ -48,6 +48,15 @@ func (p *Problem) DeviceBits() clientmodel.Bits {
 	return clientmodel.Both(32 * int64(p.Model.Params()))
 }
 
+// VirtualTime is that of so many seconds, which must be some time that the clock can show.
+func VirtualTime(seconds float64) (round.Time, error) {
+	ns := math.RoundToEven(seconds * 1e9)
+	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
+		return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", seconds, round.MaxTime.Seconds())
+	}
+	return round.Time(ns), nil
+}
+
 // ModelledLink is what devices' transfers take in place of what they measure: what is
 // expected of their class, or of the network without one. nil: nothing is in its place.
 func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time), error) {
@@ -55,15 +64,8 @@ func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time),
 	if p.Config.Devices.Link != config.ModelledLink {
 		return nil, nil
 	}
-	transfer := func(bits int64, mbps float64) (round.Time, error) {
-		ns := math.RoundToEven(float64(bits) / (mbps * 1e6) * 1e9)
-		if !(ns >= 1 && ns <= float64(round.MaxTime)) {
-			return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", ns/1e9, round.MaxTime.Seconds())
-		}
-		return round.Time(ns), nil
-	}
-	download, downErr := transfer(p.Bits.Down, n.DownloadMbps)
-	upload, upErr := transfer(p.Bits.Up, n.UploadMbps)
+	download, downErr := VirtualTime(float64(p.Bits.Down) / (n.DownloadMbps * 1e6))
+	upload, upErr := VirtualTime(float64(p.Bits.Up) / (n.UploadMbps * 1e6))
 	if err := errors.Join(downErr, upErr); err != nil {
 		return nil, fmt.Errorf("devices.link: %w", err)
 	}

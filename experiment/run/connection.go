@@ -24,8 +24,11 @@ import (
 	"fedpace/internal/names"
 )
 
-// KeysFolder is where the keys of this user's servers are, unless said otherwise.
-func KeysFolder() (string, error) {
+// KeysFolder is a folder of keys as it is given, or that of this user's servers.
+func KeysFolder(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return "", fmt.Errorf("no folder for keys: %w", err)
@@ -34,16 +37,14 @@ func KeysFolder() (string, error) {
 }
 
 // Embedded starts a server in this process. Where it listens it asks for the credentials
-// that the folder of keys knows (empty: KeysFolder), and is encrypted by files or the
+// that the folder of keys knows (see [KeysFolder]), and is encrypted by files or the
 // folder's certificate; insecure lets it go without where other machines reach it.
 func Embedded(ctx context.Context, s embedded.Config, keys string, files natsconn.TLSFiles, insecure bool) (_ *embedded.Embedded, err error) {
 	if s.Listen == "" {
 		return embedded.Start(ctx, s)
 	}
-	if keys == "" {
-		if keys, err = KeysFolder(); err != nil {
-			return nil, err
-		}
+	if keys, err = KeysFolder(keys); err != nil {
+		return nil, err
 	}
 	if s.Authority, err = auth.New(keys); err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		return nil, err
 	}
 	c := coordinator.Config{
-		Run: runToken(p.Config.Name), Round: rounds, ModelBits: p.Bits.Down, Pace: p.Config.Pace, Observer: watch,
+		Run: p.Config.Name, Round: rounds, ModelBits: p.Bits.Down, Pace: p.Config.Pace, Observer: watch,
 		Checkpoint: e.checkpoint, Resume: e.resume,
 	}
 	if p.Bits.Up != p.Bits.Down {
@@ -165,20 +165,6 @@ func (e *engine) Close() {
 	}
 }
 
-// runToken is a run's name in the form that subjects allow.
-func runToken(name string) string {
-	token := []byte(name)
-	for i, b := range token {
-		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_') {
-			token[i] = '_'
-		}
-	}
-	if len(token) == 0 {
-		return "run"
-	}
-	return string(token[:min(len(token), 64)])
-}
-
 // errUnreachable refuses devices that have no way to the run.
 var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
 
@@ -190,7 +176,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	if len(d.Names) == 0 {
 		return nil, nil
 	}
-	if runToken(c.Name) == bus.Calibration {
+	if c.Name == bus.Calibration {
 		return nil, &config.KeyError{Key: "name", Problem: "calibration is for fedpace calibrate, and devices that wait for a run do not join it (choose another)"}
 	}
 	welcome, err := e.p.Welcome()

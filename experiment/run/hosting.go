@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -123,7 +124,8 @@ func randomHostName() string {
 	if err != nil || machine == "" {
 		machine = "host"
 	}
-	return fmt.Sprintf("%s-%06x", runToken(machine[:min(len(machine), 40)]), rand.N(1<<24))
+	token := regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(machine[:min(len(machine), 40)], "_")
+	return fmt.Sprintf("%s-%06x", token, rand.N(1<<24))
 }
 
 // service is a host's runs.

@@ -376,23 +376,3 @@ func (p Progress) Fraction() float64 {
 	of := metrics.Run{Rounds: p.Rounds, VirtualSeconds: p.VirtualTotal}
 	return of.Fraction(p.Round, p.End.Seconds())
 }
-
-// After is the progress of a run that has said nothing for some time.
-func (p Progress) After(silent time.Duration) Progress {
-	p.Elapsed, p.InRound = p.Elapsed+silent, p.InRound+silent
-	if p.Remaining > 0 {
-		p.Remaining = max(1, p.Remaining-silent)
-	}
-	return p
-}
-
-// RoundsPerSecond is the mean pace in wall time; 0 before the first round.
-func (p Progress) RoundsPerSecond() float64 {
-	if p.Elapsed <= 0 {
-		return 0
-	}
-	return float64(p.Round) / p.Elapsed.Seconds()
-}
-
-// Left is the wall time to expect; false where it cannot be said yet.
-func (p Progress) Left() (time.Duration, bool) { return p.Remaining, p.Remaining > 0 }

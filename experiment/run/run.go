@@ -52,7 +52,7 @@ type Place struct {
 	// NATS is how the server is reached, by a URL with a user and password if need be; empty: as
 	// nats.url. Where one of this process listens, its TLS is that server's.
 	NATS natsconn.Config
-	Keys string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
+	Keys string // folder of the keys by which a server that listens knows its users; see [KeysFolder]
 }
 
 // size is how many hosts there are in this process, and how many trainers.
@@ -216,7 +216,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 func (p *experiment) limit(ctx context.Context) (limit round.Time, err error) {
 	stop := p.Config.Stop
 	if stop.VirtualSeconds > 0 {
-		if limit, err = seconds(stop.VirtualSeconds); err != nil {
+		if limit, err = problem.VirtualTime(stop.VirtualSeconds); err != nil {
 			return 0, fmt.Errorf("stop.virtual_seconds: %w", err)
 		}
 	}
@@ -241,7 +241,7 @@ func (p *experiment) setGrid(ctx context.Context) (err error) {
 	case e.EverySeconds == config.AsFixed:
 		p.Grid, err = p.fixedRuntime(ctx, e.Every)
 	default:
-		p.Grid, err = seconds(e.EverySeconds)
+		p.Grid, err = problem.VirtualTime(e.EverySeconds)
 	}
 	if err != nil {
 		return fmt.Errorf("evaluate.every_seconds: %w", err)
@@ -290,13 +290,4 @@ func (p *experiment) relativeSteps(steps int64, at round.Time) float64 {
 		return math.NaN()
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
-}
-
-// seconds converts a limit of the configuration to virtual time.
-func seconds(s float64) (round.Time, error) {
-	ns := math.RoundToEven(s * 1e9)
-	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
-		return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", s, round.MaxTime.Seconds())
-	}
-	return round.Time(ns), nil
 }

@@ -80,26 +80,10 @@ func planned(c config.Config) config.Config {
 	return c
 }
 
-// equal reports whether two configurations compute the same, see [alike].
-func equal(mine config.Config, found *folder.Run, exact bool) (bool, error) {
+// differing says by which keys what a configuration computes differs from a run's, see [alike];
+// empty: in none.
+func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
 	mine, err := alike(mine, found, exact)
-	if err != nil {
-		return false, err
-	}
-	a, err := Identity(mine)
-	if err != nil {
-		return false, err
-	}
-	b, err := Identity(found.Config)
-	return a == b, err
-}
-
-// differing says by which keys two configurations compute something else, see [alike].
-func differing(mine config.Config, found *folder.Run) string {
-	mine, err := alike(mine, found, false)
-	if err != nil {
-		return err.Error()
-	}
 	var keys []string
 	for _, change := range found.Config.Changes(mine) {
 		if !change.Inert {
@@ -109,7 +93,7 @@ func differing(mine config.Config, found *folder.Run) string {
 	if more := len(keys) - maxNamed; more > 0 {
 		keys = append(keys[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(keys, ", ")
+	return strings.Join(keys, ", "), err
 }
 
 // maxNamed bounds the keys that a message names.
@@ -278,12 +262,12 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	if err != nil { // it is of another version, say
 		return nil, errors.New("which is of another configuration"), nil
 	}
-	same, err := equal(c.Config, found, exact)
+	keys, err := differing(c.Config, found, exact)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !same {
-		return nil, fmt.Errorf("which is of another configuration: %s", differing(c.Config, found)), nil
+	if keys != "" {
+		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
 	}
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err

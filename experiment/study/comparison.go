@@ -16,6 +16,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
+	"fedpace/internal/table"
 	"fedpace/metrics"
 )
 
@@ -121,7 +122,7 @@ func (r *Comparison) Write(w io.Writer) error {
 		return r.Table().Write(w)
 	}
 	text := bufio.NewWriter(w)
-	if err := WriteTexts(text, r.columns().Texts(r.ended()), true); err != nil {
+	if err := table.WriteText(text, r.columns().Texts(r.ended()), true); err != nil {
 		return err
 	}
 	for _, c := range r.Runs {
@@ -158,9 +159,9 @@ func (r *Comparison) ended() (list []*Cell) {
 }
 
 // columns are those of a table with a row for each run.
-func (r *Comparison) columns() Columns[*Cell] {
+func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
-	columns := Columns[*Cell]{
+	columns := table.Columns[*Cell]{
 		{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }},
 		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
 		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
@@ -173,9 +174,9 @@ func (r *Comparison) columns() Columns[*Cell] {
 		measured = append(measured, quantity{"", "best " + measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
 	for _, q := range append(measured, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
-		columns = append(columns, Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return fourDigits(q.of(c)) }})
+		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return fourDigits(q.of(c)) }})
 	}
-	return append(columns, Column[*Cell]{Title: "time to " + r.Reference + "'s best loss", Text: func(c *Cell) string {
+	return append(columns, table.Column[*Cell]{Title: "time to " + r.Reference + "'s best loss", Text: func(c *Cell) string {
 		if math.IsNaN(c.TimeToTarget) {
 			return "-"
 		}

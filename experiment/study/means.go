@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
+	"fedpace/internal/table"
 )
 
 // Table is a comparison over seeds: a row for each schedule at each point of the grids.
@@ -54,40 +55,40 @@ func (r *Comparison) Table() Table {
 }
 
 // MeanOf is the mean of a quantity of runs.
-func MeanOf(cells []Cell, of func(*Cell) float64) statistics.Estimated {
-	values := make([]float64, len(cells))
-	for i := range cells {
-		values[i] = of(&cells[i])
+func MeanOf[R any](runs []R, of func(*R) float64) statistics.Estimated {
+	values := make([]float64, len(runs))
+	for i := range runs {
+		values[i] = of(&runs[i])
 	}
 	return statistics.EstimateMean(values)
 }
 
 // pointColumns are the first columns of tables: the grids' values and the schedule. In files a grid
 // over all of the schedule's keys takes its name.
-func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R) string) (list Columns[R]) {
+func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R) string) (list table.Columns[R]) {
 	name := "schedule"
 	for i, g := range grids {
 		if g.Key == name {
 			name = "schedule_name"
 		}
-		list = append(list, Column[R]{Name: g.Key, Title: g.Key, Of: func(r R) any { return values(r)[i] }})
+		list = append(list, table.Column[R]{Name: g.Key, Title: g.Key, Of: func(r R) any { return values(r)[i] }})
 	}
-	return append(list, Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
+	return append(list, table.Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
 }
 
 // columns are those of the rows. A quantity of which no row has a value is in files alone, and so
 // is one seed's gain.
-func (t *Table) columns() Columns[*Row] {
+func (t *Table) columns() table.Columns[*Row] {
 	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
-		Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
+		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
 	for i, q := range t.quantities {
-		c := Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
+		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
 		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[i].N > 1 || r.Means[i].N > 0 && q.name != tailGain }) {
 			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
 		}
 		list = append(list, c)
 	}
-	diverged := Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
+	diverged := table.Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
 	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Diverged > 0 }) {
 		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
 	}
@@ -104,10 +105,14 @@ func (t *Table) rows() (list []*Row) {
 
 // Write writes the table for people: means, with ± half of the interval where
 // there is more than one seed.
-func (t Table) Write(w io.Writer) error { return WriteTexts(w, t.columns().Texts(t.rows()), true) }
+func (t Table) Write(w io.Writer) error {
+	return table.WriteText(w, t.columns().Texts(t.rows()), true)
+}
 
 // WriteCSV writes one row for each schedule and point of the grids.
-func (t Table) WriteCSV(w io.Writer) error { return WriteCSV(w, t.columns().Records(t.rows())) }
+func (t Table) WriteCSV(w io.Writer) error {
+	return table.WriteCSV(w, t.columns().Records(t.rows(), -1))
+}
 
 // MarshalJSON writes the table as one object: a row for each schedule and point
 // of the grids, with the mean of every quantity over the seeds.
@@ -123,7 +128,7 @@ func (t Table) MarshalJSON() ([]byte, error) {
 	for i, r := range t.Rows {
 		rows[i] = row{r.Schedule, ByKey(t.Grids, r.Values), r.Seeds, r.Diverged, map[string]any{}}
 		for q, e := range r.Means {
-			rows[i].Means[t.quantities[q].name] = object(e)
+			rows[i].Means[t.quantities[q].name] = table.Object(e)
 		}
 	}
 	return json.Marshal(struct {
@@ -156,21 +161,21 @@ func (t Table) WriteRuns(w io.Writer) error {
 		runs = append(runs, run{&t.cells[i], o})
 	}
 	columns := append(pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule }),
-		Column[run]{Name: "seed", Of: func(r run) any { return r.Seed }},
-		Column[run]{Name: "version", Of: func(r run) any { return r.Version }},
-		Column[run]{Name: "configuration", Of: func(r run) any { return r.Configuration }},
-		Column[run]{Name: "data_digest", Of: func(r run) any { return r.DataDigest }},
-		Column[run]{Name: "kernel", Of: func(r run) any { return r.Kernel }},
-		Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
+		table.Column[run]{Name: "seed", Of: func(r run) any { return r.Seed }},
+		table.Column[run]{Name: "version", Of: func(r run) any { return r.Version }},
+		table.Column[run]{Name: "configuration", Of: func(r run) any { return r.Configuration }},
+		table.Column[run]{Name: "data_digest", Of: func(r run) any { return r.DataDigest }},
+		table.Column[run]{Name: "kernel", Of: func(r run) any { return r.Kernel }},
+		table.Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
 	for _, q := range t.quantities {
-		columns = append(columns, Column[run]{Name: q.name, Of: func(r run) any {
+		columns = append(columns, table.Column[run]{Name: q.name, Of: func(r run) any {
 			if r.Diverged != "" {
 				return ""
 			}
 			return q.of(r.Cell)
 		}})
 	}
-	return WriteCSV(w, columns.Records(runs))
+	return table.WriteCSV(w, columns.Records(runs, -1))
 }
 
 // Save leaves the comparison in a folder: the table as it is printed, and both files of rows.

@@ -25,7 +25,7 @@ internal/vector:
 internal/connlimit: net
 internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
-internal/csvtable: internal/atomicfile os
+internal/table: internal/atomicfile os
 simclock: time
 python:
 coordinator/fairshare:
@@ -84,7 +84,7 @@ actors/host: actors actors/clientmodel bus golang.org/x/sync/...
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm
 	os time google.golang.org/protobuf/proto
-actors/doctor: actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
+actors/doctor: actors/calibrate actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
 coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 
@@ -110,14 +110,14 @@ experiment/config: bus/quota experiment/config/tree internal/tasks internal/name
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time
+experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics os
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
-experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/csvtable
+experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
 experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
@@ -127,13 +127,13 @@ experiment/report: actors/measure experiment/config experiment/folder experiment
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/config/tree experiment/forecast bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
-	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
+experiment/study: experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 experiment/study/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
-	experiment/study internal/human internal/statistics metrics metrics/figure metrics/page golang.org/x/sync/errgroup
+	experiment/study internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup
 
 # Programs.
 cmd/internal/cli: actors/calibrate actors/doctor actors/learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time
@@ -148,7 +148,7 @@ internal/testkit/throttle: net time
 internal/sbom: internal/atomicfile os github.com/CycloneDX/cyclonedx-go
 docs/site: os github.com/yuin/goldmark/...
 bench/internal/process: os/... syscall
-bench/...: bench/internal/process experiment/... internal/csvtable internal/testkit/throttle metrics/figure net net/http os/... time
+bench/...: bench/internal/process experiment/... internal/robust internal/table internal/testkit/throttle metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

@@ -84,6 +84,13 @@ func Options(t reflect.Type) []Option {
 	return list
 }
 
+// Element is the option of what a pointer or a list of the option holds, which cannot be missing.
+func (o *Option) Element() *Option {
+	element := *o
+	element.Null, element.Optional = false, false
+	return &element
+}
+
 // Short lists the options of a struct type that a scalar in place of its map gives; nil:
 // there are none.
 func Short(t reflect.Type) (list []Option) {
@@ -222,8 +229,8 @@ func (o *Option) Check(v reflect.Value) error {
 		return Below(o.Key, Check(v.Interface()))
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
-			element := *o
-			element.Key, element.Null = fmt.Sprintf("%s[%d]", o.Key, i), false
+			element := o.Element()
+			element.Key = fmt.Sprintf("%s[%d]", o.Key, i)
 			if err := element.Check(v.Index(i)); err != nil {
 				return err
 			}

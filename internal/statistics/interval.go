@@ -32,6 +32,11 @@ func EstimateMean(values []float64) Estimated {
 	return e
 }
 
+// Parts are the numbers of a mean in a table.
+func (e Estimated) Parts() ([]string, []float64) {
+	return []string{"", "_ci95", "_n"}, []float64{e.Mean, e.Half, float64(e.N)}
+}
+
 // P is the two-sided p-value of Student's t test that the mean is zero: 0.05 where an end of
 // the interval is zero. It is NaN of fewer than two seeds, and of seeds that do not differ.
 func (e Estimated) P() float64 {

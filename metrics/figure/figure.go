@@ -228,9 +228,12 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		if len(b.Points) == 0 {
 			continue
 		}
-		if err := addOutline(p, key, b); err != nil {
+		band, err := b.polygon(palette[5])
+		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", b.Name, err)
 		}
+		p.Add(band)
+		key.add(b.Name, band)
 	}
 	for i, l := range panel.Lines {
 		style, ok := styles[l.Name]
@@ -348,17 +351,6 @@ func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 		p.Add(band)
 	}
 	return err
-}
-
-// addOutline draws a band with its name in the legend.
-func addOutline(p *plot.Plot, key *legend, b Band) error {
-	band, err := b.polygon(palette[5])
-	if err != nil {
-		return err
-	}
-	p.Add(band)
-	key.add(b.Name, band)
-	return nil
 }
 
 // polygon is the band, filled with a light shade of a colour.

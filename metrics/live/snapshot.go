@@ -380,15 +380,13 @@ type evaluated struct {
 	points []evaluation
 }
 
-var evaluatedColumns = []column[evaluation]{
-	{"round", func(e *evaluation) float64 { return float64(e.round) }},
-	{"virtual_seconds", func(e *evaluation) float64 { return e.end.Seconds() }},
-	{"loss", func(e *evaluation) float64 { return e.loss }},
-}
-
 // MarshalJSON writes an object with a list for each column, the metrics' among them.
 func (e evaluated) MarshalJSON() ([]byte, error) {
-	columns := slices.Clone(evaluatedColumns)
+	columns := []column[evaluation]{
+		{"round", func(e *evaluation) float64 { return float64(e.round) }},
+		{"virtual_seconds", func(e *evaluation) float64 { return e.end.Seconds() }},
+		{"loss", func(e *evaluation) float64 { return e.loss }},
+	}
 	for i, m := range e.of {
 		columns = append(columns, column[evaluation]{m.Name, func(e *evaluation) float64 { return measure.At(e.metrics, i) }})
 	}

@@ -47,13 +47,11 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 }
 
 func (w *waits) of(class string) *waitedOn {
-	for i := range w.Classes {
-		if w.Classes[i].Class == class {
-			return &w.Classes[i]
-		}
+	i := slices.IndexFunc(w.Classes, func(c waitedOn) bool { return c.Class == class })
+	if i < 0 {
+		i, w.Classes = len(w.Classes), append(w.Classes, waitedOn{Class: class})
 	}
-	w.Classes = append(w.Classes, waitedOn{Class: class})
-	return &w.Classes[len(w.Classes)-1]
+	return &w.Classes[i]
 }
 
 // className says whose task it is: of a class of simulated clients, or a real device's.

@@ -1,7 +1,7 @@
 // Package combine makes one update of the single updates of a round, so that a few
 // clients that lie do not decide what becomes of the model.
 //
-// It stands between the clients and the algorithm of package aggregate. First a [Clip] shortens
+// It stands between the clients and the algorithm of package algorithm. First a [Clip] shortens
 // updates that are longer than a bound. Then a [Rule] combines them, where the algorithm's
 // weighted sum would otherwise add them up. The server half of any algorithm makes the next
 // model of what comes out: FedProx, FedAdam and the others are robust without a line of
@@ -10,7 +10,7 @@
 // # Single updates
 //
 // A rule sees every accepted update by itself, as the exact sum of weight 1 that package
-// aggregate defines, in units of 2^-44. So each accepted task is a job of its own, and the
+// algorithm defines, in units of 2^-44. So each accepted task is a job of its own, and the
 // coordinator holds all of them at once: 8 bytes for each parameter of each update
 // ([Setup.Bytes]), which is checked before a run. Clipping the updates of real devices
 // alone costs nothing of that: they are at the coordinator already.

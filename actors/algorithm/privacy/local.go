@@ -21,13 +21,7 @@ func (l Local) On() bool { return l.Clip > 0 && l.Noise > 0 }
 
 // Validate returns a [*registry.OptionError] when the options do not fit each other.
 func (l Local) Validate() error {
-	switch isSet := l.Clip > 0 || l.Noise > 0; {
-	case isSet && !l.On():
-		return registry.Errorf("local", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
-	case l.Clip*l.Noise > mostDeviation:
-		return registry.Errorf("local.noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", l.Noise, l.Clip, float64(mostDeviation))
-	}
-	return nil
+	return registry.Below("local", checkNoise(l.Clip, l.Noise))
 }
 
 // Hide makes of a client's model the one that it sends: its difference from the base model is

@@ -18,15 +18,25 @@ func (o Options) On() bool { return o.Clip > 0 && o.Noise > 0 }
 
 // Validate returns a [*registry.OptionError] when options do not fit each other.
 func (o Options) Validate() error {
-	switch isSet := o.Clip > 0 || o.Noise > 0; {
-	case isSet && !o.On():
-		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
-	case !isSet && o.Epsilon > 0:
+	if err := checkNoise(o.Clip, o.Noise); err != nil {
+		return err
+	}
+	if !o.On() && o.Epsilon > 0 {
 		return registry.Errorf("epsilon", "%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)", o.Epsilon)
-	case o.Clip*o.Noise > mostDeviation:
-		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", o.Noise, o.Clip, float64(mostDeviation))
 	}
 	return o.Local.Validate()
+}
+
+// checkNoise returns a [*registry.OptionError] where a clip and a noise multiplier do not fit
+// each other.
+func checkNoise(clip, multiplier float64) error {
+	switch {
+	case (clip > 0) != (multiplier > 0):
+		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
+	case clip*multiplier > mostDeviation:
+		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", multiplier, clip, float64(mostDeviation))
+	}
+	return nil
 }
 
 // mostDeviation bounds the noise: the largest draw, of 11.7 deviations, is below

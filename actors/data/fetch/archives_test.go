@@ -134,28 +134,3 @@ func FuzzContentRange(f *testing.F) {
 		}
 	})
 }
-
-// Whatever is in the files of a partial download, it opens to a state that a
-// request can start from.
-func FuzzPartial(f *testing.F) {
-	f.Add([]byte("abc"), []byte(`{"URL":"https://x/y","Validator":"\"a\"","Total":9}`))
-	f.Add([]byte("abc"), []byte(`{"URL":"https://x/y","Total":2}`))
-	f.Add([]byte("abc"), []byte(`{"URL"`))
-	name := filepath.Join(f.TempDir(), "x.part") // one folder for all: to make another each time takes longest
-	f.Fuzz(func(t *testing.T, bytes, record []byte) {
-		write(t, name, bytes)
-		write(t, recordName(name), record)
-		p, err := openPartial(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.file.Close()
-		stat, err := p.file.Stat()
-		if err != nil || stat.Size() != p.size || p.kept != p.size || p.size != 0 && p.size != int64(len(bytes)) {
-			t.Errorf("%d bytes, %+v, %v", stat.Size(), p, err)
-		}
-		if p.of.Total >= 0 && p.size > p.of.Total {
-			t.Errorf("%d of %d", p.size, p.of.Total)
-		}
-	})
-}

@@ -107,26 +107,34 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	if err != nil {
 		return r, err
 	}
-	if p.size == 0 || p.size != p.of.Total { // else only its checksum was not taken
-		err = f.download(ctx, a, p)
+	err = f.complete(ctx, a, p)
+	if err != nil && reasonOf(err).sum && p.pieces { // of two versions of the file
+		if err = p.restart(); err == nil {
+			err = f.complete(ctx, a, p)
+		}
 	}
-	if err == nil {
-		err = p.file.Sync()
-	}
-	if err = errors.Join(err, p.file.Close()); err == nil {
-		err = check(ctx, a.Sum, p.file.Name(), "it is deleted")
-	}
-	switch {
+	part := p.file.Name()
+	switch err = errors.Join(err, p.file.Close()); {
 	case err != nil && p.size > 0 && !reasonOf(err).sum:
-		return r, &IncompleteError{Part: p.file.Name(), Done: p.size, Total: p.of.Total, Err: err}
+		return r, &IncompleteError{Part: part, Done: p.size, Total: p.total, Err: err}
 	case err != nil:
-		return r, errors.Join(err, p.remove())
-	}
-	if err := os.Rename(p.file.Name(), r.Path); err != nil {
-		return r, err
+		return r, errors.Join(err, absent(os.Remove(part)))
 	}
 	r.Bytes, r.Resumed, r.Downloaded = p.size, p.kept, p.size-p.kept
-	return r, p.remove()
+	return r, os.Rename(part, r.Path)
+}
+
+// complete brings p to its end, and compares it with its checksum.
+func (f *Fetcher) complete(ctx context.Context, a Archive, p *partial) error {
+	if p.size == 0 || p.size != a.Size { // else only its checksum was not taken
+		if err := f.download(ctx, a, p); err != nil {
+			return err
+		}
+	}
+	if err := p.file.Sync(); err != nil {
+		return err
+	}
+	return check(ctx, a.Sum, p.file.Name(), "it is deleted")
 }
 
 // download brings p to its end from the first URL that can.
@@ -145,10 +153,7 @@ func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
 
 // from tries one URL until p is whole or nothing more comes from there.
 func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, attempts *int) error {
-	most := int64(0) // what any attempt has come to: to reach it again is nothing new
-	if p.of.URL == url {
-		most = p.size
-	}
+	most := p.size // what any attempt has come to: to reach it again is nothing new
 	backoff := cmp.Or(f.Backoff, time.Second)
 	wait := backoff
 	for idle := 0; ; *attempts++ {
@@ -185,7 +190,7 @@ func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	}
 	begin, last, start := time.Now(), time.Time{}, p.size
 	return func() {
-		now, total := time.Now(), p.of.Total
+		now, total := time.Now(), p.total
 		if now.Sub(last) < cmp.Or(f.every, 100*time.Millisecond) && p.size != total {
 			return
 		}

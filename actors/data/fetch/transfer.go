@@ -58,11 +58,6 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	alarm := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %v", stall)) })
 	defer alarm.Stop()
 
-	if p.size > 0 && (p.of.URL != from || p.of.Validator == "") {
-		if err := p.restart(unknown); err != nil {
-			return onDisk(err)
-		}
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return gone("%w", err)
@@ -71,14 +66,13 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	request.Header.Set("Accept-Encoding", "identity") // else the client unpacks what is to be stored
 	if p.size > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.size))
-		request.Header.Set("If-Range", p.of.Validator)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return failure(ctx, err)
 	}
 	defer response.Body.Close()
-	done, err := p.begin(a, from, response)
+	done, err := p.begin(a, response)
 	if err != nil || done {
 		return err
 	}
@@ -98,8 +92,8 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	switch {
 	case err != nil:
 		return failure(ctx, err)
-	case p.size < p.of.Total:
-		return fmt.Errorf("broke off at %d of %d bytes", p.size, p.of.Total)
+	case p.size < p.total:
+		return fmt.Errorf("broke off at %d of %d bytes", p.size, p.total)
 	}
 	return nil
 }
@@ -124,28 +118,30 @@ func failure(ctx context.Context, err error) error {
 }
 
 // begin makes p ready for the body of a response, or says that p is whole.
-// RFC 9110, sections 13.1.5 (If-Range) and 14.
-func (p *partial) begin(a Archive, from string, r *http.Response) (done bool, err error) {
+// RFC 9110, section 14.
+func (p *partial) begin(a Archive, r *http.Response) (done bool, err error) {
 	switch r.StatusCode {
 	case http.StatusOK:
 		if err := a.fits(r.ContentLength); err != nil {
 			return false, err
 		}
-		return false, onDisk(p.restart(origin{URL: from, Validator: validator(r.Header), Total: r.ContentLength}))
+		err := p.restart()
+		p.total = r.ContentLength
+		return false, onDisk(err)
 
 	case http.StatusPartialContent:
 		first, total, err := parseContentRange(r.Header.Get("Content-Range"))
 		if err == nil && first != p.size {
 			err = fmt.Errorf("sends bytes from %d, not from %d", first, p.size)
 		}
-		if err == nil && (p.of.differs(r.Header) || total >= 0 && p.of.Total >= 0 && total != p.of.Total) {
+		if err == nil && total >= 0 && p.total >= 0 && total != p.total {
 			err = errors.New("has another version now")
 		}
 		if err != nil {
 			return false, p.again(err)
 		}
-		p.of.Total = max(p.of.Total, total)
-		return false, a.fits(p.of.Total)
+		p.total, p.pieces = max(p.total, total), true
+		return false, a.fits(p.total)
 
 	case http.StatusRequestedRangeNotSatisfiable:
 		if p.size > 0 && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", p.size) {
@@ -170,24 +166,7 @@ func (a Archive) fits(total int64) error {
 
 // again drops what is there, so that the next attempt starts anew.
 func (p *partial) again(why error) error {
-	return cmp.Or(onDisk(p.restart(unknown)), why)
-}
-
-// validator is what may stand in If-Range: a strong entity tag or a date.
-func validator(h http.Header) string {
-	if tag := h.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
-		return tag
-	}
-	return h.Get("Last-Modified")
-}
-
-// differs says that a response names another version.
-func (o origin) differs(h http.Header) bool {
-	now := h.Get("Last-Modified")
-	if strings.HasPrefix(o.Validator, `"`) {
-		now = h.Get("ETag")
-	}
-	return now != "" && now != o.Validator
+	return cmp.Or(onDisk(p.restart()), why)
 }
 
 // maxWait bounds what a server may ask for.

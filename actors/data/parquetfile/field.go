@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -25,7 +24,7 @@ type Field struct {
 	Kind  Kind
 	Whole bool   // numbers are integers
 	UUID  bool   // text is written as one
-	holds string // in words, such as "int32" or "timestamps"
+	holds string // its type, such as "INT32"
 
 	unsigned, half bool            // of integers; of numbers of 16 bits
 	scale          int             // digits after the point of decimals
@@ -42,7 +41,7 @@ func fieldsOf(prefix string, columns []*parquet.Column, level int, leaves []form
 		switch {
 		case leaf != nil:
 			f := fieldOf(leaf, &leaves[leaf.Index()])
-			f.Name, f.leaf, f.element = name, leaf, element
+			f.Name, f.element = name, element
 			list = append(list, f)
 		case c.Repeated() || len(below) < 2:
 			list = append(list, Field{Name: name, holds: "a map or a list of groups"})
@@ -105,48 +104,35 @@ func (t *Sheet) Fields() ([]Field, error) {
 // fieldOf tells what a leaf of the schema holds. A logical type, which the library makes
 // of the converted type of older writers, goes before the physical one.
 func fieldOf(leaf *parquet.Column, e *format.SchemaElement) Field {
+	f := Field{leaf: leaf, holds: leaf.Type().String()}
 	logical := e.LogicalType.Value
 	if of := leaf.Type().LogicalType(); logical == nil && of != nil {
 		logical = of.Value
 	}
 	switch l := logical.(type) {
 	case *format.DecimalType:
-		return Field{Kind: KindNumber, holds: fmt.Sprintf("decimal(%d, %d)", l.Precision, l.Scale), scale: int(l.Scale)}
+		f.Kind, f.scale = KindNumber, int(l.Scale)
 	case *format.IntType:
-		holds := fmt.Sprint("int", l.BitWidth)
-		if !l.IsSigned {
-			holds = "u" + holds
-		}
-		return Field{Kind: KindNumber, Whole: true, holds: holds, unsigned: !l.IsSigned}
+		f.Kind, f.Whole, f.unsigned = KindNumber, true, !l.IsSigned
 	case *format.StringType, *format.EnumType, *format.JsonType:
-		return Field{Kind: KindText, holds: "text"}
+		f.Kind = KindText
 	case *format.UUIDType:
-		return Field{Kind: KindText, holds: "UUIDs", UUID: true}
-	case *format.Float16Type:
-		return Field{Kind: KindNumber, holds: "float16", half: true}
-	case *format.DateType:
-		return Field{holds: "dates"}
-	case *format.TimeType:
-		return Field{holds: "times of day"}
-	case *format.TimestampType:
-		return Field{holds: "timestamps"}
-	case *format.NullType:
-		return Field{holds: "nulls"}
+		f.Kind, f.UUID = KindText, true
+	case *format.Float16Type: // which the library does not know
+		f.Kind, f.half, f.holds = KindNumber, true, "FLOAT16"
+	case nil:
+		switch e.Type.V {
+		case format.Boolean:
+			f.Kind, f.Whole = KindNumber, true
+		case format.Float, format.Double:
+			f.Kind = KindNumber
+		case format.ByteArray, format.FixedLenByteArray:
+			if !e.ConvertedType.Valid { // of an interval of time
+				f.Kind = KindBytes
+			}
+		}
 	}
-	switch e.Type.V {
-	case format.Boolean:
-		return Field{Kind: KindNumber, Whole: true, holds: "booleans"}
-	case format.Int96:
-		return Field{holds: "timestamps of 96 bits"}
-	case format.Float:
-		return Field{Kind: KindNumber, holds: "float"}
-	case format.Double:
-		return Field{Kind: KindNumber, holds: "double"}
-	}
-	if e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Interval {
-		return Field{holds: "intervals of time"}
-	}
-	return Field{Kind: KindBytes, holds: "bytes"}
+	return f
 }
 
 // IsElement tells an element of a list, which may be null, from a list that is empty or

@@ -14,11 +14,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// A Parquet file is read in two parts. The Parquet library knows the schema and
-// turns the bytes of a page to values. What the library would believe without a
-// look is done here: the footer, the headers of pages, their checksums and their
-// compression. No length is used that the bytes of the file do not back.
-
 // expansion is the largest ratio of a file's values to its size that is
 // believed, beyond slack bytes.
 const (

@@ -111,18 +111,10 @@ func (t *Sheet) Each(values Columns) error {
 	return cmp.Or(errs...)
 }
 
-// InOrder reads one column of one value per row, row by row.
-func (t *Sheet) InOrder(name string, take func(row int, v parquet.Value) error) error {
-	return t.inOrder(name, true, take)
-}
-
-// Values calls take with the values of one column, row by row; those of a list come
-// one by one, all with its row. They are valid during the call only.
-func (t *Sheet) Values(name string, take func(row int, v parquet.Value) error) error {
-	return t.inOrder(name, false, take)
-}
-
-func (t *Sheet) inOrder(name string, single bool, take func(row int, v parquet.Value) error) error {
+// Values calls take with the values of one column, row by row; those of a list, which
+// single does not allow, come one by one, all with its row. They are valid during the
+// call only.
+func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
 		if err := t.values(g, name, single, take); err != nil {
 			return err

@@ -132,7 +132,7 @@ func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 }
 
 func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
-	err := s.InOrder(f.Name, func(row int, v parquet.Value) error {
+	err := s.Values(f.Name, true, func(row int, v parquet.Value) error {
 		got := f.Text(v)
 		if n, ok := f.Integer(v); f.Whole && ok {
 			got = strconv.FormatInt(n, 10)
@@ -151,7 +151,7 @@ func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
 
 func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 	lists := make([][]float32, s.Rows)
-	err := s.Values(f.Name, func(row int, v parquet.Value) error {
+	err := s.Values(f.Name, false, func(row int, v parquet.Value) error {
 		if !f.IsElement(v) {
 			return nil
 		}

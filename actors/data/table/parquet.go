@@ -79,7 +79,7 @@ func (p *parquetTable) each(wanted column, first int) error {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
 	}
 	last := -1
-	err := p.Values(wanted.name, func(row int, v parquet.Value) error {
+	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
 		if row == last && !wanted.lists {
 			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
 		}

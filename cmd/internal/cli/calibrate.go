@@ -104,11 +104,19 @@ func addOwn(c *cobra.Command, own *real.Config) {
 	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer: the trainer's own")
 }
 
-// Bounds of the flags.
-const (
-	maxBatch   = 100_000
-	maxSeconds = 86400
-)
+// maxBatch bounds the flag.
+const maxBatch = 100_000
+
+// CheckTimes holds the flags of a calibration to their bounds.
+func CheckTimes(pause, seconds float64) error {
+	switch {
+	case !(pause >= 0 && pause <= 3600):
+		return fmt.Errorf("--pause %g: want 0 to 3600", pause)
+	case !(seconds >= 0.01 && seconds <= 86400):
+		return fmt.Errorf("--seconds %g: want 0.01 to 86400", seconds)
+	}
+	return nil
+}
 
 func (f *calibration) check(c *cobra.Command) error {
 	named := 0
@@ -129,10 +137,6 @@ func (f *calibration) check(c *cobra.Command) error {
 		return errors.New("--task, --model and --config: want one of them")
 	case f.out != "" && named == 0 && f.own.Trainer == "" && f.server.URL == "":
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
-	case !(f.pause >= 0 && f.pause <= 3600):
-		return fmt.Errorf("--pause %g: want 0 to 3600", f.pause)
-	case !(f.seconds >= 0.01 && f.seconds <= maxSeconds):
-		return fmt.Errorf("--seconds %g: want 0.01 to %d", f.seconds, maxSeconds)
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
 	}
@@ -155,6 +159,9 @@ func (f *calibration) check(c *cobra.Command) error {
 	}
 	if err := calibrate.CheckName(f.name); err != nil {
 		return fmt.Errorf("--name: %w", err)
+	}
+	if err := CheckTimes(f.pause, f.seconds); err != nil {
+		return err
 	}
 	return CheckServer(c, &f.server)
 }

@@ -157,14 +157,6 @@ type screen struct {
 // usualWidth is taken where there is no terminal, or one that does not say its own.
 const usualWidth = 80
 
-// columns is how many a line may have.
-func (s screen) columns() int {
-	if s.width == nil {
-		return unknownWidth()
-	}
-	return s.width()
-}
-
 // unknownWidth is what the environment says, for where nothing else does.
 func unknownWidth() int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
@@ -179,7 +171,7 @@ func unknownWidth() int {
 func screenOf(out io.Writer) screen {
 	f, _ := out.(*os.File)
 	if !isTerminal(out) || os.Getenv("TERM") == "dumb" {
-		return screen{}
+		return screen{width: unknownWidth}
 	}
 	return screen{
 		terminal: true,

@@ -52,7 +52,7 @@ Flags:
 func TestTheWidthOfNoTerminal(t *testing.T) {
 	for columns, want := range map[string]int{"": usualWidth, "60": 60, "wide": usualWidth, "0": usualWidth} {
 		t.Setenv("COLUMNS", columns)
-		if got := screenOf(new(bytes.Buffer)).columns(); got != want {
+		if got := screenOf(new(bytes.Buffer)).width(); got != want {
 			t.Errorf("COLUMNS=%s: %d columns, want %d", columns, got, want)
 		}
 	}

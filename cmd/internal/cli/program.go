@@ -82,7 +82,7 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addCompletion(root)
 	prepareUsage(root)
-	wrapHelp(root, screenOf(stdout).columns())
+	wrapHelp(root, screenOf(stdout).width())
 	err := root.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	if err == nil || out.err != nil && !interrupted {

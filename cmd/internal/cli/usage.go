@@ -154,6 +154,19 @@ func None(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no argument, found %q%s", c.CommandPath(), args[0], hint)
 }
 
+// ARun is the argument of the commands that are about runs.
+const ARun = "the folder of a run, such as runs/demo"
+
+// Some demands one argument or more.
+func Some(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("found no argument, want at least one: %s", what)
+		}
+		return nil
+	}
+}
+
 // One demands one argument.
 func One(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

@@ -147,6 +147,10 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		_, err := fmt.Fprintln(w, "No run is there.")
 		return err
 	}
+	unknown := ""
+	if person {
+		unknown = "-"
+	}
 	rows := func(w io.Writer) {
 		fmt.Fprintln(w, "run\tstate\ttask\tschedule\tseed\trounds\tvirtual time\tbest\ttags")
 		for _, r := range list {
@@ -168,7 +172,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			}
 			cells := []string{r.Folder, string(r.State), string(r.Task), r.Schedule, seed, rounds, virtual, best}
 			for i, cell := range cells {
-				cells[i] = printable(cmp.Or(cell, none(person)))
+				cells[i] = printable(cmp.Or(cell, unknown))
 			}
 			fmt.Fprintln(w, strings.Join(append(cells, printable(strings.Join(r.Tags, " "))), "\t"))
 		}
@@ -178,12 +182,4 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	}
 	rows(w)
 	return nil
-}
-
-// none stands for what is not known.
-func none(person bool) string {
-	if person {
-		return "-"
-	}
-	return ""
 }

@@ -30,12 +30,7 @@ nothing is removed.
 On a terminal the command asks first. Elsewhere it wants --force.`,
 		Example: `  fedpace rm runs/demo-2
   fedpace rm --force runs/compare`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("rm wants at least one folder of a run, e.g. fedpace rm runs/demo")
-			}
-			return nil
-		},
+		Args:              cli.Some(cli.ARun),
 		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := targetsOf(c, args)

@@ -2,7 +2,6 @@ package reference
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"reflect"
 	"strings"
@@ -18,7 +17,7 @@ type object = map[string]any
 // are nested. It has the limits of single values, not those between keys.
 func Schema() []byte {
 	defs := schema{}
-	root := defs.record("", false, reflect.TypeFor[config.Config](), nil)
+	root := defs.record(false, reflect.TypeFor[config.Config](), nil)
 	root["$schema"], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", "Configuration of a fedpace run", defs
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
@@ -32,14 +31,14 @@ type schema object
 
 // record is a map with the options of a struct and of an entry beside them; nil:
 // none. A map that is read anew, as an entry is, must have what has no default.
-func (s schema) record(path string, anew bool, t, entry reflect.Type) object {
+func (s schema) record(anew bool, t, entry reflect.Type) object {
 	properties, required := object{}, []string{}
 	add := func(t reflect.Type, anew bool) {
 		for _, o := range registry.Options(t) {
 			if o.Flat {
 				continue
 			}
-			properties[o.Key] = s.option(&o, strings.TrimPrefix(path+"."+o.Key, "."), anew)
+			properties[o.Key] = s.option(&o, anew)
 			if anew && !o.Optional && o.Type.Kind() != reflect.Struct {
 				required = append(required, o.Key)
 			}
@@ -53,8 +52,8 @@ func (s schema) record(path string, anew bool, t, entry reflect.Type) object {
 }
 
 // option is what a key may hold, and what help says about it.
-func (s schema) option(o *registry.Option, path string, anew bool) object {
-	forms := s.forms(o, o.Type, path, anew)
+func (s schema) option(o *registry.Option, anew bool) object {
+	forms := s.forms(o, o.Type, anew)
 	group := o.Type.Kind() == reflect.Struct || o.Type.Kind() == reflect.Interface
 	if o.Null || !anew && group || !group && o.Optional {
 		forms = append(forms, object{"type": "null"})
@@ -75,29 +74,27 @@ func (s schema) option(o *registry.Option, path string, anew bool) object {
 }
 
 // forms are the forms of a value of a type.
-func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool) (list []object) {
+func (s schema) forms(o *registry.Option, t reflect.Type, anew bool) (list []object) {
 	v := object{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return s.forms(o, t.Elem(), path, anew)
+		return s.forms(o, t.Elem(), anew)
 	case reflect.Slice:
-		items := s.forms(o, t.Elem(), path+"[]", true)
+		items := s.forms(o, t.Elem(), true)
 		list = []object{{"type": "array", "items": object{"anyOf": items}}}
 		if e := t.Elem().Kind(); e != reflect.Struct && e != reflect.Interface { // a list of one
 			list = append(list, items...)
 		}
 		if o.Keyed {
 			value := registry.Options(t.Elem())[1]
-			list = append(list, object{"type": "object", "additionalProperties": s.option(&value, path, true)})
+			list = append(list, object{"type": "object", "additionalProperties": s.option(&value, true)})
 		}
 		return list
 	case reflect.Interface:
 		return []object{{"$ref": "#/$defs/" + s.point(t)}}
 	case reflect.Struct:
-		for _, short := range registry.Short(t) {
-			list, anew = s.forms(&short, short.Type, path, anew), true
-		}
-		return append(list, s.records(path, anew, t)...)
+		list = s.short(t)
+		return append(list, s.records(anew || list != nil, t)...)
 	case reflect.Bool:
 		v["type"] = "boolean"
 	case reflect.String:
@@ -133,42 +130,40 @@ func bound(name string, open bool) string {
 	return name
 }
 
+// short are the forms of the scalar or list that may stand in place of a struct's map.
+func (s schema) short(t reflect.Type) (list []object) {
+	for _, o := range registry.Short(t) {
+		list = s.forms(&o, o.Type, true)
+	}
+	return list
+}
+
 // records are the maps that a struct may be written as: one, or one for each entry
 // of its flat option.
-func (s schema) records(path string, anew bool, t reflect.Type) (list []object) {
+func (s schema) records(anew bool, t reflect.Type) (list []object) {
 	for _, o := range registry.Options(t) {
 		if o.Flat {
-			list = s.entries(registry.For(o.Type), o.Default, path, t)
+			list = s.entries(registry.For(o.Type), o.Default, t)
 			if !o.Null {
 				return []object{{"oneOf": list}}
 			}
-			return append(list, s.record(path, anew, t, nil))
+			return append(list, s.record(anew, t, nil))
 		}
 	}
-	return []object{s.record(path, anew, t, nil)}
+	return []object{s.record(anew, t, nil)}
 }
 
 // entries are the entries of a plug point as maps, with the options of t beside
-// their own. standard needs no name. An option of another entry may be null, as
-// earlier versions wrote it.
-func (s schema) entries(p *registry.Point, standard, path string, t reflect.Type) (list []object) {
-	all := object{}
+// their own. standard needs no name.
+func (s schema) entries(p *registry.Point, standard string, t reflect.Type) (list []object) {
 	for _, e := range p.Entries {
-		r := s.record(path, false, t, e.Type())
+		r := s.record(false, t, e.Type())
 		r["description"] = e.Help
 		r["properties"].(object)[p.Word] = object{"const": e.Name}
 		if e.Name != standard {
 			r["required"] = append(r["required"].([]string), p.Word)
 		}
 		list = append(list, r)
-		maps.Copy(all, r["properties"].(object))
-	}
-	for _, r := range list {
-		for key := range all {
-			if own := r["properties"].(object); own[key] == nil {
-				own[key] = object{"type": "null"}
-			}
-		}
 	}
 	return list
 }
@@ -186,14 +181,12 @@ func (s schema) point(t reflect.Type) string {
 		return key
 	}
 	list := []object{}
-	entries := s.entries(p, p.Default, "", reflect.TypeFor[struct{}]())
+	entries := s.entries(p, p.Default, reflect.TypeFor[struct{}]())
 	for i, e := range p.Entries {
 		if required := entries[i]["required"].([]string); len(required) == 0 || len(required) == 1 && required[0] == p.Word {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
-		for _, short := range registry.Short(e.Type()) {
-			list = append(list, s.forms(&short, short.Type, "", true)...)
-		}
+		list = append(list, s.short(e.Type())...)
 	}
 	s[key] = object{"oneOf": append(list, entries...)}
 	return key
@@ -204,14 +197,11 @@ func (s schema) point(t reflect.Type) string {
 // form.
 func (s schema) elements(p *registry.Point) (list []object) {
 	for _, e := range p.Entries {
-		options := s.record("", true, e.Type(), nil)
+		options := s.record(true, e.Type(), nil)
 		if len(options["required"].([]string)) == 0 {
 			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
-		forms := []object{options}
-		for _, short := range registry.Short(e.Type()) {
-			forms = append(forms, s.forms(&short, short.Type, "", true)...)
-		}
+		forms := append([]object{options}, s.short(e.Type())...)
 		list = append(list, object{"type": "object", "description": e.Help, "required": []string{e.Name},
 			"properties": object{e.Name: object{"anyOf": forms}}, "additionalProperties": false})
 	}

@@ -41,6 +41,9 @@ const (
 // "close: first" followed by "close.n: 3".
 const Bare = ""
 
+// Word is a text that stands nowhere.
+func Word(text string) *Node { return &Node{Kind: Scalar, Text: text, IsText: true} }
+
 // Parse reads what a YAML file sets; name is how messages call it.
 func Parse(name string, text []byte) (*Node, error) {
 	empty := &Node{Kind: Map}

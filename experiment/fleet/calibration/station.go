@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fedpace/actors/calibrate"
@@ -196,12 +197,5 @@ func (d *station) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
 
 // list is some numbers for people.
 func list(sizes []int) string {
-	text := ""
-	for i, n := range sizes {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(n)
-	}
-	return text
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ", ")
 }

@@ -22,7 +22,7 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )
@@ -97,7 +97,7 @@ func TestLaboratory(t *testing.T) {
 					t.Errorf("the table lacks %q", want)
 				}
 			}
-			origins, err := csvtable.Read[study.Origin](filepath.Join(dir, RunsFile))
+			origins, err := table.Read[study.Origin](filepath.Join(dir, RunsFile))
 			if n := len(plan.Schedules) * plan.Seeds; err != nil || len(origins) != n || origins[n-1].Seed != uint64(plan.Seeds) || len(origins[n-1].Configuration) != 64 {
 				t.Errorf("the runs are %+v, %v; want %d", origins, err, n)
 			}

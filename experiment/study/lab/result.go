@@ -13,8 +13,8 @@ import (
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
-	"fedpace/internal/csvtable"
 	"fedpace/internal/statistics"
+	"fedpace/internal/table"
 	"fedpace/metrics"
 	"fedpace/metrics/figure"
 )
@@ -203,17 +203,17 @@ func (r *Result) Save(dir string) error {
 	}
 	return errors.Join(
 		atomicfile.Write(filepath.Join(dir, TableFile), r.Write),
-		csvtable.Write(filepath.Join(dir, BoundsFile), r.Bounds, digits),
-		csvtable.Write(filepath.Join(dir, CurvesFile), r.Curves, digits),
-		csvtable.Write(filepath.Join(dir, RunsFile), r.Runs, digits),
+		table.Write(filepath.Join(dir, BoundsFile), r.Bounds, digits),
+		table.Write(filepath.Join(dir, CurvesFile), r.Curves, digits),
+		table.Write(filepath.Join(dir, RunsFile), r.Runs, digits),
 		Draw(dir, dir),
 	)
 }
 
 // Draw draws the figures of the CSV files in one folder into another.
 func Draw(from, into string) error {
-	bounds, err := csvtable.Read[Bound](filepath.Join(from, BoundsFile))
-	curves, other := csvtable.Read[Moment](filepath.Join(from, CurvesFile))
+	bounds, err := table.Read[Bound](filepath.Join(from, BoundsFile))
+	curves, other := table.Read[Moment](filepath.Join(from, CurvesFile))
 	if err := cmp.Or(err, other); err != nil {
 		return err
 	}

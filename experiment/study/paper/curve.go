@@ -13,7 +13,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
-	"fedpace/internal/csvtable"
+	"fedpace/internal/table"
 	"fedpace/metrics"
 )
 
@@ -88,12 +88,12 @@ func Write(dir string, curves []Curve) error {
 			points = append(points, pointRow{c.key(), p})
 		}
 	}
-	return errors.Join(csvtable.Write(filepath.Join(dir, CellsFile), curves, -1), csvtable.Write(filepath.Join(dir, CurvesFile), points, -1))
+	return errors.Join(table.Write(filepath.Join(dir, CellsFile), curves, -1), table.Write(filepath.Join(dir, CurvesFile), points, -1))
 }
 
 // Load reads what Write wrote.
 func Load(dir string) ([]Curve, error) {
-	curves, err := csvtable.Read[Curve](filepath.Join(dir, CellsFile))
+	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
@@ -105,7 +105,7 @@ func Load(dir string) ([]Curve, error) {
 		}
 		index[k] = &curves[i]
 	}
-	points, err := csvtable.Read[pointRow](filepath.Join(dir, CurvesFile))
+	points, err := table.Read[pointRow](filepath.Join(dir, CurvesFile))
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}

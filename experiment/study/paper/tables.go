@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 	"fedpace/internal/statistics"
 )
 
@@ -240,33 +241,29 @@ func (g group) set() string {
 }
 
 func (g group) mean(of func(*Curve) float64) statistics.Estimated {
-	values := make([]float64, len(g))
-	for i := range g {
-		values[i] = of(&g[i])
-	}
-	return statistics.EstimateMean(values)
+	return study.MeanOf(g, of)
 }
 
-// table is a titled table for people. Without rows nothing of it is written.
-type table struct {
+// listing is a titled table for people. Without rows nothing of it is written.
+type listing struct {
 	w     io.Writer
 	title string
 	out   *tabwriter.Writer
 	rows  int
 }
 
-func newTable(w io.Writer, title string, columns ...string) *table {
-	t := &table{w: w, title: title, out: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+func newTable(w io.Writer, title string, columns ...string) *listing {
+	t := &listing{w: w, title: title, out: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	fmt.Fprintln(t.out, strings.Join(columns, "\t"))
 	return t
 }
 
-func (t *table) row(cells ...any) {
+func (t *listing) row(cells ...any) {
 	fmt.Fprintf(t.out, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
 	t.rows++
 }
 
-func (t *table) end() error {
+func (t *listing) end() error {
 	if t.rows == 0 {
 		return nil
 	}

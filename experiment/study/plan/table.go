@@ -12,6 +12,7 @@ import (
 	"fedpace/experiment/study"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
+	"fedpace/internal/table"
 )
 
 // The files of a plan in its folder.
@@ -29,7 +30,7 @@ const shown = 20
 const maxLeft = 5
 
 // columns are those of all forms of the table. What no setting has is in files alone.
-func (p *Plan) columns() study.Columns[*Setting] {
+func (p *Plan) columns() table.Columns[*Setting] {
 	energy, best, target := "", "", ""
 	if !math.IsNaN(p.Settings[0].Joules.P50) {
 		energy = "energy kJ"
@@ -43,7 +44,7 @@ func (p *Plan) columns() study.Columns[*Setting] {
 	mark := map[bool]string{true: "*"}
 	upTo := map[bool]string{true: " at K_0"}
 	chosen := &p.Settings[p.Chosen]
-	return study.Columns[*Setting]{
+	return table.Columns[*Setting]{
 		{Title: " ", Text: func(s *Setting) string { return mark[s == chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
@@ -112,7 +113,7 @@ func (p *Plan) notes(hidden int) (left, about string) {
 // Write writes the plan for people: a table, the recommendation, and what is not known.
 func (p *Plan) Write(w io.Writer) error {
 	rows, hidden := p.table()
-	if err := study.WriteTexts(w, rows, false); err != nil {
+	if err := table.WriteText(w, rows, false); err != nil {
 		return err
 	}
 	left, about := p.notes(hidden)
@@ -164,15 +165,15 @@ func (p *Plan) all() (list []*Setting) {
 func (p *Plan) WriteCSV(w io.Writer) error {
 	columns := p.columns()
 	for i, g := range p.request.Grids {
-		columns = append(columns, study.Column[*Setting]{Name: g.Key, Of: func(s *Setting) any {
+		columns = append(columns, table.Column[*Setting]{Name: g.Key, Of: func(s *Setting) any {
 			if i < len(s.Values) {
 				return s.Values[i]
 			}
 			return ""
 		}})
 	}
-	columns = append(columns, study.Column[*Setting]{Name: "metric", Of: func(*Setting) any { return p.quality.Name }})
-	return study.WriteCSV(w, columns.Records(p.all()))
+	columns = append(columns, table.Column[*Setting]{Name: "metric", Of: func(*Setting) any { return p.quality.Name }})
+	return table.WriteCSV(w, columns.Records(p.all(), -1))
 }
 
 // MarshalJSON writes the plan as one object.

@@ -8,12 +8,12 @@ var routines = func() (r [isas]routine) {
 		return r
 	}
 	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch}
-	v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 8, softmax256, lookup256, addExact256, peak256
+	v.lanes, v.softmax, v.lookup, v.addExact = 8, softmax256, lookup256, addExact256
 	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
 	v.centre, v.affine, v.addDots, v.combine, v.addReLU, v.mask = centre, affine, addDots, combine, addReLU, mask
 	r[AVX2] = v
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 16, softmax512, lookup512, addExact512, peak512
+		v.lanes, v.softmax, v.lookup, v.addExact = 16, softmax512, lookup512, addExact512
 		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
 		r[AVX512] = v
 	}

@@ -40,7 +40,6 @@ type routine struct {
 	gruBackward func(n int, dh, saved, h, da *float32)
 	maxPool     func(rows int, x *float32, part int, dst *float32, ld int, code *int32)
 	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)
-	peak        func(turns int)
 
 	centre        func(dst, x, mean, squares *float32, groups int)
 	affine        func(dst, x, scale, shift *float32, groups int, least float32)
@@ -55,19 +54,6 @@ func (isa ISA) vectors() *routine {
 		return r
 	}
 	return nil
-}
-
-// Peak runs a loop of nothing but fused multiply-adds on registers and returns
-// how many operations (two a multiply-add) that were: the speed of light that
-// benchmarks stand beside. It is 0 where there is no such loop.
-func (isa ISA) Peak(turns int) float64 {
-	const sums = 4 * 12 // gen/vector.go
-	v := isa.vectors()
-	if v == nil {
-		return 0
-	}
-	v.peak(turns)
-	return float64(turns) * sums * float64(v.lanes) * 2
 }
 
 // Available lists those that this machine can run, the reference first and the

@@ -174,9 +174,6 @@ func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32
 //go:noescape
 func lookup512(dst *float32, src *uint8, table *float32, groups int)
 
-// peak512 does 48 multiply-adds a turn.
-func peak512(turns int)
-
 // gemm256x1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
@@ -296,9 +293,6 @@ func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32
 //
 //go:noescape
 func lookup256(dst *float32, src *uint8, table *float32, groups int)
-
-// peak256 does 48 multiply-adds a turn.
-func peak256(turns int)
 
 // addExact512 adds groups of 8 terms and reports whether every difference was in range.
 //

@@ -16,7 +16,6 @@ func main() {
 		maxPool(s)
 		maxUnpool(s)
 		lookup(s)
-		peak(s)
 	}
 	addExact512()
 	addExact2()

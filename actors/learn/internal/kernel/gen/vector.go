@@ -231,27 +231,3 @@ func prefetch() {
 	repeat("line", lines)
 	RET()
 }
-
-// peak is the loop that benchmarks measure beside the kernels: nothing but
-// fused multiply-adds on registers. Its 12 independent sums cover the latency of a
-// multiply-add on two ports.
-func peak(s simd) {
-	TEXT("peak"+s.name, NOSPLIT, "func(turns int)")
-	Doc("peak" + s.name + " does 48 multiply-adds a turn.")
-	turns := load("turns")
-	x := s.vec()
-	s.zero(x)
-	var sums [12]reg.VecVirtual
-	for i := range sums {
-		sums[i] = s.vec()
-		s.zero(sums[i])
-	}
-	Label("turn")
-	for range 4 {
-		for _, v := range sums {
-			VFMADD231PS(x, x, v)
-		}
-	}
-	repeat("turn", turns)
-	done()
-}

@@ -1,4 +1,4 @@
-package csvtable
+package table
 
 import (
 	"encoding/csv"
@@ -19,21 +19,22 @@ import (
 // maxFile bounds a file that is read, in bytes.
 const maxFile = 256 << 20
 
-// Write writes a file, whole or not at all: a header, and a row for each element.
-// Floating-point numbers have so many significant digits; -1: as many as it takes
-// to read back the same bits.
+// Write writes a file of structs, whole or not at all; digits is as for [Columns.Records].
 func Write[T any](path string, rows []T, digits int) error {
-	fields := columns(reflect.TypeFor[T]())
-	records := [][]string{names(fields)}
-	for i := range rows {
-		v := reflect.ValueOf(&rows[i]).Elem()
-		record := make([]string, len(fields))
-		for j, f := range fields {
-			record[j] = format(v.FieldByIndex(f.Index), digits)
-		}
-		records = append(records, record)
+	return atomicfile.Write(path, func(w io.Writer) error { return Encode(w, rows, digits) })
+}
+
+// Encode is [Write] into an open file.
+func Encode[T any](w io.Writer, rows []T, digits int) error {
+	return WriteCSV(w, Of[T]().Records(rows, digits))
+}
+
+// Of are the columns of a struct.
+func Of[T any]() (list Columns[T]) {
+	for _, f := range fieldsOf(reflect.TypeFor[T]()) {
+		list = append(list, Column[T]{Name: f.Tag.Get("csv"), Of: func(row T) any { return reflect.ValueOf(row).FieldByIndex(f.Index).Interface() }})
 	}
-	return atomicfile.Write(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(records) })
+	return list
 }
 
 // Read reads a file that Write wrote, with exactly its header. Errors name the file
@@ -44,7 +45,7 @@ func Read[T any](path string) (rows []T, err error) {
 		return nil, err
 	}
 	defer f.Close() // read only
-	fields := columns(reflect.TypeFor[T]())
+	fields := fieldsOf(reflect.TypeFor[T]())
 	in := csv.NewReader(io.LimitReader(f, maxFile))
 	in.ReuseRecord = true
 	for line := 1; ; line++ {
@@ -53,7 +54,7 @@ func Read[T any](path string) (rows []T, err error) {
 			return rows, nil
 		}
 		if err == nil && line == 1 {
-			if want := names(fields); !slices.Equal(record, want) {
+			if want := Of[T]().Records(nil, 0)[0]; !slices.Equal(record, want) {
 				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), strings.Join(want, ","))
 			}
 		} else if err == nil {
@@ -72,31 +73,14 @@ func Read[T any](path string) (rows []T, err error) {
 	}
 }
 
-// columns are the fields of a struct that are columns, in their order.
-func columns(t reflect.Type) (list []reflect.StructField) {
+// fieldsOf are the fields of a struct that are columns, in their order.
+func fieldsOf(t reflect.Type) (list []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(t) {
 		if _, ok := f.Tag.Lookup("csv"); ok {
 			list = append(list, f)
 		}
 	}
 	return list
-}
-
-func names(fields []reflect.StructField) (list []string) {
-	for _, f := range fields {
-		list = append(list, f.Tag.Get("csv"))
-	}
-	return list
-}
-
-func format(v reflect.Value, digits int) string {
-	if v.Kind() != reflect.Float64 {
-		return fmt.Sprint(v.Interface())
-	}
-	if math.IsNaN(v.Float()) {
-		return ""
-	}
-	return strconv.FormatFloat(v.Float(), 'g', digits, 64)
 }
 
 // wanted is what the text of a column should be.

@@ -1,4 +1,4 @@
-package csvtable
+package table
 
 import (
 	"math"

@@ -33,9 +33,43 @@ func (s Span) at(p Progress) (at, all float64) {
 	return min(p.Seconds, s.Seconds), s.Seconds
 }
 
+func init() {
+	register[linear]("linear", "in a straight line")
+	register[cosine]("cosine", "by half a cosine")
+	register[exponential]("exponential", "by equal factors in equal times")
+}
+
+// register registers the schedules of K and of eta on a curve.
+func register[C curve](name, way string) {
+	Ks.Register(name, "goes from K_0 to another K "+way, curveK[C]{})
+	Etas.Register(name, "goes from eta_0 to another rate "+way, curveEta[C]{})
+}
+
 // curve is a way from one value to another.
 type curve interface {
 	between(from, to, at, all float64) float64
+}
+
+type linear struct{}
+
+// between is the line from one value to the other.
+func (linear) between(from, to, at, all float64) float64 {
+	return (float64(from*(all-at)) + float64(to*at)) / all
+}
+
+// cosine is that of Loshchilov and Hutter, ICLR 2017, Eq. 5, without restarts.
+type cosine struct{}
+
+// between is to + (from - to)(1 + cos(pi at/all))/2.
+func (cosine) between(from, to, at, all float64) float64 {
+	return to + float64((from-to)*(1+cosPi(at/all)))/2
+}
+
+type exponential struct{}
+
+// between is from (to/from)^(at/all).
+func (exponential) between(from, to, at, all float64) float64 {
+	return float64(from * pow(to/from, at/all))
 }
 
 // curveK goes from K_0 to To on a curve, rounded up.

@@ -1,0 +1,137 @@
+package table
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Column is one value of the rows of a table.
+type Column[R any] struct {
+	Name  string         // in files; empty: the column is for people alone
+	Title string         // for people; empty: the column is for files alone
+	Of    func(R) any    // the value: a number, NaN if there is none, a text, or [Parts]
+	Text  func(R) string // the value for people; nil: as in files
+}
+
+// Parts is a value of several numbers. In a file each has a column of its own, whose name ends in
+// what the number is called; the first name may be empty.
+type Parts interface{ Parts() ([]string, []float64) }
+
+// Columns are those of a table, in their order.
+type Columns[R any] []Column[R]
+
+// Texts are the titles and the rows for people.
+func (c Columns[R]) Texts(rows []R) [][]string {
+	list := make([][]string, len(rows)+1)
+	for _, column := range c {
+		if column.Title == "" {
+			continue
+		}
+		list[0] = append(list[0], column.Title)
+		for i, r := range rows {
+			text := column.Text
+			if text == nil {
+				text = func(r R) string { return cells(column.Of(r), -1)[0] }
+			}
+			list[i+1] = append(list[i+1], text(r))
+		}
+	}
+	return list
+}
+
+// Records are the header and the rows of a CSV file. Floating-point numbers have so many
+// significant digits; -1: as many as it takes to read back the same bits.
+func (c Columns[R]) Records(rows []R, digits int) [][]string {
+	list := make([][]string, len(rows)+1)
+	for _, column := range c {
+		if column.Name == "" {
+			continue
+		}
+		names := []string{""}
+		for i, r := range rows {
+			value := column.Of(r)
+			if p, ok := value.(Parts); ok {
+				names, _ = p.Parts()
+			}
+			list[i+1] = append(list[i+1], cells(value, digits)...)
+		}
+		for _, name := range names {
+			list[0] = append(list[0], column.Name+name)
+		}
+	}
+	return list
+}
+
+// cells are those of a value in a file.
+func cells(value any, digits int) (list []string) {
+	if p, ok := value.(Parts); ok {
+		_, numbers := p.Parts()
+		for _, v := range numbers {
+			list = append(list, cells(v, digits)...)
+		}
+		return list
+	}
+	v := reflect.ValueOf(value)
+	switch {
+	case v.Kind() != reflect.Float64:
+		return []string{fmt.Sprint(value)}
+	case math.IsNaN(v.Float()):
+		return []string{""}
+	}
+	return []string{strconv.FormatFloat(v.Float(), 'g', digits, 64)}
+}
+
+// Objects are the rows as JSON objects have them, by the columns' names.
+func (c Columns[R]) Objects(rows []R) []map[string]any {
+	list := make([]map[string]any, len(rows))
+	for i, r := range rows {
+		list[i] = map[string]any{}
+		for _, column := range c {
+			if column.Name != "" {
+				list[i][column.Name] = Object(column.Of(r))
+			}
+		}
+	}
+	return list
+}
+
+// Object is a value as JSON has it. Parts are an object by their names; one without is the mean.
+func Object(value any) any {
+	switch v := value.(type) {
+	case Parts:
+		object := map[string]any{}
+		names, numbers := v.Parts()
+		for i, name := range names {
+			object[cmp.Or(strings.TrimPrefix(name, "_"), "mean")] = Object(numbers[i])
+		}
+		return object
+	case float64:
+		if math.IsNaN(v) {
+			return nil
+		}
+	}
+	return value
+}
+
+// WriteText writes rows for people, all columns to the right if so asked.
+func WriteText(w io.Writer, rows [][]string, right bool) error {
+	flags := uint(0)
+	if right {
+		flags = tabwriter.AlignRight
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	for _, cells := range rows {
+		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
+	}
+	return t.Flush()
+}
+
+// WriteCSV writes rows as a CSV file.
+func WriteCSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }

@@ -71,35 +71,35 @@ func (s *stream) ReadAt(p []byte, _ int64) (n int, err error) {
 
 // next goes to the next page that holds values.
 func (s *stream) next() error {
-	for s.values < s.meta.NumValues {
-		var h format.PageHeader
-		n, err := s.header(&h)
-		if err != nil {
-			return fmt.Errorf("page header at byte %d: %w", s.at, err)
-		}
-		p := &page{at: s.at + n, stored: int64(h.CompressedPageSize), decoded: int64(h.UncompressedPageSize),
-			codec: s.meta.Codec, crc: uint32(h.CRC), encoding: -1}
-		if err := s.check(&h, p); err != nil {
-			return fmt.Errorf("page at byte %d: %w", p.at, err)
-		}
-		s.at = p.at + p.stored
-		if h.Type != format.DictionaryPage {
-			s.values += int64(p.values)
-		}
-		b, err := s.decode(p)
-		if err != nil {
-			return fmt.Errorf("page at byte %d: %w", p.at, err)
-		}
-		// The library gets the header of a page that is not compressed.
-		h.UncompressedPageSize, h.CompressedPageSize, h.CRC = int32(len(b)), int32(len(b)), 0
-		h.DataPageHeaderV2.V.IsCompressed = thrift.New(false)
-		h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = p.encoding, p.encoding
-		head, err := thrift.Marshal(&protocol, &h)
-		s.rest.Write(head)
-		s.rest.Write(b)
-		return err
+	if s.values >= s.meta.NumValues {
+		return io.EOF
 	}
-	return io.EOF
+	var h format.PageHeader
+	n, err := s.header(&h)
+	if err != nil {
+		return fmt.Errorf("page header at byte %d: %w", s.at, err)
+	}
+	p := &page{at: s.at + n, stored: int64(h.CompressedPageSize), decoded: int64(h.UncompressedPageSize),
+		codec: s.meta.Codec, crc: uint32(h.CRC), encoding: -1}
+	if err := s.check(&h, p); err != nil {
+		return fmt.Errorf("page at byte %d: %w", p.at, err)
+	}
+	s.at = p.at + p.stored
+	if h.Type != format.DictionaryPage {
+		s.values += int64(p.values)
+	}
+	b, err := s.decode(p)
+	if err != nil {
+		return fmt.Errorf("page at byte %d: %w", p.at, err)
+	}
+	// The library gets the header of a page that is not compressed.
+	h.UncompressedPageSize, h.CompressedPageSize, h.CRC = int32(len(b)), int32(len(b)), 0
+	h.DataPageHeaderV2.V.IsCompressed = thrift.New(false)
+	h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = p.encoding, p.encoding
+	head, err := thrift.Marshal(&protocol, &h)
+	s.rest.Write(head)
+	s.rest.Write(b)
+	return err
 }
 
 // check looks at what a header says of its page, and notes it.

@@ -60,6 +60,7 @@ func (s *stream) checkValues(p *page, b []byte) ([]byte, error) {
 // checkEncoded looks at the values of a page.
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
+	//lint:ignore SA1019 writers of version 1 name it so
 	case format.PlainDictionary, format.RLEDictionary:
 		if len(b) > 0 && runs(b[1:], int(b[0]), p.values) {
 			return errCount

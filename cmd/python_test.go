@@ -80,7 +80,7 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 	play := func(name string, args ...string) ([]float32, folder.Summary) {
 		t.Helper()
 		out := filepath.Join(dir, name)
-		c := fedpace(t, append([]string{"run", "--quiet", "--out", out, "--set", "clients=6", "--set", "cohort=3", "--set", "batch=4",
+		c := fedpace(t, append([]string{"run", "--quiet", "--out", out, "--set", "clients=6", "--set", "cohort=3", "--set", "batch=4", "--set", "network.model_megabits=6.71",
 			"--set", "schedule.k=fixed", "--set", "schedule.k0=3", "--set", "stop.rounds=3", "--set", "evaluate.samples=20", "--set", "nats.url=none"}, args...)...)
 		c.Env = append(c.Env, "GOMAXPROCS=1")
 		if _, stderr, exit := finish(t, c); exit != 0 {
@@ -173,7 +173,7 @@ func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 	play := func(name, processors string, args ...string) folder.Summary {
 		t.Helper()
 		c := fedpace(t, append([]string{"run", "--quiet", "--out", s.path(name), "--set", "task=femnist", "--set", "data=" + s.path("femnist.fedpace"),
-			"--set", "schedule.k=fixed", "--set", "nats.url=none"}, args...)...)
+			"--set", "schedule.k=fixed", "--set", "nats.url=none", "--set", "network.model_megabits=6.71"}, args...)...)
 		c.Env = append(c.Env, "GOMAXPROCS="+processors)
 		if _, stderr, exit := finish(t, c); exit != 0 {
 			t.Fatal(stderr)

@@ -3,7 +3,9 @@
 package cmd
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +24,8 @@ import (
 	"fedpace/internal/testkit/testport"
 )
 
-// digits is a short run of FEMNIST.
-const digits = "task=femnist clients=24 cohort=6 batch=8 schedule.k0=3 stop.rounds=6 evaluate.every=2 evaluate.samples=64 checkpoint.seconds=0.05"
+// digits is a short run of FEMNIST. The size of its model is the paper's, with a trainer, too.
+const digits = "task=femnist network.model_megabits=6.71 clients=24 cohort=6 batch=8 schedule.k0=3 stop.rounds=6 evaluate.every=2 evaluate.samples=64 checkpoint.seconds=0.05"
 
 func digitsArgs(command, out string, more ...string) []string {
 	args := []string{command, "--quiet", "--out", out}
@@ -278,6 +280,7 @@ func TestMistakesWithATrainer(t *testing.T) {
 		{"augment: \"flip_crop\" is done here", []string{"task=cifar100", "trainer=x"}},
 		{"kernel: \"go\" is arithmetic of this program", []string{"kernel=go", "trainer=x"}},
 		{"network.model_megabits: exact is known to the trainer alone", []string{"train=false", "network.model_megabits=exact", "trainer=x"}},
+		{"network.model_megabits: exact is known to the trainer alone", []string{"train=false", "trainer=x"}},
 		{"x-does-not-exist cannot be started", []string{"clients=10", "cohort=2", "trainer=x-does-not-exist"}},
 		{"trainer: the command is empty", []string{"clients=10", "cohort=2", "trainer=' '"}},
 		{"local: trainer test.go does not know the optimizer adam", []string{"local=adam", "clients=10", "cohort=2", "trainer=" + externaltest.Command()}},
@@ -295,6 +298,41 @@ func TestMistakesWithATrainer(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	if _, stderr, exit := finish(t, fedpace(t, digitsArgs("run", out, "--set", "train=false", "--trainer", "x-does-not-exist")...)); exit != 0 {
 		t.Errorf("timing alone: exit %d, %q", exit, stderr)
+	}
+}
+
+// A trainer's own model takes the time of its own size: with 1,848,062 parameters that is
+// 9 times as long in transfers as the task's. A size that contradicts the model is told.
+func TestATrainersModelTakesItsTime(t *testing.T) {
+	t.Parallel()
+	const params = 784*1000 + 1000 + 1000*1000 + 1000 + 1000*62 + 62
+	for _, c := range []struct {
+		sets []string
+		bits float64
+		told string
+	}{
+		{nil, 32 * params, ""},
+		{[]string{"network.model_megabits=6.71"}, 6.71e6, "network.model_megabits is 6.71, and the trainer's model of 1848062 parameters has 59.14 (exact)"},
+		{[]string{"network.model_megabits=59"}, 59e6, ""},
+	} {
+		args := []string{"run", "--dry-run", "--json", "--trainer", externaltest.Command("-model", "mlp:784,1000,1000,62")}
+		for _, s := range append(strings.Fields("task=femnist clients=6 cohort=2 batch=2 evaluate.samples=8 schedule.k=fixed schedule.k0=5 stop.rounds=20 nats.url=none "+
+			"network.download_mbps=20 network.upload_mbps=5 compute.seconds_per_step=0.01 compute.std=0"), c.sets...) {
+			args = append(args, "--set", s)
+		}
+		stdout, stderr, exit := finish(t, fedpace(t, args...))
+		var f struct {
+			Seconds float64 `json:"virtual_seconds"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &f); err != nil || exit != 0 {
+			t.Fatalf("exit %d, %v, %s", exit, err, stderr)
+		}
+		if want := 20 * (c.bits/20e6 + 5*0.01 + c.bits/5e6); math.Abs(f.Seconds-want) > 1e-6*want { // Eq. 3, alike for all
+			t.Errorf("%v: %v seconds, want %v", c.sets, f.Seconds, want)
+		}
+		if told := strings.Contains(stderr, "network.model_megabits"); told != (c.told != "") || !strings.Contains(stderr, c.told) {
+			t.Errorf("%v: %s, want %q", c.sets, stderr, c.told)
+		}
 	}
 }
 

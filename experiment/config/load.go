@@ -37,7 +37,7 @@ func Load(path string, sets []string) (Config, error) {
 // task's [Defaults]. Setting any stop key clears the base's stop. Four values
 // follow from others unless they are set themselves: out is runs/<name>,
 // clients is all once data is a path, cohort is fit once clients is 0, and
-// network.model_megabits is exact once model is not the task's.
+// network.model_megabits is exact once the model is not the task's (a trainer's is not).
 //
 // The result is valid. An error names the key, and the line where there is one.
 func LoadFiles(paths, sets []string) (Config, error) {

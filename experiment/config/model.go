@@ -18,8 +18,10 @@ var errTaskModel = errors.New("only a configuration has a task, whose model this
 // Model returns an error: TaskModel has no sizes, and messages name the task's model itself.
 func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTaskModel }
 
-// UsesTaskModel reports whether the model is the task's own.
-func (c *Config) UsesTaskModel() bool { return c.Model == learn.Architecture(TaskModel{}) }
+// UsesTaskModel reports whether the model is the task's own, and no trainer's.
+func (c *Config) UsesTaskModel() bool { return !c.setsModel() && !c.External() }
+
+func (c *Config) setsModel() bool { return c.Model != learn.Architecture(TaskModel{}) }
 
 // NewModel makes the model. The samples give the sizes that the configuration leaves
 // open.

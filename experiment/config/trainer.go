@@ -32,7 +32,7 @@ func (c *Config) checkTrainer() error {
 	switch {
 	case c.Task.IsConvex():
 		return problem("trainer", []string{"task"}, "goes with no task %s, whose objective is calculated here (remove it)", c.Task)
-	case !c.UsesTaskModel():
+	case c.setsModel():
 		return problem("model", []string{"trainer"}, "is the trainer's own (remove it)")
 	case c.Augment != "none":
 		return problem("augment", []string{"trainer"}, "%q is done here, and the trainer takes the samples itself (set augment: none; a task's seed is for its own)", c.Augment)

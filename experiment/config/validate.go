@@ -129,9 +129,9 @@ func (c *Config) checkPopulation() error {
 func (c *Config) checkModel() error {
 	_, layers := c.Model.(learn.Sequential)
 	switch {
-	case !c.UsesTaskModel() && !layers && c.IsSynthetic():
+	case c.setsModel() && !layers && c.IsSynthetic():
 		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", learn.Models.NameOf(c.Model))
-	case !c.UsesTaskModel() && c.Task.IsConvex():
+	case c.setsModel() && c.Task.IsConvex():
 		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
 	}
 	if err := cmp.Or(c.ask("model", c.Model), c.ask("local", c.Local)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"fedpace/actors"
@@ -138,6 +139,10 @@ func (p *Problem) size() error {
 		if x.bits < 1 || x.bits > maxModelBits {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
 		}
+	}
+	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(model/(32*float64(p.Model.Params()))-1) > 0.01 {
+		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
+			c.Network.ModelMegabits, p.Model.Params(), 32e-6*float64(p.Model.Params())))
 	}
 	p.Bits = clientmodel.Bits{Down: int64(model), Up: int64(update)}
 	return nil

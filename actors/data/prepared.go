@@ -116,7 +116,7 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%+v HeldOutOnly:%t}\n",
 		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition, opt.HeldOutOnly)
 	if r != nil {
-		fmt.Fprintln(h, federated.Readers.Text(r))
+		fmt.Fprintln(h, federated.Readers.Text(r), "1") // counts the ways to read what one mapping says
 	}
 	for i, name := range files {
 		rel, err := filepath.Rel(path, name)

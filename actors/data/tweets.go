@@ -306,7 +306,7 @@ func (t *tweetTexts) Bags(by *federated.Grouping, name string) (*federated.Group
 		}
 		return rows, nil
 	}
-	g := federated.Grouping{Without: by.Without}
+	g := federated.Grouping{Without: by.Without, Lost: by.Lost}
 	starts := append(by.Starts, len(by.Train))
 	for c, name := range by.Names {
 		train, err := bag(by.Train[starts[c]:starts[c+1]])

@@ -2,6 +2,7 @@ package federated
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,31 +30,38 @@ type Grouping struct {
 	Train   []int32
 	Held    []int32
 	Without int // clients left out for want of a training sample
+	Lost    int // their samples
 
 	HeldOutOnly bool // no client is kept, and the held-out samples of all are
+	Marked      bool // the source says what is held out
+	apart, of   int  // samples of clients that have held-out ones alone, and these clients
 }
 
-// Add appends a client. A client that cannot train is left out, its held-out
-// samples with it.
+// Add appends a client. A client that cannot train is left out; its held-out samples are,
+// too, unless the source has marked them.
 func (g *Grouping) Add(name string, train, held []int32) {
-	if g.HeldOutOnly {
-		g.Held = append(g.Held, held...)
-		return
+	if len(train) == 0 && !g.HeldOutOnly {
+		if !g.Marked || len(held) == 0 {
+			g.Without, g.Lost = g.Without+1, g.Lost+len(held)
+			return
+		}
+		g.of, g.apart = g.of+1, g.apart+len(held)
 	}
-	if len(train) == 0 {
-		g.Without++
+	if g.Held = append(g.Held, held...); len(train) == 0 || g.HeldOutOnly {
 		return
 	}
 	g.Names = append(g.Names, name)
 	g.Starts = append(g.Starts, len(g.Train))
 	g.Train = append(g.Train, train...)
-	g.Held = append(g.Held, held...)
 }
 
 // Set makes the set, or says why there is none.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	if len(g.Names) == 0 && !g.HeldOutOnly {
-		return nil, errors.New("no client has a sample to train on")
+		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
+	}
+	if len(g.Held) == 0 && g.Marked {
+		return nil, fmt.Errorf("no sample is held out for validation beside %d to train on; want rows that are marked as test", len(g.Train))
 	}
 	if len(g.Held) == 0 {
 		return nil, errors.New("no sample is held out for validation; want a client with at least 2 samples")
@@ -62,7 +70,10 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	s.Starts = append(g.Starts, len(g.Train))
 	s.Train, s.Held = g.Train, g.Held
 	if g.Without > 0 {
-		s.About.AddNote("%d clients without a training sample left out", g.Without)
+		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Without, g.Lost)
+	}
+	if s.About.HeldOutClients = g.of; g.of > 0 {
+		s.About.AddNote("%d of %d held-out samples are of %d clients without a training sample, who take no part", g.apart, len(g.Held), g.of)
 	}
 	return &s, nil
 }

@@ -9,11 +9,12 @@ import (
 
 // Info describes a set in the words that reports use.
 type Info struct {
-	Name      string // e.g. "femnist (parquet)"
-	Synthetic bool   // made, or real samples in a made grouping; every report says so
-	Undealt   bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
-	Note      string // what a reader must know, e.g. what is synthetic about it
-	Digest    string // hex SHA-256 that identifies the samples and their split
+	Name           string // e.g. "femnist (parquet)"
+	Synthetic      bool   // made, or real samples in a made grouping; every report says so
+	Undealt        bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
+	Note           string // what a reader must know, e.g. what is synthetic about it
+	HeldOutClients int    `json:",omitempty"` // that have held-out samples alone, and are none of the set's
+	Digest         string // hex SHA-256 that identifies the samples and their split
 	learn.Samples
 	Schema
 }

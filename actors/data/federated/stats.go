@@ -20,6 +20,7 @@ type Stats struct {
 	Mean      float64 `json:"samples_per_client"`
 	PerClient [5]int  `json:"quartiles"` // of training samples: the fewest, the quartiles, the most
 	Histogram []Bar   `json:"histogram"` // clients by training samples
+	First     string  `json:"first_row"` // the first client's first training sample in words
 	Labels    []int   `json:"labels"`    // training samples by class; none of a set with targets
 	// Targets has the least, the quartiles and the most of each target over the
 	// training samples.
@@ -51,12 +52,13 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 		Synthetic bool   `json:"synthetic"`
 		Note      string `json:"note"`
 		numbers
-		Classes int      `json:"classes"`
-		Names   []string `json:"class_names,omitempty"`
-		Targets []string `json:"target_names,omitempty"`
-		Memory  *int     `json:"memory_bytes"`
-		Digest  string   `json:"digest"`
-	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
+		Features int      `json:"features"`
+		Classes  int      `json:"classes"`
+		Names    []string `json:"class_names,omitempty"`
+		Targets  []string `json:"target_names,omitempty"`
+		Memory   *int     `json:"memory_bytes"`
+		Digest   string   `json:"digest"`
+	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Features, d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
 }
 
 // Describe reads the training samples of a whole set and checks them.
@@ -75,6 +77,9 @@ func Describe(s Set) (Stats, error) {
 		d.Samples += sizes[c]
 		own[c] = make(map[int32]int)
 		err := visit(s, c, &batch, func() {
+			if d.First == "" {
+				d.First = d.Info.words(&batch)
+			}
 			for _, l := range batch.Labels {
 				own[c][l]++
 			}
@@ -120,6 +125,26 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 			own[l]++
 		}
 	})
+}
+
+// words puts the first sample of a batch in words, with values as they were before they
+// were scaled.
+func (i *Info) words(b *learn.Batch) string {
+	x := slices.Clone(b.X[:min(shownNames, len(b.X), i.Features)])
+	for j := range min(len(x), len(i.Mean)) {
+		x[j] = float32(x[j]*i.Deviation[j]) + i.Mean[j]
+	}
+	text := fmt.Sprintf("%.6g", x)
+	switch i.Input {
+	case learn.Tokens:
+		text = fmt.Sprint("tokens ", b.Tokens[:min(shownNames, i.Features)])
+	case learn.Sparse:
+		text = fmt.Sprint("words ", b.Index[:min(shownNames, b.RowStart[1])])
+	}
+	if i.Targets > 0 {
+		return fmt.Sprintf("%s -> %.6g", text, b.Targets[:i.Targets])
+	}
+	return fmt.Sprintf("%s -> %.40q", text, i.Label(int(b.Labels[0])))
 }
 
 // visit reads a client's training samples, a batch after the other, and checks them.
@@ -217,6 +242,7 @@ func (d Stats) String() string {
 		}
 		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
 	}
+	fmt.Fprintf(&b, "features   %d\nfirst row  %s\n", d.Info.Features, d.First)
 	d.describeLabels(&b)
 	if d.Memory > 0 {
 		fmt.Fprintf(&b, "memory     %.1f MB\n", float64(d.Memory)/1e6)

@@ -80,10 +80,10 @@ func (c *cell) number() (float32, error) {
 
 // parseNumber reads a decimal number.
 func parseNumber(text string) (float32, error) {
-	x, err := strconv.ParseFloat(text, 32)
+	x, err := parseFloat(text, 32)
 	if err != nil {
 		text = strings.TrimSpace(text)
-		x, err = strconv.ParseFloat(text, 32)
+		x, err = parseFloat(text, 32)
 	}
 	switch {
 	case err == nil && !math.IsNaN(x) && !math.IsInf(x, 0):
@@ -102,12 +102,32 @@ func parseNumber(text string) (float32, error) {
 	return 0, fmt.Errorf("%.40q is not a number", text)
 }
 
+// parseFloat takes no underscore, which numbers in Go may have.
+func parseFloat(text string, bits int) (float64, error) {
+	if strings.Contains(text, "_") {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseFloat(text, bits)
+}
+
 func isNumber(text string) bool {
-	_, err := strconv.ParseFloat(text, 64)
+	_, err := parseFloat(text, 64)
 	return err == nil
 }
 
-// words are the numbers of a list that is written as a text: [1, 2] or 1 2.
-func (c *cell) words() []string {
-	return strings.FieldsFunc(strings.Trim(strings.TrimSpace(c.text), "[](){}"), func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
+// words are the numbers of a list that is written as a text: [1, 2], [1,2] or 1 2. Another
+// comma without a blank behind it may be that of a decimal number.
+func (c *cell) words() (list []string, err error) {
+	if c.kind != textCell {
+		return nil, nil
+	}
+	text := strings.TrimSpace(c.text)
+	inner := strings.Trim(text, "[](){}")
+	list = strings.FieldsFunc(inner, func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
+	for i := range len(inner) {
+		if inner[i] == ',' && (i+1 == len(inner) || inner[i+1] > ' ') && (inner == text || strings.ContainsAny(inner, " ;\t\n")) {
+			return list, fmt.Errorf("%.40q has a comma; want a number with a decimal point, or a list such as 1 2 or [1,2]", text)
+		}
+	}
+	return list, nil
 }

@@ -132,14 +132,19 @@ func (l *classNames) wholeNumbers() ([]int64, bool) {
 }
 
 // parts takes the column that says which rows are held out.
-type parts struct{ held []bool }
+type parts struct {
+	held       []bool
+	validation string // what some that are held out are called, who elsewhere are not those of the test
+}
 
 func (p *parts) take(_ int, c cell) error {
 	switch word := strings.ToLower(c.name()); word {
 	case "train", "training", "0", "false":
 		p.held = append(p.held, false)
 	case "test", "testing", "val", "valid", "validation", "held out", "held-out", "held_out", "1", "true":
-		p.held = append(p.held, true)
+		if p.held = append(p.held, true); strings.HasPrefix(word, "val") {
+			p.validation = word
+		}
 	case "":
 		p.held = append(p.held, false)
 		return errMissing

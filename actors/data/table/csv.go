@@ -105,14 +105,14 @@ func (c *csvTable) checkHeader() error {
 	c.titled = c.titled && len(c.header) > 1 && !c.blank
 	seen := make(map[string]bool, len(c.header))
 	for i, name := range c.header {
-		switch _, err := strconv.ParseFloat(name, 64); {
+		switch number := isNumber(name); {
 		case !utf8.ValidString(name):
 			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8", i+1, name)
-		case seen[name] && err == nil:
+		case seen[name] && number:
 			return unnamed(name)
 		case seen[name]:
 			return fmt.Errorf("line 1, column %d: %q is the name of an earlier column, too", i+1, name)
-		case err == nil:
+		case number:
 			c.titled = false
 		}
 		seen[name] = true
@@ -126,7 +126,7 @@ func (c *csvTable) checkNames() error {
 	least := uint64(0)
 	for _, name := range c.header {
 		n, err := strconv.ParseUint(name, 10, 64)
-		if _, number := strconv.ParseFloat(name, 64); number == nil && (err != nil || n < least) {
+		if isNumber(name) && (err != nil || n < least) {
 			return unnamed(name)
 		}
 		if err == nil {

@@ -30,11 +30,14 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	for _, o := range options {
 		known = append(known, o.Key)
 	}
-	for _, change := range changes {
+	for at, change := range changes {
 		key, text, ok := strings.Cut(change, "=")
 		i := slices.Index(known, key)
 		if !ok || i < 0 {
 			return nil, fmt.Errorf("%q, want option=value with one of %s", change, strings.Join(known, ", "))
+		}
+		if slices.ContainsFunc(changes[:at], func(before string) bool { return strings.HasPrefix(before, key+"=") }) {
+			return nil, fmt.Errorf("%s is there twice; want one, and a list with commas between its parts", key)
 		}
 		f := v.FieldByIndex(options[i].Index)
 		if err := setText(f, text); err != nil {

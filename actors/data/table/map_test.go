@@ -25,4 +25,7 @@ func TestMapLists(t *testing.T) {
 	if _, err := Map(nil, []string{`features="a,b`}); err == nil || !strings.Contains(err.Error(), "is no list with commas between its parts, and double quotes around a part that has some") {
 		t.Error(err)
 	}
+	if _, err := Map(nil, []string{"features=a", "label=y", "features=b"}); err == nil || err.Error() != "features is there twice; want one, and a list with commas between its parts" {
+		t.Error(err)
+	}
 }

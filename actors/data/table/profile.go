@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -20,7 +19,7 @@ type profile struct {
 	texts, bytes, images int
 	odd                  string // a text among numbers
 	length               int    // bytes of all texts
-	commas               int    // rows of a number with a decimal comma
+	commas               int    // rows of numbers with commas that may be decimal
 	list                 bool   // a row has several values
 	ascending            bool
 	distinct             map[string]int // at most maxDistinct
@@ -30,8 +29,6 @@ type profile struct {
 }
 
 const maxDistinct = 1000
-
-var decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
 
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
@@ -53,11 +50,12 @@ func (p *profile) take(row int, c cell) error {
 		return nil
 	}
 	name := c.name()
-	if c.kind == textCell && decimalComma.MatchString(name) {
+	words, err := c.words()
+	if err != nil && words != nil && !slices.ContainsFunc(words, func(word string) bool { return !isPart(word) }) {
 		p.commas++
 		return nil
 	}
-	if words := c.words(); c.kind == textCell && len(words) > 1 && isPart(words[0]) && isPart(words[1]) {
+	if err == nil && len(words) > 1 && isPart(words[0]) && isPart(words[1]) {
 		p.list = true
 		for _, word := range words {
 			if _, err := parseNumber(word); err == errMissing {
@@ -122,7 +120,7 @@ func (p *profile) classes(most int) bool {
 }
 
 func (p *profile) isParts() bool {
-	if p.many || len(p.distinct) != 2 {
+	if p.many || len(p.distinct) < 2 {
 		return false
 	}
 	var part parts
@@ -131,7 +129,7 @@ func (p *profile) isParts() bool {
 			return false
 		}
 	}
-	return part.held[0] != part.held[1] && (p.texts > 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
+	return slices.Contains(part.held, false) && slices.Contains(part.held, true) && (p.texts > 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
 }
 
 // shown is a name or a value in a reason, which is one line.

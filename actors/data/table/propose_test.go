@@ -107,6 +107,16 @@ func TestProposals(t *testing.T) {
 			file: rows("user;x;label", "a;2,34;rose", "b;-0,66;lily"),
 			err:  "column x has numbers with a comma, as in 2,34; want a decimal point",
 		},
+		"a list with commas alone": {
+			file: rows("user;x;label", "a;2,3,4;rose", "b;3,4,5;lily"),
+			err:  "column x has numbers with a comma",
+		},
+		"words with a comma": {
+			file: rows("user;x;says;label", "a;2;10,000 people;rose", "b;3;well,no;lily"), want: "features: [x] ",
+		},
+		"three parts": {
+			file: rows("user,x,set,label", "a,1.5,train,rose", "b,2.5,val,lily", "b,2.5,test,lily"), want: "split: set ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := datatest.Put(t, t.TempDir(), "own.csv", []byte(x.file))

@@ -179,6 +179,9 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if r.targets != nil {
 		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.roles.targets
 	}
+	if r.split != nil && r.split.validation != "" {
+		s.About.AddNote("rows called %s in column %s are held out, as those called test are", r.split.validation, r.roles.split)
+	}
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))
 	}
@@ -191,7 +194,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if r.text != nil {
 		return r.tokens(s, names, own)
 	}
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly}
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
 	var known []int32 // rows by which features are scaled
 	for c, name := range names {
 		train, held := r.parts(c, own[c])

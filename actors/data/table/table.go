@@ -153,7 +153,11 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if err != nil {
 		return nil, err
 	}
-	set.About.Digest = o.Digest("table "+federated.Readers.Text(t), h...)
+	layout := "table " + federated.Readers.Text(t)
+	if set.About.HeldOutClients > 0 { // whose samples were once left out
+		layout += " held-out clients"
+	}
+	set.About.Digest = o.Digest(layout, h...)
 	return set, nil
 }
 

@@ -24,7 +24,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	}
 	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
 	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
-	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly}
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
 	if r.label != nil {
 		if r.rows > maxText/r.t.Window {
 			return nil, fmt.Errorf("window: %d rows of %d tokens are more than %d bytes", r.rows, r.t.Window, maxText)
@@ -51,7 +51,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	}
 	s.About.Classes = s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
-	if len(g.Held) == 0 && len(g.Train) > 0 && r.split == nil && r.heldOut == nil {
+	if len(g.Held) == 0 && len(g.Train) > 0 && !g.Marked {
 		return nil, fmt.Errorf("no sample is held out for validation; want a client with more than %d tokens of text, six windows", 6*r.t.Window)
 	}
 	return g.Set(s)

@@ -26,9 +26,9 @@ type vectors struct {
 }
 
 func (v *vectors) take(row int, c cell) error {
-	var words []string
-	if c.kind == textCell {
-		words = c.words()
+	words, err := c.words()
+	if err != nil {
+		return err
 	}
 	if v.open && row == len(v.at) {
 		return v.append(c, words)

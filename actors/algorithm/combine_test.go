@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/testkit/slow"
 )
 
 var kinds = []string{"dsgd", "fixed", "rounds", "error", "step"}
@@ -194,6 +195,7 @@ func (r *run) loss(t testing.TB, x []float32) float64 {
 // are grouped into jobs, and in which order they are done by which worker,
 // changes not one bit of the model or of the algorithm's state.
 func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
+	slow.Test(t, "it trains for each pair; on quadratics each is played always")
 	model, set := tiny(t)
 	for _, name := range Algorithms.Names() {
 		for _, kind := range kinds {

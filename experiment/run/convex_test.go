@@ -105,6 +105,7 @@ func TestTheoryScheduleOfANetwork(t *testing.T) {
 }
 
 func TestTimingAndForeseeing(t *testing.T) {
+	slow.Test(t, "it plays whole runs twice")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {

@@ -184,6 +184,7 @@ func TestRealLEAFRuns(t *testing.T) {
 // .732 to .747 in the notes' reference runs (two splits, two seeds). Another
 // split may be as far from those as they are from each other.
 func TestRealSent140FollowsTheReference(t *testing.T) {
+	slow.Test(t, "it trains on all tweets")
 	slow.NotUnderRace(t)
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")

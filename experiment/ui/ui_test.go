@@ -25,6 +25,7 @@ import (
 	"fedpace/experiment/study"
 	"fedpace/experiment/ui"
 	"fedpace/internal/testkit/browsertest"
+	"fedpace/internal/testkit/slow"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }
@@ -144,6 +145,7 @@ func TestNamesAreText(t *testing.T) {
 
 // A run that goes on grows on the page; one that was killed says how to go on.
 func TestARunThatGrows(t *testing.T) {
+	slow.Test(t, "it waits for a page that follows a run")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -8,23 +8,31 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/cmd"
 )
 
 // serverVariable makes the test's binary a NATS server with these options, so
 // that a server can be a process to be killed.
 const serverVariable = "FEDPACE_TEST_NATS_SERVER"
 
+// programVariable makes the test's binary the program under test, so that no test waits
+// until another is linked.
+const programVariable = "FEDPACE_TEST_AS_PROGRAM"
+
 // Paths of the program under test, and of the data of the courses.
 var program, data string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		cmd.Main()
+	}
 	if text := os.Getenv(serverVariable); text != "" {
 		if err := serve(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -54,8 +62,9 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", programVariable, os.Args[0])
+	if err := os.WriteFile(program, []byte(script), 0o777); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	// The tests wait for paced runs, failures and reconnections more than they compute.

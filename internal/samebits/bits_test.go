@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"fedpace/cmd"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -96,65 +96,28 @@ func writeDigests(t *testing.T, all map[string]digests) {
 	}
 }
 
-// noteSources looks at all files that the program is built of, so that go test
-// does not take a result from its cache after one of them has changed: it sees
-// what the test looks at, not what a compiler reads that the test starts.
-func noteSources() error {
-	return filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			if err == nil && (d.Name() == "testdata" || d.Name() == ".git") {
-				return fs.SkipDir
-			}
-			return err
-		}
-		_, err = os.Stat(path)
-		return err
-	})
-}
-
-// program builds fedpace once for all tests.
-var program = sync.OnceValues(func() (string, error) {
-	if err := noteSources(); err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "samebits-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "fedpace")
-	// Without the commit: events.log has the program's version, which GOFLAGS would decide.
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "../../cmd/fedpace")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+// asProgram in the environment makes the test's binary the program itself: no test waits until
+// another is linked.
+const asProgram = "FEDPACE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path)) // a temporary folder
+	if os.Getenv(asProgram) != "" {
+		cmd.Main()
 	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-// workshop is the program, and a folder with the files that runs read.
+// workshop is a folder with the files that runs read.
 type workshop struct {
-	program string
-	inputs  string // where the program runs
-	trains  bool   // this machine has the instructions
-	by      string // the instructions
+	inputs string // where the program runs
+	trains bool   // this machine has the instructions
+	by     string // the instructions
 }
 
 func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
-	built, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	w := &workshop{program: built, inputs: filepath.Join(dir, "inputs"), by: instructions}
+	w := &workshop{inputs: filepath.Join(dir, "inputs"), by: instructions}
 	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +132,9 @@ func newWorkshop(t *testing.T) *workshop {
 // decides what it computes.
 func (w *workshop) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), w.program, args...)
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
 	c.Dir = w.inputs
-	c.Env = os.Environ()
+	c.Env = append(os.Environ(), asProgram+"=1")
 	if w.trains {
 		c.Env = append(c.Env, "FEDPACE_KERNEL="+w.by)
 	}

@@ -113,7 +113,7 @@ func readRows(r io.Reader, what string, columns []string, row func(line int, fie
 // number reads a decimal number between bounds.
 func number(name, text string, low, high float64) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	if err != nil || strings.Contains(text, "_") {
 		return 0, fmt.Errorf("%s is %q, want a number", name, text)
 	}
 	if !(v >= low && v <= high) {

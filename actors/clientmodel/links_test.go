@@ -183,6 +183,7 @@ func TestBadLinks(t *testing.T) {
 		{linksHeader + "a,0,1,1\nb,0,1,1\na,1,1,1\n", `line 4: trace "a" goes on after another one (it started in line 2)`},
 		{linksHeader + "a,0,-1,1\n", "line 2: download_mbps is -1, want 0 to 10000"},
 		{linksHeader + "a,0,1,fast\n", `line 2: upload_mbps is "fast", want a number`},
+		{linksHeader + "a,0,1,1_000\n", `line 2: upload_mbps is "1_000", want a number`},
 		{linksHeader + "a,0,NaN,1\n", "download_mbps is NaN"},
 		{linksHeader + "a,0,10000.001,1\n", "want 0 to 10000"},
 		{linksHeader + "a,0,0,1\n", `trace "a": no second has any capacity`},

@@ -57,13 +57,12 @@ func (g *Grouping) Add(name string, train, held []int32) {
 
 // Set makes the set, or says why there is none.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
-	if len(g.Names) == 0 && !g.HeldOutOnly {
+	switch {
+	case len(g.Names) == 0 && !g.HeldOutOnly:
 		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
-	}
-	if len(g.Held) == 0 && g.Marked {
+	case len(g.Held) == 0 && g.Marked:
 		return nil, fmt.Errorf("no sample is held out for validation beside %d to train on; want rows that are marked as test", len(g.Train))
-	}
-	if len(g.Held) == 0 {
+	case len(g.Held) == 0:
 		return nil, errors.New("no sample is held out for validation; want a client with at least 2 samples")
 	}
 	s.Names = g.Names

@@ -80,12 +80,8 @@ func (c *cell) number() (float32, error) {
 
 // parseNumber reads a decimal number.
 func parseNumber(text string) (float32, error) {
-	x, err := parseFloat(text, 32)
-	if err != nil {
-		text = strings.TrimSpace(text)
-		x, err = parseFloat(text, 32)
-	}
-	switch {
+	text = strings.TrimSpace(text)
+	switch x, err := parseFloat(text, 32); {
 	case err == nil && !math.IsNaN(x) && !math.IsInf(x, 0):
 		return float32(x), nil
 	case slices.Contains(noNumbers, strings.ToLower(text)):

@@ -12,8 +12,8 @@ func init() {
 // MedianNorm bounds updates by a multiple of the median norm of the last ones, those of the
 // round included; of an even number it is the lower of the middle two, so that one liar
 // beside one other client does not raise it. Updates of norm 0 say nothing and are left out.
-// What is remembered are the norms as they were clipped: even where liars are most of the
-// clients, the bound grows by the multiple only once half of the window is new.
+// What is remembered are the norms as they were sent: with clipped ones the bound could only fall
+// where Times is 1. Liars move it only where they are half of what is remembered.
 type MedianNorm struct {
 	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"how many times the median norm an update may have"`
 	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"how many accepted updates before the round count"`
@@ -27,8 +27,5 @@ func (m MedianNorm) Bound(memory, norms []float64) (bound float64, next []float6
 		return math.Inf(1), nil
 	}
 	bound = m.Times * slices.Sorted(slices.Values(all))[(len(all)-1)/2]
-	for i, norm := range all {
-		all[i] = min(norm, bound)
-	}
 	return bound, all[max(0, len(all)-m.Updates):]
 }

@@ -28,7 +28,7 @@ func TestUpdatesAreShortenedToTheBound(t *testing.T) {
 }
 
 // The bound of the first round is of that round alone; later ones remember the last norms,
-// as they were clipped.
+// as they were sent.
 func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 	c := Clipper{Of: MedianNorm{Times: 2, Updates: 4}}
 	for round, test := range []struct {
@@ -37,9 +37,9 @@ func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 		memory []float64
 	}{
 		{[]float64{0, 0}, math.Inf(1), nil}, // nothing is known
-		{[]float64{1, 2, 1e9, 3, 0}, 4, []float64{1, 2, 4, 3}},
-		{[]float64{3, 1e9}, 6, []float64{4, 3, 3, 6}},
-		{[]float64{4, 4, 4}, 8, []float64{6, 4, 4, 4}},
+		{[]float64{1, 2, 1e9, 3, 0}, 4, []float64{1, 2, 1e9, 3}},
+		{[]float64{3, 1e9}, 6, []float64{1e9, 3, 3, 1e9}},
+		{[]float64{4, 4, 4}, 8, []float64{1e9, 4, 4, 4}},
 	} {
 		bound, factors := c.Factors(test.norms)
 		if again, _ := c.Factors(test.norms); again != bound {
@@ -54,6 +54,18 @@ func TestTheBoundFollowsTheMedianNorm(t *testing.T) {
 				t.Errorf("round %d: factor %v, want %v", round, f, want)
 			}
 		}
+	}
+}
+
+// With times 1 the bound is the median of what clients send, and goes up with it.
+func TestTheMedianBoundDoesNotOnlyFall(t *testing.T) {
+	c := Clipper{Of: MedianNorm{Times: 1, Updates: 6}}
+	for round, want := range []float64{2, 2, 3, 4, 5} { // the lower middle of the last 6 norms and this round's 3
+		n := float64(round)
+		if bound, _ := c.Factors([]float64{n + 1, n + 2, n + 3}); bound != want {
+			t.Errorf("round %d: a bound of %v, want %v", round, bound, want)
+		}
+		c.Advance()
 	}
 }
 

@@ -63,6 +63,7 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	_, all := c.Close.(closing.All)
 	_, first := c.Close.(closing.First)
 	_, deadline := c.Close.(closing.Deadline)
+	_, fits := c.Select.(selection.Fit)
 	needs := registry.NeedsOf(c.Select)
 	switch {
 	case c.Aggregate.Weights != config.EqualWeights:
@@ -77,6 +78,8 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 		return refuse("close", "whether others' updates count depends on one client in more ways than are accounted for (set all, deadline or first)")
 	case !all && c.Network.Shared():
 		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps and network.server_upload_mbps)")
+	case fits:
+		return refuse("select", "the steps of a round's clients follow the times of the others: one client moves all their updates (set uniform)")
 	case needs.Losses || needs.Candidates || needs.Samples:
 		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", selection.Rules.NameOf(c.Select))
 	case trainable < params:
@@ -114,8 +117,15 @@ func (p *Data) uncovered() (list []string) {
 		key string
 		of  any
 	}{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
-		if registry.NeedsOf(follows.of).Losses {
+		needs := registry.NeedsOf(follows.of)
+		if needs.Losses {
 			list = append(list, follows.key+" follows the clients' training losses, which have no noise, and the models follow it")
+		}
+		if needs.Validation {
+			list = append(list, follows.key+" follows validations, which are covered only where no client's samples are held out")
+		}
+		if needs.Stragglers {
+			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
 		}
 	}
 	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {

@@ -127,6 +127,11 @@ func TestWhatRoundsCost(t *testing.T) {
 	if got := cost("schedule.k=error").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "schedule.k follows the clients' training losses") {
 		t.Errorf("a schedule that follows losses: %q", got)
 	}
+	for formula, want := range map[string]int{"k0 / r": 0, "k0 * F / F0": 1, "k0 * (1 - accuracy)": 1, "k0 * (1 - straggler_share)": 1, "k0 * F / F0 * (1 - accuracy) * (1 - straggler_share)": 3} {
+		if got := cost("schedule.k={rule: expression, formula: " + formula + "}").NotCovered; len(got) != want {
+			t.Errorf("%s: not covered is %q", formula, got)
+		}
+	}
 }
 
 // The page shows what the dry run of its example says.
@@ -162,10 +167,11 @@ func TestWhatPrivacyRefuses(t *testing.T) {
 		"late=use close={rule:deadline,seconds:1}":            "late: a late update would count",
 		"close={rule:buffered,n:2}":                           "close: whether others' updates count",
 		"close={rule:first,n:2} network.server_upload_mbps=9": "close: clients that share",
-		"select=size":                                         "select: size chooses clients by what their samples are",
-		"compress={method:sign,step:0.01}":                    "privacy.clip: does not go with compress: sign",
-		"privacy.delta=0.09":                                  "privacy.delta: 0.09 may be the loss of one",
-		"privacy.noise_multiplier=null":                       "privacy: clip and noise_multiplier belong together",
+		"select=fit":                       "select: the steps of a round's clients follow the times of the others",
+		"select=size":                      "select: size chooses clients by what their samples are",
+		"compress={method:sign,step:0.01}": "privacy.clip: does not go with compress: sign",
+		"privacy.delta=0.09":               "privacy.delta: 0.09 may be the loss of one",
+		"privacy.noise_multiplier=null":    "privacy: clip and noise_multiplier belong together",
 	} {
 		c, err := config.Load("", slices.Concat([]string{"task=femnist", "clients=200", "cohort=10"}, private, strings.Fields(sets)))
 		if err == nil {

@@ -17,11 +17,10 @@ func TestPublishedValues(t *testing.T) {
 			t.Errorf("divergence of order %g is %.5g, want %.5g", order, got, want)
 		}
 	}
-	// Opacus knows broken orders exactly and is at the best of 1.1, 1.2, …; between whole
-	// orders this package has a bound.
+	// Opacus is at the best of 1.1, 1.2, …, with broken orders exact.
 	a := NewAccountant(1.5, Draw{Rate: 0.04})
-	if got, want := a.Epsilon(2250, 1e-5), 7.32911117143; got < want || got > 1.005*want {
-		t.Errorf("epsilon %.6g, want from %.6g to half a percent more", got, want)
+	if got, want := a.Epsilon(2250, 1e-5), 7.32911117143; math.Abs(got/want-1) > 2e-6 {
+		t.Errorf("epsilon %.6g, want %.6g", got, want)
 	}
 	for order := 2.; order < 33; order++ { // a pure 1.1, of which the best is the largest order
 		if got, want := convert(1.1, order, 1e-5), 1.32783806176; got < want-1e-11 || order == 32 && got > want+1e-11 {
@@ -57,10 +56,42 @@ func TestDivergenceIsTheIntegral(t *testing.T) {
 			t.Errorf("%v: %.10g, by integration %.10g", c, got, want)
 		}
 	}
-	for _, c := range []struct{ order, q, sigma float64 }{{1.1, 0.1, 1}, {1.5, 0.01, 2}, {2.5, 0.04, 1.5}, {6.3, 0.1, 1}} {
+	for _, c := range []struct{ order, q, sigma float64 }{{1.1, 0.1, 1}, {1.5, 0.01, 2}, {2.5, 0.04, 1.5}, {6.3, 0.1, 1}, {1.3, 0.9, 0.5}, {1.001, 0.1, 0.35}, {10.9, 0.01, 8}} {
 		got, want := Divergence(c.order, c.q, c.sigma), integral(c.order, c.q, c.sigma)
-		if got < want-1e-12 || math.Floor(c.order) > 1 && got > 1.2*want {
-			t.Errorf("%v: %.6g is no bound, or not a near one: by integration %.6g", c, got, want)
+		if math.Abs(got-want) > 1e-10+1e-7*want {
+			t.Errorf("%v: %.10g, by integration %.10g", c, got, want)
+		}
+	}
+	// Of whole orders the integral is the closed sum, also far out, where neither fits a float64.
+	for _, sigma := range []float64{0.005, 0.02, 0.04, 0.15, 0.5, 1, 20} {
+		for _, q := range []float64{1e-6, 0.01, 0.5, 0.999} {
+			for _, order := range []float64{2, 3, 9} {
+				if got, want := fraction(order, q, sigma), logMoment(int(order), q, sigma); math.Abs(got/want-1) > 1e-9 {
+					t.Errorf("order %g, q %g, sigma %g: %.12g, the sum is %.12g", order, q, sigma, got, want)
+				}
+			}
+		}
+	}
+}
+
+// With little noise the best orders are below 2. The figures are those of Mironov, Talwar and Zhang
+// (2019, section 3.3) at broken orders, worked out apart from this program; and no figure is above
+// that of the rounds without a secret draw.
+func TestEpsilonOfLittleNoise(t *testing.T) {
+	for _, c := range []struct {
+		noise, rate float64
+		rounds      int
+		delta, want float64
+	}{{0.7, 0.01, 1000, 1e-6, 54}, {0.3, 0.1, 40, 1e-4, 296.4}} {
+		got := NewAccountant(c.noise, Draw{Rate: c.rate, Displaces: true}).Epsilon(c.rounds, c.delta)
+		if math.Abs(got-c.want) > 0.5 {
+			t.Errorf("noise %g, rate %g: epsilon %g, want %g", c.noise, c.rate, got, c.want)
+		}
+	}
+	for _, noise := range []float64{0.01, 0.1, 1, 10} {
+		a, all := NewAccountant(noise, Draw{Rate: 0.999, Displaces: true}), LocalEpsilon(noise, 40, 1e-4)
+		if got := a.Epsilon(40, 1e-4); got > all {
+			t.Errorf("noise %g: epsilon %g of a draw, %g without one", noise, got, all)
 		}
 	}
 }
@@ -179,5 +210,5 @@ func TestRoundUp(t *testing.T) {
 func ExampleAccountant() {
 	a := NewAccountant(2, Draw{Rate: 0.01, Displaces: true})
 	fmt.Printf("epsilon %.3g; %d rounds keep to 2\n", a.Epsilon(100, 1e-5), a.Rounds(2, 1e-5, 10_000))
-	// Output: epsilon 1.22; 879 rounds keep to 2
+	// Output: epsilon 1.21; 881 rounds keep to 2
 }

@@ -62,7 +62,11 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 	if updates <= 0 {
 		return 0
 	}
-	mu := 2 * math.Sqrt(float64(updates)) / multiplier
+	return roundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
+}
+
+// gaussianEpsilon is the least ε of a Gaussian mechanism with μ.
+func gaussianEpsilon(mu, delta float64) float64 {
 	low, high := 0.0, 1.0
 	for gaussianDelta(mu, high) > delta {
 		low, high = high, 2*high
@@ -74,7 +78,7 @@ func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
 			high = middle
 		}
 	}
-	return roundUp(high)
+	return high
 }
 
 // gaussianDelta is the δ of an ε. Where e^ε passes all bounds, its product does not.

@@ -18,7 +18,7 @@ func init() {
 // one whose tasks were late, dropped or cancelled is still new. The utility of a known
 // client is
 //
-//	(U + sqrt(0.1 ln(R)/L)) · (T/t)^α if t > T, else without the last factor:
+//	((U - u)/(v - u) + sqrt(0.1 ln(R)/L)) · (T/t)^α if t > T, else without the last factor:
 //
 // R is the round, L the round of the client's newest accepted update, t what that
 // task took, and T the preferred time. The statistical utility is in the paper U =
@@ -27,7 +27,9 @@ func init() {
 // update; its samples stand for B, and this mean for the root of the mean square: U
 // is the number of the client's samples times the amount of that loss. U is cut at a
 // quantile of the utilities of the clients that are free, so that outliers do not
-// always win.
+// always win. The paper adds the root, which is below 1, to U itself, beside which it is
+// nothing; here both are of one size, as in the authors' program (get_norm in their oort.py): u is
+// 0.999 times the least U of these clients, v the greatest, and v - u at least 0.0001.
 //
 // A part ε of the cohort are new clients, drawn with probabilities in proportion to
 // their speed, 1 / expected time for the local steps of round 1. The others are
@@ -35,8 +37,10 @@ func init() {
 // among those that have at least c times that of the last that fits. ε falls by a
 // factor after each round. A client that has had Picks tasks, accepted or not, comes last.
 //
-// The pacer: after every Window rounds, if the sum of U over the updates of these is
-// less than over as many before, T grows by its first value.
+// The pacer is the paper's: after every Window rounds, if the sum of U over the updates of
+// these is less than over as many before, T grows by its first value. The authors' program has T
+// be a percentile of all times instead, which grows where the two sums are within a tenth of each
+// other, and falls where one is more than five times the other.
 type Oort struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"the preferred time of a task at first, and by how much the pacer raises it"`
 	Window  int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
@@ -77,6 +81,12 @@ func (o Oort) String() string {
 // statistical is the statistical utility of a client of so many samples.
 func statistical(samples int, loss float64) float64 {
 	return float64(float64(samples) * math.Abs(loss))
+}
+
+// normalised is a utility's place between the least and the greatest of a sorted list.
+func normalised(utility float64, sorted []float64) float64 {
+	least := float64(0.999 * sorted[0])
+	return (utility - least) / max(sorted[len(sorted)-1]-least, 1e-4)
 }
 
 // uncertainty is what a client's utility grows by while no update of it is accepted; logRound is

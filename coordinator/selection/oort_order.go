@@ -139,7 +139,7 @@ func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	for _, client := range known {
 		c := &o.Clients[client]
 		bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
-		utility[client] = (min(c.Utility, bound) + uncertainty(logRound, c.Last)) * o.system(c.Took, o.Preferred)
+		utility[client] = (normalised(min(c.Utility, bound), values) + uncertainty(logRound, c.Last)) * o.system(c.Took, o.Preferred)
 	}
 	return utility
 }

@@ -18,8 +18,9 @@ func (o *guided) told(took, loss map[int]float64) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
-// Algorithm 1 by hand: ten samples each, T = 2 s, alpha = 2, round 50; clients were
-// last asked in rounds 1 and 4, and one took 5 s.
+// By hand: ten samples each, T = 2 s, alpha = 2, round 50; clients were last asked in rounds 1
+// and 4, and one took 5 s. U is 25, 30, 2.5 and 1000, of which 0.999 times the least is 2.4975; the
+// rest up to the greatest is 997.5025.
 func TestOortsUtilities(t *testing.T) {
 	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
 	o.told(map[int]float64{0: 1, 1: 5}, map[int]float64{0: 2.5, 1: -3})
@@ -30,10 +31,10 @@ func TestOortsUtilities(t *testing.T) {
 	known := []int32{0, 1, 2, 3}
 	lnR := 3.912023005428146 // ln 50
 	want := map[int32]float64{
-		0: 25 + math.Sqrt(0.1*lnR),
-		1: (30 + math.Sqrt(0.1*lnR)) * 4 / 25,
-		2: 2.5 + math.Sqrt(0.1*lnR/4),
-		3: 1000 + math.Sqrt(0.1*lnR/4),
+		0: 22.5025/997.5025 + math.Sqrt(0.1*lnR),
+		1: (27.5025/997.5025 + math.Sqrt(0.1*lnR)) * 4 / 25,
+		2: 0.0025/997.5025 + math.Sqrt(0.1*lnR/4),
+		3: 1 + math.Sqrt(0.1*lnR/4),
 	}
 	hold := func(what string) {
 		t.Helper()
@@ -45,16 +46,16 @@ func TestOortsUtilities(t *testing.T) {
 	}
 	hold("as told")
 	o.Clip = 0.75 // of four utilities, the third
-	want[3] = 30 + math.Sqrt(0.1*lnR/4)
+	want[3] = 27.5025/997.5025 + math.Sqrt(0.1*lnR/4)
 	hold("clipped")
 	if got := (Oort{Penalty: 0}).system(9, 1); got != 1 {
 		t.Errorf("without a penalty the factor is %v", got)
 	}
-	// Of the two that fit, the second has about 25.6. The others have 4.9 and 2.8.
-	for c, clients := range map[float64][]int32{0.95: {3, 0}, 0.15: {3, 0, 1}, 0.05: {3, 0, 1, 2}} {
+	// Of the two that fit, the second has about 0.34. The others have 0.313 and 0.104.
+	for c, clients := range map[float64][]int32{0.95: {0, 3}, 0.9: {0, 3, 2}, 0.3: {0, 3, 2, 1}} {
 		o.CutOff = c
 		utility := o.utilities(50, known)
-		if got := o.admitted([]int32{3, 0, 1, 2}, utility, 2); !slices.Equal(got, clients) {
+		if got := o.admitted([]int32{0, 3, 2, 1}, utility, 2); !slices.Equal(got, clients) {
 			t.Errorf("c = %g admits %v of %v, want %v", c, got, utility, clients)
 		}
 	}
@@ -97,10 +98,11 @@ func TestOortsPacer(t *testing.T) {
 }
 
 // New clients are drawn with probabilities in proportion to their speed, known ones
-// to their utility, if that is at least c of the last that fits.
+// to their utility, if that is at least c of the last that fits. U is 10 times the loss: 4990
+// is the least, 0.999 times that 4985.01, and the rest up to 10000 is 5014.99.
 func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 	const rounds = 20_000
-	o := orderOf[*guided](t, Oort{Seconds: 1e6, Window: 1e6, Explore: 1, Clip: 1, CutOff: 0.5}, 1, 60, 30, 20, 15, 12, 10, 10, 10)
+	o := orderOf[*guided](t, Oort{Seconds: 1e6, Window: 1e6, Explore: 1, Clip: 1, CutOff: 0.2}, 1, 60, 30, 20, 15, 12, 10, 10, 10)
 	draw := func(what string, weights ...float64) {
 		t.Helper()
 		count, want, total := make([]int, 8), make([]float64, 8), 0.0
@@ -118,10 +120,10 @@ func TestOortDrawsBySpeedAndByUtility(t *testing.T) {
 		fair(t, what, count, want)
 	}
 	draw("by speed", 1, 2, 3, 4, 5, 6, 6, 6)
-	o.Rounds = 1e6 // so that no uncertainty counts
+	o.Rounds = 1e12 // so that no uncertainty counts
 	o.told(map[int]float64{2: 1, 3: 1, 4: 1, 5: 1, 7: 1}, map[int]float64{2: 700, 3: 1000, 4: 500, 5: 499, 7: 600})
 	o.Epsilon = 0
-	draw("by utility", 0, 0, 700, 1000, 500, 0, 0, 600) // 499 is below half of 1000
+	draw("by utility", 0, 0, 2014.99, 5014.99, 0, 0, 0, 1014.99) // 14.99 and 4.99 are below a fifth of 5014.99
 }
 
 // An order has every client that is free once. Those that were asked too often come
@@ -154,5 +156,19 @@ func TestOortsOrderIsWhole(t *testing.T) {
 		if slices.Sort(all); len(slices.Compact(all)) != 38 {
 			t.Errorf("somebody is asked twice: %v", all)
 		}
+	}
+}
+
+// Of two clients with the same losses, the one whose last update is 500 rounds old is drawn more
+// often than one of round 490: beside utilities of 400 to 900 the uncertainty counts.
+func TestOortsUncertaintyCounts(t *testing.T) {
+	o := orderOf[*guided](t, Oort{Seconds: 2, Window: 100, Penalty: 2, Clip: 1}, 3, make([]Time, 6)...)
+	o.told(map[int]float64{0: 1}, map[int]float64{0: 60})
+	o.Rounds = 489
+	o.told(map[int]float64{1: 1, 2: 1, 3: 1}, map[int]float64{1: 60, 2: 40, 3: 90})
+	u := o.utilities(501, []int32{0, 1, 2, 3})
+	// (600 - 399.6)/(900 - 399.6) is 0.400; sqrt(0.1 ln 501) is 0.788, and 0.0356 by sqrt(490).
+	if math.Abs(u[0]-1.1890) > 1e-4 || math.Abs(u[1]-0.4361) > 1e-4 {
+		t.Errorf("utilities of %v", u)
 	}
 }

@@ -19,7 +19,7 @@ func init() {
 //	p = (x_c − x) + e_c,  v = top_k(p),  e_c ← p − v
 //
 // It is biased: ‖v − p‖² <= (1 − k/d) ‖p‖². A value takes 32 bits and its place
-// ceil(log2 d).
+// ceil(log2 d); where that is more than all d values without places take, these are sent.
 type TopK struct {
 	Share    float64 `key:"share" default:"0.01" range:"(0,1]" help:"part of the values that is sent"`
 	Feedback bool    `key:"error_feedback" default:"true" help:"clients add what they did not send to their next update"`
@@ -29,7 +29,7 @@ type TopK struct {
 func (t TopK) Needs() registry.Needs { return withFeedback(t.Feedback) }
 
 func (t TopK) Bits(values int64) int64 {
-	return kept(t.Share, values) * int64(32+bits.Len64(uint64(max(0, values-1))))
+	return min(kept(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
 }
 
 func (t TopK) Compressor(values int) Compressor {

@@ -169,6 +169,9 @@ func TestSizesOfCompressedUpdates(t *testing.T) {
 		{QSGD{Levels: 16, Bucket: 300}, 1000*6 + 4*32},
 		{TopK{Share: 0.01}, 10 * (32 + 10)},
 		{TopK{Share: 1e-9}, 32 + 10},
+		{TopK{Share: 0.76}, 760 * (32 + 10)},
+		{TopK{Share: 0.77}, 1000 * 32}, // 32,340 with places
+		{TopK{Share: 1}, 1000 * 32},
 		{RandomK{Share: 0.0101}, 11 * 32},
 		{RandomK{Share: 0.007}, 7 * 32},
 		{RandomK{Share: 0.07}, 70 * 32},

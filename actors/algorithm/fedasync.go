@@ -11,7 +11,9 @@ func init() {
 //	x ← (1 − α_τ) x + α_τ x_c,  α_τ = α s(τ)
 //
 // with the staleness τ of section 5, the aggregations since the model from which
-// client c started:
+// client c started. It is 0 for a fresh update, whose share is α. Algorithm 1 counts from the
+// round that the update makes, and has 1 there: a hinge after b of that count is one after
+// b − 1 here, and its polynomial shares are (2 + τ)^-exponent.
 //
 //	constant    s(τ) = 1
 //	polynomial  s(τ) = (1 + τ)^-exponent

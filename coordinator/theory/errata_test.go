@@ -1,8 +1,10 @@
 package theory
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -19,6 +21,7 @@ var errata = map[string]func(*testing.T){
 	"G":                     TestPrintedGFails,
 	"Theorem 1, first term": testFirstTerm,
 	"Theorem 1, 8 + 4/N":    testDriftFactors,
+	"Theorem 1, p_c":        testEqualWeights,
 	"Remark 1.2":            TestRemark12,
 	"Eq. 8":                 testTimeAhead,
 	"Eq. 9, 10":             testLostG,
@@ -365,4 +368,20 @@ func testConvexInEta(t *testing.T) {
 			t.Error("Eq. 27 is not concave")
 		}
 	})
+}
+
+// f(x) = (x ∓ 1)²/2 with p = 0.9 and 0.1. F* is F(0.8) = 0.18, which Γ is, too, and F(0) = 0.5; no
+// client's gradient is above 1 from 0 on. The plain mean of one exact step of both does not leave 0.
+func testEqualWeights(t *testing.T) {
+	const eta, rounds = 0.001, 200_000
+	x := 0.0
+	for range rounds {
+		x = ((x - eta*(x-1)) + (x - eta*(x+1))) / 2
+	}
+	gradient := 0.9*(x-1) + 0.1*(x+1)
+	c := Constants{L: 1, Mu: 1, Gamma: 0.18, FStar: 0.18, N: 2, Clients: 2, G: 1}
+	bound := c.Theorem1(0.5, eta, slices.Repeat([]int{1}, rounds)).Total()
+	if got, want := fmt.Sprintf("%.2f > %.4f", gradient*gradient, bound), "0.64 > 0.0143"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

@@ -39,9 +39,7 @@ func NewAccountant(multiplier float64, draw Draw) *Accountant {
 // orders are those at which divergences are known. Fewer of them make epsilon larger, never
 // wrong: the small ones serve large epsilons, the large ones small epsilons.
 var orders = func() (list []float64) {
-	for _, x := range []float64{1.001, 1.002, 1.005, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09} {
-		list = append(list, x)
-	}
+	list = append(list, 1.001, 1.002, 1.005, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09)
 	for x := 11.; x < 110; x++ {
 		list = append(list, x/10)
 	}

@@ -1,0 +1,52 @@
+package schedule_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"fedpace/coordinator/schedule"
+)
+
+// Over 2,000 random histories AdaComm's K is that of the rule in Wang and Joshi (2019, Section 4),
+// in float64: at the first round of each interval of T_0 it is ceil(sqrt(F/F_0) K_0) if that is
+// less than the last K, else gamma times the last K, rounded up.
+func TestAdaCommIsPublished(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	changes := [3]int{}
+	for history := range 2000 {
+		k0, gamma, interval := 1+r.IntN(200), 0.05+0.95*r.Float64(), 1+100*r.Float64()
+		s := schedule.AdaComm{Seconds: interval, Gamma: gamma}
+		want, at, begun, loss := k0, 0.0, 0.0, 1.0
+		last := schedule.Decision{}
+		for n := 1; n <= 40; n++ {
+			loss *= math.Exp(0.3*r.NormFloat64() - 0.1)
+			if math.Floor(at/interval) > begun {
+				begun = math.Floor(at / interval)
+				root := math.Sqrt(loss) * float64(k0)
+				if math.Abs(root-math.Round(root)) < 1e-9 || math.Abs(gamma*float64(want)-math.Round(gamma*float64(want))) < 1e-9 {
+					break // too near a whole number for float64
+				}
+				switch next := int(math.Ceil(root)); {
+				case next < want:
+					want = next
+					changes[0]++
+				default:
+					want = int(math.Ceil(gamma * float64(want)))
+					changes[1]++
+				}
+			} else {
+				changes[2]++
+			}
+			p := schedule.Progress{Setup: schedule.Setup{K0: k0, Eta0: 1}, Round: n, Seconds: at, HasLoss: true, LossRatio: loss, Previous: last}
+			if got := s.LocalSteps(p); got != want {
+				t.Fatalf("history %d, round %d at %g s: K = %d, the rule gives %d (K_0 %d, gamma %g, T_0 %g, F/F_0 %g)", history, n, at, got, want, k0, gamma, interval, loss)
+			}
+			last = schedule.Decision{LocalSteps: want, LearningRate: 1, Seconds: at}
+			at += interval * (0.1 + 0.8*r.Float64())
+		}
+	}
+	if min(changes[0], changes[1], changes[2]) < 2000 {
+		t.Errorf("K falls by the loss, by gamma and stays %v times: the test says little", changes)
+	}
+}

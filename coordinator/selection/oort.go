@@ -27,9 +27,10 @@ func init() {
 // update; its samples stand for B, and this mean for the root of the mean square: U
 // is the number of the client's samples times the amount of that loss. U is cut at a
 // quantile of the utilities of the clients that are free, so that outliers do not
-// always win. The paper adds the root, which is below 1, to U itself, beside which it is
-// nothing; here both are of one size, as in the authors' program (get_norm in their oort.py): u is
-// 0.999 times the least U of these clients, v the greatest, and v - u at least 0.0001.
+// always win. The paper adds the root, which is below 1 up to round 22,026, to U itself, beside
+// which it is nothing; here both are of one size, as in the authors' program (get_norm in their
+// oort.py): u is 0.999 times the least U of these clients, v the greatest, and v - u at least
+// 0.0001.
 //
 // A part ε of the cohort are new clients, drawn with probabilities in proportion to
 // their speed, 1 / expected time for the local steps of round 1. The others are
@@ -39,8 +40,9 @@ func init() {
 //
 // The pacer is the paper's: after every Window rounds, if the sum of U over the updates of
 // these is less than over as many before, T grows by its first value. The authors' program has T
-// be a percentile of all times instead, which grows where the two sums are within a tenth of each
-// other, and falls where one is more than five times the other.
+// be a percentile of all times instead, which grows where the two sums differ by at most a tenth of
+// the earlier one, and falls where they differ by five times it or more: where the later is at
+// least six times the earlier. Its sums are over rounds, of the mean U of those who were exploited.
 type Oort struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"the preferred time of a task at first, and by how much the pacer raises it"`
 	Window  int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`

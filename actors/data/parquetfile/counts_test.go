@@ -27,10 +27,14 @@ type hostile struct {
 	page       []byte
 	codec      format.CompressionCodec
 	times      int
-	claims     int32 // how many bytes a page has, if not its own
+	claims     int32  // how many bytes a page has, if not its own
+	dictionary []byte // nil: of four zeros
 }
 
 func (h hostile) file(t *testing.T) []byte {
+	if h.dictionary == nil {
+		h.dictionary = make([]byte, 4)
+	}
 	file := []byte("PAR1")
 	put := func(header format.PageHeader, content []byte) {
 		packed, err := parquet.LookupCompressionCodec(h.codec).Encode(nil, content)
@@ -47,7 +51,7 @@ func (h hostile) file(t *testing.T) []byte {
 		}
 		file = slices.Concat(file, head, packed)
 	}
-	put(format.PageHeader{Type: format.DictionaryPage, DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 1})}, make([]byte, 4))
+	put(format.PageHeader{Type: format.DictionaryPage, DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 1})}, h.dictionary)
 	data, rows := int64(len(file)), int64(0)
 	for range max(1, h.times) {
 		put(format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(format.DataPageHeader{

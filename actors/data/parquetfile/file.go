@@ -21,8 +21,14 @@ const (
 	slack     = 16 << 20
 )
 
-// maxPage bounds one page of a column; writers aim at 1 MB.
-const maxPage = 256 << 20
+// Bounds of what one file may ask for before its values are charged.
+const (
+	maxPage     = 256 << 20 // bytes of a page; writers aim at 1 MB
+	maxFooter   = 128 << 20 // bytes of the footer
+	maxElements = 1 << 16   // of the schema: columns, and groups around them
+	maxDepth    = 64        // of groups in groups
+	maxNames    = 16 << 20  // bytes of the columns' names, each with those of its groups
+)
 
 // File is one Parquet file.
 type File struct {
@@ -60,6 +66,9 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 	if n > size-12 {
 		return nil, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
 	}
+	if n > maxFooter {
+		return nil, fmt.Errorf("a footer of %d bytes, want at most %d (fewer columns or row groups)", n, maxFooter)
+	}
 	footer := make([]byte, n)
 	if _, err := f.ReadAt(footer, size-8-n); err != nil {
 		return nil, err
@@ -84,6 +93,9 @@ func Open(f io.ReaderAt, size int64) (t *File, err error) {
 // uncompressed columns without pages. The pages of every row group are read with
 // these columns, from a stream.
 func (t *File) openSchema(schema []format.SchemaElement) error {
+	if err := checkSchema(schema); err != nil {
+		return err
+	}
 	var group format.RowGroup
 	var leaves []format.SchemaElement
 	for _, e := range schema {
@@ -107,6 +119,38 @@ func (t *File) openSchema(schema []format.SchemaElement) error {
 	t.fields, t.byName = fieldsOf("", file.Root().Columns(), 0, leaves), map[string]*Field{}
 	for i := range slices.Backward(t.fields) {
 		t.byName[t.fields[i].Name] = &t.fields[i]
+	}
+	return nil
+}
+
+// checkSchema bounds a schema, whose groups stand before what is in them. The library, and
+// the names of columns, nest as deeply as it does.
+func checkSchema(schema []format.SchemaElement) error {
+	if len(schema) > maxElements {
+		return fmt.Errorf("%d columns and groups, want at most %d", len(schema), maxElements)
+	}
+	type group struct{ left, name int } // how many are to come in it, and the length of its name with those around it
+	var around []group
+	names := 0
+	for _, e := range schema {
+		at := len(around) - 1
+		name := len(e.Name)
+		if at >= 0 {
+			name += around[at].name
+			around[at].left--
+		}
+		if names += name; names > maxNames {
+			return fmt.Errorf("names of columns of more than %d bytes", maxNames)
+		}
+		if n := int(e.NumChildren.V); n > 0 {
+			around = append(around, group{n, name})
+		}
+		if len(around) > maxDepth {
+			return fmt.Errorf("groups in groups, more than %d deep", maxDepth)
+		}
+		for at = len(around) - 1; at >= 0 && around[at].left == 0; at-- {
+			around = around[:at]
+		}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 			return nil
 		}
 		if err == nil {
-			err = readPage(page, take)
+			err = g.readPage(page, take)
 			parquet.Release(page)
 		}
 		if err != nil {
@@ -188,12 +188,20 @@ func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
 	}
 }
 
-// readPage calls take with the values of a page.
-func readPage(page parquet.Page, take func(v parquet.Value) error) error {
+// readPage calls take with the values of a page. Those that lie in a dictionary are charged
+// each time that the page refers to them: a taker may keep a copy.
+func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) error {
+	kind := page.Type().Kind()
+	charged := page.Dictionary() != nil && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray)
 	var buffer [256]parquet.Value
 	for values := page.Values(); ; {
 		n, err := values.ReadValues(buffer[:])
 		for _, v := range buffer[:n] {
+			if charged {
+				if err := t.spend(int64(len(v.ByteArray()))); err != nil {
+					return err
+				}
+			}
 			if err := take(v); err != nil {
 				return err
 			}

@@ -15,7 +15,8 @@ var protocol thrift.CompactProtocol
 // at first.
 func unmarshal(b []byte, into any) (length int, err error) {
 	r := protocol.NewReaderFromBytes(b)
-	if err := skip(r, thrift.STRUCT, 0); err != nil {
+	left := int64(maxDecoded)
+	if err := skip(r, thrift.STRUCT, 0, &left); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("a length exceeds the bytes that are there")
 		}
@@ -24,9 +25,13 @@ func unmarshal(b []byte, into any) (length int, err error) {
 	return r.BytesRead(), thrift.Unmarshal(&protocol, b[:r.BytesRead()], into)
 }
 
+// maxDecoded bounds what the lists of a struct take in memory, in bytes: empty structs of a
+// byte each become hundreds.
+const maxDecoded = 512 << 20
+
 // skip reads a value and keeps nothing. What Parquet's metadata has no field of, such as
-// a map, is an error.
-func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
+// a map, is an error, and so are lists that take more than is left.
+func skip(r thrift.BytesReader, kind thrift.Type, depth int, left *int64) (err error) {
 	if depth > 32 {
 		return errors.New("nested too deeply")
 	}
@@ -41,8 +46,15 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
 		_, err = r.ReadBytes()
 	case thrift.LIST:
 		list, err := r.ReadList()
+		each := int64(16) // a string; the largest of other elements is format.ColumnChunk
+		if list.Type == thrift.STRUCT {
+			each = 512
+		}
 		for i := int32(0); err == nil && i < list.Size; i++ {
-			err = skip(r, list.Type, depth+1)
+			if *left -= each; *left < 0 {
+				return errors.New("too many columns or row groups")
+			}
+			err = skip(r, list.Type, depth+1, left)
 		}
 		return err
 	case thrift.STRUCT:
@@ -52,7 +64,7 @@ func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
 				return err
 			}
 			if field.Type != thrift.TRUE && field.Type != thrift.FALSE { // these are their own value
-				err = skip(r, field.Type, depth+1)
+				err = skip(r, field.Type, depth+1, left)
 			}
 		}
 	default:

@@ -77,33 +77,47 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 			return nil, err
 		}
 	}
-	d.mu.Lock()
-	joined, sent, welcome := d.run == x.run, d.sent, d.welcome
-	if !proto.Equal(x.task, d.task) {
-		sent = nil
-	}
-	d.mu.Unlock()
-	switch {
-	case x.isCall(), !joined: // a run that did not answer calls again
-		return nil, nil
-	case sent != nil: // the run was interrupted and asks again for what is done
-		err := d.send(ctx, x.run, sent)
-		if ctx.Err() != nil || d.life.Err() != nil {
-			return nil, err
-		}
-		if err != nil {
-			d.config.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
-		}
+	if x.isCall() {
 		return nil, nil
 	}
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.phase, d.task, d.sent, d.cancel = bus.Download, x.task, nil, cancel
+	if d.run != x.run { // it did not answer, and calls again
+		d.mu.Unlock()
+		cancel()
+		return nil, nil
+	}
+	if !proto.Equal(x.task, d.task) {
+		d.sent = nil
+	}
+	d.phase, d.task, d.cancel = bus.Download, x.task, cancel
 	if d.mailbox.Holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
-	return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil
+	sent, welcome := d.sent, d.welcome
+	d.mu.Unlock()
+	if sent == nil {
+		return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil
+	}
+	return nil, d.sendAgain(life, x.run, sent)
+}
+
+// sendAgain sends an update that is done, for which an interrupted run asks again. The run's end
+// ends the wait for an answer.
+func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpdate) error {
+	d.Phase(bus.Upload)
+	err := d.send(life, run, sent)
+	d.mu.Lock()
+	over := life.Err() != nil
+	d.rest()
+	d.mu.Unlock()
+	if d.life.Err() != nil {
+		return err
+	}
+	if err != nil && !over {
+		d.config.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
+	}
+	return nil
 }
 
 // wanted asks a run in which the device takes part whether it is still there.

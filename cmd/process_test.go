@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"fedpace/internal/testkit/externaltest"
+	"fedpace/internal/testkit/slow"
 )
 
 // programs is the folder of the programs that the tests build.
@@ -58,11 +58,7 @@ func withPrograms(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(programs)
-	// Devices and programs wait for each other more than they compute.
-	if err := flag.Set("test.parallel", "4"); err != nil { // -parallel, where given, is parsed later
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	slow.Beside(4)
 	return m.Run()
 }
 

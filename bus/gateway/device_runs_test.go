@@ -175,6 +175,7 @@ func TestAnUpdateOfAnotherTaskOfTheNumber(t *testing.T) {
 // A device that two runs name takes part in one at a time: the second has it when
 // the first is over, or does not answer any more.
 func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"over", "dead"} {
 		t.Run(end, func(t *testing.T) {
 			o := openOffice(t, "", nil)
@@ -215,6 +216,7 @@ func TestOneRunAtATime(t *testing.T) {
 // An update that nobody answers does not hold the device for ever: another run
 // may have it, and the run that died gets the update when it asks again.
 func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, "", nil)
 	failures := o.serve()
 	o.await(gateway.Joined)
@@ -240,6 +242,7 @@ func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
 // A device that is long at work hears every call of a run that does not know it,
 // and keeps one.
 func TestCallsDoNotFillADevice(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, "", nil)
 	task := o.working()
 	inside := o.Admin()
@@ -263,6 +266,7 @@ func TestCallsDoNotFillADevice(t *testing.T) {
 // Messages about a task that is open count as a device's own noise unless they are
 // the ones that it is asked for: they use up its place.
 func TestChunksOfAnotherCountAreNoise(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t, "r", nil)
 	evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
 	send := func(u *bus.Update, subject string) {

@@ -5,7 +5,6 @@ package chaos
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/cmd"
+	"fedpace/internal/testkit/slow"
 )
 
 // serverVariable makes the test's binary a NATS server with these options, so
@@ -67,11 +67,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	// The tests wait for paced runs, failures and reconnections more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil { // -parallel, where given, is parsed later
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	slow.Beside(8)
 	return m.Run()
 }
 

@@ -1,7 +1,9 @@
 package slow
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -37,5 +39,13 @@ func NotUnderRace(t testing.TB) {
 	t.Helper()
 	if race {
 		t.Skip("go test without -race plays it: it starts no goroutines that other tests do not start, and would only take longer here")
+	}
+}
+
+// Beside has up to n parallel tests of a package run at once: they wait more than they
+// compute. TestMain calls it; -parallel, where given, is parsed later.
+func Beside(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
 	}
 }

@@ -61,6 +61,7 @@ func TestConvexTasksLearn(t *testing.T) {
 // Eq. 9 at run time: the constants are calculated and written with the
 // configuration, K starts at K_0, falls, and one seed has one history.
 func TestTheorySchedule(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
 	s := mustRun(t, c, Options{Place: Place{Workers: 1}})
@@ -131,6 +132,7 @@ func TestTimingAndForeseeing(t *testing.T) {
 
 // A formula that gives no K in a round to come is told by the dry run.
 func TestADryRunMeetsAFormulasEnd(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "cohort=100", "clients=200", "stop.rounds=500", "schedule.k={rule: expression, formula: 'k0 / (400 - r)'}")
 	if _, err := DryRun(t.Context(), c, Options{}); err == nil || err.Error() != "schedule of K in round 400: the formula k0 / (400 - r) is infinite, want 1 to 1073741824" {
@@ -156,6 +158,7 @@ func TestConvexModelsAreLines(t *testing.T) {
 // Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
 // that were written: to the bits of a run that was never stopped.
 func TestTheoryScheduleIsResumed(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")
 	whole := mustRun(t, c, Options{})

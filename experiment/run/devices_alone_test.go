@@ -63,6 +63,7 @@ func heap() float64 {
 // A run of weeks takes no more memory after most of its rounds than after some of them,
 // and its files take what was said before it.
 func TestARunOfWeeks(t *testing.T) {
+	slow.NotUnderRace(t)
 	rounds := 800
 	if slow.On() {
 		rounds = 100_000

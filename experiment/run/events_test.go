@@ -21,6 +21,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
@@ -154,6 +155,7 @@ type roundRow struct {
 
 // The tables hold what rounds.csv and the summary do.
 func TestTheTablesOfARun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, c := range map[string]config.Config{
 		"deadline":  runtest.Uneven(t),

@@ -41,6 +41,7 @@ func TestLocalNoiseHasTheSameBits(t *testing.T) {
 // After one round of m clients the model differs from that of a run with clipping alone by normal
 // noise of the deviation zS/√m: each client has its own.
 func TestLocalNoiseOfARound(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	checkNoise(t, 0.5*0.05/math.Sqrt(float64(runtest.Small(t).Cohort)), hidden)
 }

@@ -16,6 +16,7 @@ import (
 // A run in memory has the history and the model of the same run through NATS, and
 // says which it was.
 func TestARunInMemory(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for name, sets := range map[string][]string{
 		"timing":  {"train=false", "cohort=700", "clients=2000", "stop.rounds=40"},

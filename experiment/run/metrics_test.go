@@ -171,6 +171,7 @@ func TestMetricsGoOn(t *testing.T) {
 // A metric that is better lower ends a run when it is low enough, and its time is told. The
 // metric of a configuration decides, in its direction.
 func TestAMetricStopsARun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	free := runtest.Small(t, judgedSets(t, judgedModel, "evaluate.every=1")...)
 	best := *mustRun(t, free, Options{}).Metrics[0].Best

@@ -84,12 +84,14 @@ func checkNoise(t *testing.T, want float64, sets []string) {
 // After one round the model differs from that of a run with clipping alone by normal noise
 // of the deviation zS/m.
 func TestNoiseOfARound(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	checkNoise(t, 0.5*0.05/float64(runtest.Small(t).Cohort), private)
 }
 
 // A limit of epsilon ends a run with the last round that keeps to it.
 func TestEpsilonEndsARun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, append(private[:2:2], "stop.rounds=null", "privacy.epsilon=70")...)
 	s := mustRun(t, c, Options{})

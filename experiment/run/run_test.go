@@ -177,6 +177,7 @@ func TestEqualRuntimeOfRandomDevices(t *testing.T) {
 
 // Learning changes neither the history nor the times.
 func TestTimingOnlyEqualsTraining(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	trained, timed := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "train=false"), Options{})
 	if trained.Fingerprint != timed.Fingerprint || trained.VirtualSeconds != timed.VirtualSeconds || trained.SGDSteps != timed.SGDSteps {
@@ -189,6 +190,7 @@ func TestTimingOnlyEqualsTraining(t *testing.T) {
 }
 
 func TestWeightsBySamples(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	equal, samples := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "aggregate.weights=samples"), Options{})
 	if *equal.ModelSHA256 == *samples.ModelSHA256 || equal.Fingerprint != samples.Fingerprint {
@@ -198,6 +200,7 @@ func TestWeightsBySamples(t *testing.T) {
 
 // What a run leaves is consistent: rows, summary, models, configuration.
 func TestResultsAgree(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{Version: "test"})
@@ -245,6 +248,7 @@ func TestResultsAgree(t *testing.T) {
 
 // A run from a saved model starts where that one ended.
 func TestInitContinues(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{})
@@ -342,6 +346,7 @@ func TestDryRunForesees(t *testing.T) {
 
 // What is made is called synthetic wherever a run is reported.
 func TestSyntheticIsNamed(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	s := mustRun(t, runtest.Small(t), Options{})
 	if s.Data == nil || !strings.Contains(*s.Data, "synthetic") {

@@ -14,6 +14,7 @@ import (
 // FEMNIST's 6.71 Mbit reach all of them after 60·6.71/100 s, and come back in as
 // long, where by themselves they would take 0.3355 s and 1.342 s (Eq. 3).
 func TestEqualClientsShareTheServer(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	for _, x := range []struct {
 		server string

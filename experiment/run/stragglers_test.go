@@ -330,6 +330,7 @@ func TestAccounts(t *testing.T) {
 // A model that every candidate has downloaded is not counted again for those
 // who are chosen.
 func TestAccountsOfCandidates(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "select={rule: power_of_choice, candidates: 25}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}", "stop.rounds=4", "compute.seconds_per_step=1", "schedule={k: fixed, k0: 4}")
 	s := mustRun(t, c, Options{})

@@ -106,6 +106,7 @@ func checkTasks(t *testing.T, r *round.Report, list []tables.Task, trained bool)
 // A run that trains has the tasks of one that is timed alone, but for their losses; and no
 // output changes a run.
 func TestTimingOnlyHasTheSameTasks(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	play := func(sets ...string) (folder.Summary, []tables.Task) {
 		c := runtest.Small(t, append([]string{"outputs=[tasks]", "close={rule: buffered, n: 3, staleness_limit: 2}", "compute.std=0.01", "stop.rounds=15"}, sets...)...)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"fedpace/internal/registry"
+	"fedpace/internal/regular"
 )
 
 // Files reads the files that a population of devices names, each once.
@@ -24,7 +24,7 @@ func (f *Files) Read(path string, read func(io.Reader) error) error {
 	if !slices.Contains(f.paths, path) {
 		f.paths = append(f.paths, path)
 	}
-	in, err := os.Open(path)
+	in, _, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,12 @@ func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, e
 	}
 	var parts [2][]byte
 	for i, name := range cifarFiles {
-		f, err := os.Open(filepath.Join(dir, name))
+		f, err := federated.OpenSource(filepath.Join(dir, name))
 		if err != nil {
 			return nil, fmt.Errorf("CIFAR-100: %w; want train.bin and test.bin", err)
 		}
-		parts[i], err = readCIFAR(o.Reading.From(f))
-		f.Close()
+		parts[i], err = readCIFAR(o.Reading.From(f.File))
+		f.File.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -96,13 +96,13 @@ func leafPart(dir, name, kind string) ([]string, error) {
 }
 
 func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha256.Size]byte, err error) {
-	f, err := os.Open(path)
+	f, err := federated.OpenSource(path)
 	if err != nil {
 		return nil, sum, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	h := sha256.New()
-	if s, err = readShard(io.TeeReader(reading.From(f), h)); err != nil {
+	if s, err = readShard(io.TeeReader(reading.From(f.File), h)); err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	s.name = filepath.Base(path)

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -11,13 +12,28 @@ import (
 	"fedpace/actors/data/federated"
 )
 
-// A pipe would be waited on for ever.
+// A pipe would be waited on for ever, and a device read without end, also within a folder.
 func TestAPipeIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe.parquet")
-	if err := syscall.Mkfifo(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
-		t.Errorf("error %v", err)
+	for _, name := range []string{"pipe.parquet", "train/pipe.json", "train.bin", "tweets.csv"} {
+		for _, device := range []bool{false, true} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			put := func() error { return syscall.Mkfifo(path, 0o666) }
+			if device {
+				put = func() error { return os.Symlink("/dev/zero", path) }
+			}
+			if err := put(); err != nil {
+				t.Skip(err)
+			}
+			if name != "tweets.csv" { // a folder in which it lies
+				path = dir
+			}
+			if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }

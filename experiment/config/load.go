@@ -12,6 +12,7 @@ import (
 
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
+	"fedpace/internal/regular"
 )
 
 // MaxFile bounds a configuration file, in bytes: the parser's time grows with
@@ -62,7 +63,11 @@ type source struct {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	open := os.Open
+	if !strings.HasPrefix(path, "/dev/") { // as in --config /dev/stdin: the user's own pipe
+		open = func(path string) (*os.File, error) { return regular.OpenFile(path, os.O_RDONLY, 0) }
+	}
+	f, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/framing"
+	"fedpace/internal/regular"
 	"fedpace/internal/vector"
 	"fedpace/metrics"
 )
@@ -124,7 +124,7 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 		_, err = io.WriteString(l.out, magic)
 		return err
 	}
-	f, err := os.Open(s.Path(File))
+	f, _, err := regular.Open(s.Path(File))
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func Open(dir string) (*Log, error) {
 // open finds what the log in a folder holds.
 func open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
-	f, err := os.Open(l.path)
+	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
 	}
@@ -352,7 +352,7 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	if !ok {
 		return nil, nil
 	}
-	f, err := os.Open(l.path)
+	f, _, err := regular.Open(l.path)
 	if err != nil {
 		return nil, err
 	}

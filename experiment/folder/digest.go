@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"fedpace/internal/regular"
 )
 
 // FileDigest is what a file of the folder held: at a checkpoint, or when the run
@@ -38,9 +40,6 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, errors.New("it is not a file")
-	}
 	sum = sha256.New()
 	if n, err := io.CopyN(sum, f, d.Size); errors.Is(err, io.EOF) {
 		return nil, n, errShort
@@ -55,7 +54,7 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 
 // digestOf is what a file holds now.
 func digestOf(dir, name string) (FileDigest, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, _, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {
 		return FileDigest{}, err
 	}

@@ -2,12 +2,13 @@ package folder
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"fedpace/internal/regular"
 )
 
 // Disk is what a run's outputs and checkpoints are written to: the operating system's
@@ -38,7 +39,7 @@ func (system) OpenFile(path string, flag int) (File, error) {
 	if slices.Contains(secrets, filepath.Base(path)) {
 		mode = 0o600
 	}
-	return os.OpenFile(path, flag, mode)
+	return regular.OpenFile(path, flag, mode)
 }
 
 // secrets are the files that may hold updates of real devices, from which something of
@@ -50,30 +51,6 @@ const (
 	DevicesFile = "devices.log" // the log of real devices (package devicelog)
 	NoiseFile   = "noise.key"   // of differential privacy with real devices (package run)
 )
-
-// openRegular opens a file to read. It refuses what is none, such as a named pipe: to open
-// or to read that may take for ever.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no regular file", path)
-	}
-	f, err := os.Open(path)
-	return f, info, err
-}
-
-// ReadFile reads a file of a run whole, unless it is no regular one.
-func ReadFile(path string) ([]byte, error) {
-	f, _, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only
-	return io.ReadAll(f)
-}
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fedpace/internal/filelock"
+	"fedpace/internal/regular"
 )
 
 // lockFile is locked by the run that fills the folder for as long as it lives.
@@ -26,7 +27,7 @@ func lockFolder(dir string) (*folderLock, error) {
 	path := filepath.Join(dir, lockFile)
 	var asked int
 	for range 100 { // each time another has let go in between
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
 			return nil, fmt.Errorf("results: %w", err)
 		}
@@ -75,7 +76,7 @@ func (l *folderLock) release() error {
 
 // Running reports whether a run fills the folder now.
 func Running(dir string) bool {
-	f, _, err := openRegular(filepath.Join(dir, lockFile))
+	f, _, err := regular.Open(filepath.Join(dir, lockFile))
 	if err != nil {
 		return false
 	}

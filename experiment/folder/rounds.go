@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
 
@@ -75,7 +76,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 
 // readHeader reads the names of the columns of a rounds.csv.
 func readHeader(path string) ([]string, error) {
-	f, _, err := openRegular(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func wholeRows(f *os.File) (rows io.Reader, torn bool, err error) {
 // names the file and the line; see [ErrTorn].
 func Reports(path string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		f, _, err := openRegular(path)
+		f, _, err := regular.Open(path)
 		if err != nil {
 			yield(round.Report{}, err)
 			return

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/learn"
+	"fedpace/internal/regular"
 	"fedpace/internal/vector"
 )
 
@@ -83,7 +84,7 @@ type entry struct {
 // ReadModel reads the parameters of an architecture from a safetensors file.
 // The file must hold exactly its tensors, as finite float32.
 func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
-	f, info, err := openRegular(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 
 // ModelParams is how many parameters a safetensors file of float32 holds, by its length.
 func ModelParams(path string) (int, error) {
-	f, info, err := openRegular(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return 0, err
 	}

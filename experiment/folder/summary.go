@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"fedpace/actors/measure"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
 
@@ -263,7 +264,7 @@ const maxSummary = 1 << 20
 // ReadSummary reads a summary.json. It refuses keys that it does not know, and a
 // file that is not as it was written.
 func ReadSummary(path string) (Summary, error) {
-	f, _, err := openRegular(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return Summary{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/experiment/config"
+	"fedpace/internal/regular"
 )
 
 // Info is what hosts in other processes are told of the run.
@@ -34,7 +35,7 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 }
 
 func fileDigest(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

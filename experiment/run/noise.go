@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"fedpace/actors/algorithm/privacy"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/regular"
 )
 
 // noiseKey is the key of the run's noise. That of simulated clients follows from the seed.
@@ -28,7 +28,7 @@ func (p *experiment) noiseKey(results *folder.Results, replay string, goesOn boo
 	if replay != "" {
 		path = filepath.Join(replay, folder.NoiseFile)
 	}
-	found, err := os.ReadFile(path)
+	found, err := regular.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && replay == "" && !goesOn:
 		rand.Read(key[:])

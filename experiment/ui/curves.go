@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"
@@ -94,7 +95,7 @@ func (c *curves) add(r *round.Report) {
 
 // readCosts reads progress.csv as far as it can be read.
 func (c *curves) readCosts(path string) {
-	text, err := folder.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil || !bytes.HasPrefix(text, []byte(outputs.ProgressHeader+"\n")) {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
@@ -104,7 +105,7 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	var end metrics.End
 	if s != nil {
 		end.Completed, end.Elapsed = s.Completed, time.Duration(s.WallSeconds*float64(time.Second))
-		if end.Summary, err = folder.ReadFile(r.Path(folder.SummaryFile)); err != nil {
+		if end.Summary, err = regular.ReadFile(r.Path(folder.SummaryFile)); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,8 @@ internal/vector:
 internal/connlimit: net
 internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
-internal/table: internal/atomicfile os
+internal/regular: os
+internal/table: internal/regular internal/atomicfile
 simclock: time
 python:
 coordinator/fairshare:
@@ -42,7 +43,7 @@ actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/attack: internal/keyed internal/portable internal/registry
-actors/clientmodel: internal/keyed internal/portable internal/registry actors/attack os
+actors/clientmodel: internal/regular internal/keyed internal/portable internal/registry actors/attack
 actors/data/federated: internal/keyed internal/registry actors/learn os golang.org/x/sync/...
 internal/testkit/datatest: actors/data/federated actors/learn os github.com/parquet-go/parquet-go/...
 actors/data/parquetfile: actors/data/federated
@@ -93,11 +94,11 @@ metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit log net net/http syscall time
 metrics: actors/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
-metrics/eventlog: actors/measure coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... os time
+metrics/eventlog: internal/regular actors/measure coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... os time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/outputs: actors/measure coordinator/round metrics google.golang.org/protobuf/... time
-metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go/parquet-go/...
 metrics/openmetrics: actors/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/page: net/http
 metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
@@ -106,30 +107,30 @@ metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: bus/quota experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
+experiment/config: internal/regular bus/quota experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
+experiment/folder: internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
-experiment/devicelog: bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics os
+experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
-experiment/problem: internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
+experiment/problem: internal/regular internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
 	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
-experiment/run: actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
+experiment/run: internal/regular actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics
 	metrics metrics/eventlog metrics/outputs gonum.org/v1/gonum/...
 experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
-experiment/ui: actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
+experiment/ui: internal/regular actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
+experiment/study/...: internal/regular actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 experiment/study/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast

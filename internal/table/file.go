@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/regular"
 )
 
 // maxFile bounds a file that is read, in bytes.
@@ -40,7 +40,7 @@ func Of[T any]() (list Columns[T]) {
 // Read reads a file that Write wrote, with exactly its header. Errors name the file
 // and the line.
 func Read[T any](path string) (rows []T, err error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/framing"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -34,7 +35,7 @@ type Reader struct {
 // Open reads the log in a folder. Where there is none the error wraps [fs.ErrNotExist], and
 // [ErrEmpty] where it was killed before its first byte.
 func Open(dir string) (*Reader, error) {
-	f, err := os.Open(filepath.Join(dir, File))
+	f, _, err := regular.Open(filepath.Join(dir, File))
 	if err != nil {
 		return nil, err
 	}

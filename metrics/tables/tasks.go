@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
 
@@ -131,7 +131,7 @@ func (o *tasks) Restore(saved []byte) error {
 // that was interrupted goes on with them.
 func (o *tasks) Finish(end *metrics.End) error {
 	return end.Start.Replace(TasksFile, func(w io.Writer) error {
-		spool, err := os.Open(end.Start.Path(spoolFile))
+		spool, _, err := regular.Open(end.Start.Path(spoolFile))
 		if err != nil {
 			return err
 		}

@@ -25,13 +25,13 @@ func Files(dir, suffix string) (files []string) {
 func Hash(names []string) ([][sha256.Size]byte, error) {
 	sums := make([][sha256.Size]byte, len(names))
 	return sums, Each(len(names), func(i int) error {
-		f, err := os.Open(names[i])
+		f, err := OpenSource(names[i])
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer f.File.Close()
 		h := sha256.New()
-		_, err = io.Copy(h, f)
+		_, err = io.Copy(h, f.File)
 		sums[i] = [sha256.Size]byte(h.Sum(nil))
 		return err
 	})

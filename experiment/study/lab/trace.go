@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"fedpace/coordinator/round"
@@ -14,6 +13,7 @@ import (
 	"fedpace/experiment/convex"
 	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/regular"
 )
 
 // traceFile is in a run's folder and holds what was measured.
@@ -36,7 +36,7 @@ type trace struct {
 func (t *trace) of(ctx context.Context, c *study.Cell, of *objective) error {
 	path := filepath.Join(c.Config.Out, traceFile)
 	if c.Reused {
-		f, err := os.Open(path)
+		f, _, err := regular.Open(path)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/internal/keyed"
+	"fedpace/internal/regular"
 	"fedpace/internal/statistics"
 )
 
@@ -71,7 +71,7 @@ var quantities = map[string]struct {
 // ReadClaims reads the claims in a folder.
 func ReadClaims(dir string) (list []Claim, err error) {
 	path := filepath.Join(dir, ClaimsFile)
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}

@@ -1,0 +1,39 @@
+package regular
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrNone is wrapped by the error for what is there and is no regular file.
+var ErrNone = errors.New("is no regular file, but a pipe, a device or a folder")
+
+// Open opens a file to read.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	f, err := OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	return f, info, err
+}
+
+// OpenFile is [os.OpenFile] for what is a regular file, or is not there yet.
+func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNone}
+	}
+	return os.OpenFile(path, flag, mode)
+}
+
+// ReadFile reads a file whole.
+func ReadFile(path string) ([]byte, error) {
+	f, _, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	return io.ReadAll(f)
+}

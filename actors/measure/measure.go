@@ -106,6 +106,14 @@ func (m Metric) Reaches(v, target float64) bool {
 	return m.Lower && v <= target || !m.Lower && v >= target
 }
 
+// Worsen is a value made worse by so much.
+func (m Metric) Worsen(v, by float64) float64 {
+	if m.Lower {
+		return v + by
+	}
+	return v - by
+}
+
 // Error is a value as one that falls as models get better: of an accuracy the share
 // that is wrong.
 func (m Metric) Error(v float64) float64 {

@@ -30,14 +30,11 @@ type Cell struct {
 	Config   config.Config
 	ID       string // [Identity] of that, as it was planned
 
-	Summary      folder.Summary
-	Target       float64 // best loss of the reference schedule at the same point, with the same seed; NaN: none
-	TimeToTarget float64 // virtual seconds until the loss was at most that; NaN: never
-	Tail         float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
-	TailGain     float64 // by how much that is above the reference schedule's, as for Target; NaN: none, or of the reference itself
-	Reused       bool    // it was complete before
-	Diverged     string  // why it did not complete; empty: it did
-	Begun        bool    // its folder holds a part of it, from which it is resumed
+	Summary  folder.Summary
+	Reused   bool   // it was complete before
+	Diverged string // why it did not complete; empty: it did
+	Begun    bool   // its folder holds a part of it, from which it is resumed
+	measured        // of a comparison
 
 	anew bool // its folder holds a run that is replaced
 }
@@ -314,9 +311,6 @@ func (c *Cell) story(took time.Duration) string {
 	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
 	if c.Diverged != "" {
 		return s + ", then " + c.Diverged
-	}
-	if c.Summary.BestTrainingLoss != nil {
-		s += fmt.Sprintf(", best loss %.4f", *c.Summary.BestTrainingLoss)
 	}
 	for _, m := range c.Summary.Metrics {
 		if m.Best != nil {

@@ -34,7 +34,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 	if err := Diverged(cells); !errors.Is(err, coordinator.ErrDiverged) || !strings.Contains(err.Error(), "2 of 4 runs") {
 		t.Errorf("error %v", err)
 	}
-	best := columnOf("best_training_loss")
+	best := columnOf("tail_training_loss")
 	for _, r := range table.Rows {
 		if bad := r.Values[0] == "1000"; (r.Diverged == 1) != bad || (r.Means[best].N == 0) != bad {
 			t.Errorf("%+v", r)

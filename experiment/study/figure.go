@@ -62,18 +62,21 @@ func shortValue(value string) string {
 }
 
 // Figure draws the table against its first grid: how the schedules end, and when they reach the
-// best loss of K-eta-fixed. Rows that differ in other grids are lines of their own.
-func (t Table) Figure(path string) error {
+// level, where there is one. Rows that differ in other grids are lines of their own.
+func (t *Table) Figure(path string) error {
 	if err := (Plan{Grids: t.Grids}).CheckFigure(path); err != nil {
 		return err
 	}
 	at, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
-		{"best_validation_" + t.first, "in the end: best validation " + t.first},
-		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
+		{"tail_validation_" + t.first, "in the end: validation " + t.first},
+		{toLevel, "virtual seconds to a level that all reach"},
 	} {
 		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
+		if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[column].N > 0 }) {
+			continue
+		}
 		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: t.quantities[column].title, Names: names}
 		for _, r := range t.Rows {
 			name := r.Schedule

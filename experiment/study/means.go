@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -28,23 +29,31 @@ type Row struct {
 	Schedule string
 	Seeds    int
 	Diverged int                    // seeds whose runs did, and are in no mean
+	Cells    []Cell                 // of the others
 	Means    []statistics.Estimated // by quantity
 }
 
 // Table gathers the runs over their seeds.
-func (r *Comparison) Table() Table {
+func (r *Comparison) Table() *Table {
 	names := shownBest(r.Runs)
 	if len(names) == 0 { // nothing was trained
 		names = []string{measure.Accuracy}
 	}
-	t := Table{Grids: r.Plan.Grids, quantities: append(quantities(names), fairness(names, r.Runs)...), first: names[0], cells: r.Runs}
+	t := &Table{Grids: r.Plan.Grids, quantities: append(quantities(names), fairness(names, r.Runs)...), first: names[0], cells: r.Runs}
+	for i := range t.quantities {
+		if q := &t.quantities[i]; q.name == toLevel {
+			q.title = "s to " + levelName(r.Runs)
+		} else if q.name == "level" && math.IsNaN(level(r.Runs)) {
+			q.title = q.name
+		}
+	}
 	for from := 0; from < len(r.Runs); {
 		first, to := &r.Runs[from], from
 		for to < len(r.Runs) && r.Runs[to].Schedule == first.Schedule && slices.Equal(r.Runs[to].Values, first.Values) {
 			to++
 		}
 		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
-		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done)}
+		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
 		for _, q := range t.quantities {
 			row.Means = append(row.Means, MeanOf(done, q.of))
 		}
@@ -76,14 +85,13 @@ func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R)
 	return append(list, table.Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
 }
 
-// columns are those of the rows. A quantity of which no row has a value is in files alone, and so
-// is one seed's gain.
+// columns are those of the rows. A quantity of which no row has a value is in files alone.
 func (t *Table) columns() table.Columns[*Row] {
 	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
 		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
-		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[i].N > 1 || r.Means[i].N > 0 && q.name != tailGain }) {
+		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[i].N > 0 }) {
 			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
 		}
 		list = append(list, c)
@@ -105,18 +113,18 @@ func (t *Table) rows() (list []*Row) {
 
 // Write writes the table for people: means, with ± half of the interval where
 // there is more than one seed.
-func (t Table) Write(w io.Writer) error {
+func (t *Table) Write(w io.Writer) error {
 	return table.WriteText(w, t.columns().Texts(t.rows()), true)
 }
 
 // WriteCSV writes one row for each schedule and point of the grids.
-func (t Table) WriteCSV(w io.Writer) error {
+func (t *Table) WriteCSV(w io.Writer) error {
 	return table.WriteCSV(w, t.columns().Records(t.rows(), -1))
 }
 
 // MarshalJSON writes the table as one object: a row for each schedule and point
 // of the grids, with the mean of every quantity over the seeds.
-func (t Table) MarshalJSON() ([]byte, error) {
+func (t *Table) MarshalJSON() ([]byte, error) {
 	type row struct {
 		Schedule string            `json:"schedule"`
 		Values   map[string]string `json:"values"` // of the grids, by key
@@ -132,8 +140,9 @@ func (t Table) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(struct {
-		Rows []row `json:"rows"`
-	}{rows})
+		Rows        []row            `json:"rows"`
+		Differences []map[string]any `json:"differences"` // from the reference with the same seeds
+	}{rows, t.differenceColumns().Objects(t.Differences())})
 }
 
 // ByKey are the values at a point of the grids by their keys.
@@ -147,7 +156,7 @@ func ByKey(grids []Grid, point []string) map[string]string {
 
 // WriteRuns writes one row for each run, with where it comes from and the quantities of the
 // table. A run that diverged has none of these.
-func (t Table) WriteRuns(w io.Writer) error {
+func (t *Table) WriteRuns(w io.Writer) error {
 	type run struct {
 		*Cell
 		Origin

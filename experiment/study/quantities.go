@@ -13,41 +13,50 @@ import (
 type quantity struct {
 	name, title string
 	of          func(*Cell) float64
+	words       func(*Cell) words // nil: runs are not compared by it
 }
+
+// toLevel is the time until a run is as good as all become.
+const toLevel = "seconds_to_level"
+
+// words are what a difference is called.
+type words struct{ more, less string }
 
 // quantities are the columns of runs with these metrics, in their order.
 func quantities(names []string) []quantity {
 	list := []quantity{
-		{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
-		{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-		{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
-		{"best_training_loss", "best loss", func(c *Cell) float64 { return metrics.Value(c.Summary.BestTrainingLoss) }},
+		{name: "rounds", title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{name: "virtual_seconds", title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+		{name: "relative_sgd_steps", title: "relative steps", of: func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
+		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	for _, name := range names {
 		list = append(list,
-			quantity{"validation_" + name, measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
-			quantity{"best_validation_" + name, "best " + measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+			quantity{name: "validation_" + name, title: measure.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
+			quantity{name: "best_validation_" + name, title: "best " + measure.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
-	list = append(list,
-		quantity{"tail_validation_" + names[0], "tail " + measure.Title(names[0]), func(c *Cell) float64 { return c.Tail }},
-		quantity{tailGain, "above fixed's", func(c *Cell) float64 { return c.TailGain }})
+	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
-		{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
-		{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
-		{"energy_joules", "energy J", func(c *Cell) float64 {
+		{name: "tail_validation_" + names[0], title: "tail " + measure.Title(names[0]), of: tail, words: func(c *Cell) words {
+			if c.quality.Lower {
+				return words{"worse", "better"}
+			}
+			return words{"better", "worse"}
+		}},
+		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(tail) }},
+		{name: "level", of: func(c *Cell) float64 { return c.Level }},
+		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, words: func(*Cell) words { return words{"later", "sooner"} }},
+		{name: "client_sgd_steps", title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+		{name: "energy_joules", title: "energy J", of: func(c *Cell) float64 {
 			if c.Summary.EnergyJoules == nil {
 				return math.NaN()
 			}
 			return c.Summary.EnergyJoules.Useful + c.Summary.EnergyJoules.Wasted
 		}},
-		{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-		{"straggler_share", "straggler share", func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+		{name: "wasted_time_share", title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+		{name: "straggler_share", title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
 	}...)
 }
-
-// tailGain is how much better runs end than K-eta-fixed with the same seed. One seed shows no
-// more of it than the tails do.
-const tailGain = "tail_gain_over_fixed"
 
 // fairness are the columns of the last evaluation on the clients' own samples by these
 // metrics; none where no cell has one.
@@ -57,7 +66,7 @@ func fairness(names []string, cells []Cell) (list []quantity) {
 	}
 	for _, name := range names {
 		add := func(column, title string, of func(folder.MetricFairness) *float64) {
-			list = append(list, quantity{column + name, title, func(c *Cell) float64 {
+			list = append(list, quantity{name: column + name, title: title, of: func(c *Cell) float64 {
 				if c.Summary.ClientEvaluation == nil {
 					return math.NaN()
 				}

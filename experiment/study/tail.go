@@ -1,26 +1,76 @@
 package study
 
-import "fedpace/internal/statistics"
+import (
+	"math"
 
-// Tail are a run's evaluations, of which the last ones say how the run ended. A best value is
-// favoured by chance, the more the more often a model is looked at; a mean is not.
+	"fedpace/internal/statistics"
+)
+
+// Tail are a run's values of one kind, losses of rounds or evaluations, each of a stretch of virtual
+// time. The last ones say how the run ended. A best value is favoured by chance, the more the more
+// often a model is looked at; a mean is not.
 type Tail struct {
-	seconds, values []float64
+	from, to, values []float64
 }
 
-// Add adds an evaluation at a virtual time in seconds.
-func (t *Tail) Add(seconds, value float64) {
-	t.seconds, t.values = append(t.seconds, seconds), append(t.values, value)
+// Add adds a value that holds from one virtual time to another, in seconds. NaN is no value.
+func (t *Tail) Add(from, to, value float64) {
+	if !math.IsNaN(value) {
+		t.from, t.to, t.values = append(t.from, from), append(t.to, to), append(t.values, value)
+	}
 }
 
-// Mean is the mean of those in the last tenth of a run that ended at a virtual time; NaN if
-// there are none.
-func (t *Tail) Mean(end float64) float64 {
-	var last []float64
-	for i, at := range t.seconds {
-		if at >= 0.9*end {
+// Observe adds an evaluation, of the time since the one before.
+func (t *Tail) Observe(seconds, value float64) {
+	before := 0.0
+	if n := len(t.to); n > 0 {
+		before = t.to[n-1]
+	}
+	t.Add(before, seconds, value)
+}
+
+// Mean is the mean of those that end in the last tenth of a run that ended at a virtual time, and of
+// the last one; NaN if there are none.
+func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.last(end)).Mean }
+
+// noise is their standard deviation, 0 of a single one.
+func (t *Tail) noise(end float64) float64 {
+	if last := t.last(end); len(last) > 1 {
+		return statistics.Deviation(last)
+	}
+	return 0
+}
+
+func (t *Tail) last(end float64) (last []float64) {
+	for i, at := range t.to {
+		if at >= 0.9*end || i == len(t.to)-1 {
 			last = append(last, t.values[i])
 		}
 	}
-	return statistics.EstimateMean(last).Mean
+	return last
+}
+
+// Over is the mean over the span of virtual time that ends with value i: each value counts as much
+// as of its time lies in the span, however the time is cut. It is NaN where the span is not full.
+func (t *Tail) Over(span float64, i int) float64 {
+	begin := t.to[i] - span
+	if begin < 0 {
+		return math.NaN()
+	}
+	sum, seconds := 0.0, 0.0
+	for ; i >= 0 && t.to[i] > begin; i-- {
+		share := t.to[i] - max(begin, t.from[i])
+		sum, seconds = sum+share*t.values[i], seconds+share
+	}
+	return sum / seconds
+}
+
+// first is the virtual time at which the mean over a span first reaches a level; NaN: never.
+func (t *Tail) first(span float64, reaches func(mean float64) bool) float64 {
+	for i := range t.to {
+		if reaches(t.Over(span, i)) {
+			return t.to[i]
+		}
+	}
+	return math.NaN()
 }

@@ -32,6 +32,9 @@ func EstimateMean(values []float64) Estimated {
 	return e
 }
 
+// Deviation is the standard deviation of values; NaN of fewer than two.
+func Deviation(values []float64) float64 { return stat.StdDev(values, nil) }
+
 // Parts are the numbers of a mean in a table.
 func (e Estimated) Parts() ([]string, []float64) {
 	return []string{"", "_ci95", "_n"}, []float64{e.Mean, e.Half, float64(e.N)}

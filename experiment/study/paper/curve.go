@@ -220,7 +220,7 @@ func (c *Curve) thin(of *folder.Run) error {
 			continue
 		}
 		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
-		tail.Add(r.End.Seconds(), r.Quality)
+		tail.Observe(r.End.Seconds(), r.Quality)
 		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()

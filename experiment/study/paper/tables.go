@@ -158,7 +158,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		}
 		gain := "-"
 		if f, ok := fixed[g.set()]; ok && g[0].Schedule != "fixed" && !g.cut() {
-			gain = signed(statistics.EstimateMean(paired(g, f, tail)))
+			gain = signed(statistics.EstimateMean(study.Paired(g, f, (*Curve).seed, tail)))
 		}
 		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
 		some := ""

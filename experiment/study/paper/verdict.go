@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 	"fedpace/internal/keyed"
 	"fedpace/internal/regular"
 	"fedpace/internal/statistics"
@@ -164,7 +165,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 		if u.Schedule != c.Schedule && u.Schedule != c.Than || c.Task != "" && c.Task != u.Task || c.Megabits != 0 && c.Megabits != u.Megabits {
 			continue
 		}
-		if of(runs[u.Schedule], u.Seed) != nil {
+		if slices.ContainsFunc(runs[u.Schedule], func(other Curve) bool { return other.Seed == u.Seed }) {
 			return v, fmt.Errorf("several runs of %s have the seed %d (name task or model_megabits)", u.Schedule, u.Seed)
 		}
 		runs[u.Schedule] = append(runs[u.Schedule], u)
@@ -172,7 +173,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	}
 	var values []float64
 	if c.Value == "" {
-		values = paired(runs[c.Schedule], runs[c.Than], c.take)
+		values = study.Paired(runs[c.Schedule], runs[c.Than], (*Curve).seed, c.take)
 	} else {
 		for i := range runs[c.Schedule] {
 			values = append(values, c.take(&runs[c.Schedule][i]))
@@ -188,23 +189,7 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 	return v, nil
 }
 
-// of is the run with a seed; nil: there is none.
-func of(runs []Curve, seed uint64) *Curve {
-	if i := slices.IndexFunc(runs, func(c Curve) bool { return c.Seed == seed }); i >= 0 {
-		return &runs[i]
-	}
-	return nil
-}
-
-// paired are the differences between runs with the same seed, a seed that one list lacks left out.
-func paired(mine, other []Curve, take func(*Curve) float64) (differences []float64) {
-	for i := range mine {
-		if u := of(other, mine[i].Seed); u != nil {
-			differences = append(differences, take(&mine[i])-take(u))
-		}
-	}
-	return differences
-}
+func (c *Curve) seed() uint64 { return c.Seed }
 
 // take is the claim's quantity of a run; NaN of one that was cut.
 func (c *Claim) take(u *Curve) float64 {

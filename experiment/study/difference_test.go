@@ -1,0 +1,128 @@
+package study
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"fedpace/actors/measure"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+)
+
+// planted are pairs of runs with the same seeds: what they have in common, what each has alone
+// with a standard deviation of one, and a gain of the second schedule.
+func planted(r *rand.Rand, seeds int, gain float64) *Comparison {
+	c := &Comparison{Plan: Plan{Seeds: seeds}, Reference: "fixed"}
+	common := make([]float64, seeds)
+	for i := range common {
+		common[i] = 10 * r.NormFloat64()
+	}
+	for _, schedule := range []string{"fixed", "k-rounds"} {
+		for i := range seeds {
+			cell := Cell{Schedule: schedule, Config: config.Config{Seed: uint64(i)}}
+			cell.Summary = folder.Summary{VirtualSeconds: 10, Metrics: []folder.Metric{{Name: measure.Accuracy}}}
+			cell.Tail, cell.quality = common[i]+r.NormFloat64(), measure.Metric{Name: measure.Accuracy}
+			if schedule != "fixed" {
+				cell.Tail += gain
+			}
+			cell.TimeToLevel = math.NaN()
+			c.Runs = append(c.Runs, cell)
+		}
+	}
+	for i := range seeds {
+		c.Runs[seeds+i].reference = &c.Runs[i]
+	}
+	return c
+}
+
+// verdicts counts what so many comparisons say of how well runs end.
+func verdicts(seeds, times int, gain float64) (none, better, worse float64) {
+	r := rand.New(rand.NewPCG(40, uint64(seeds)))
+	for range times {
+		d := planted(r, seeds, gain).Table().Differences()[0]
+		switch v := d.Verdict(); {
+		case strings.HasPrefix(v, "no difference seen"):
+			none++
+		case v == "better":
+			better++
+		case v == "worse":
+			worse++
+		}
+	}
+	return none / float64(times), better / float64(times), worse / float64(times)
+}
+
+// A schedule against itself, with seeds of its own, shows no difference, but for as many times as
+// intervals of 95 % miss; and a gain of two standard errors is found as often as theory says.
+func TestWhatAComparisonSees(t *testing.T) {
+	for _, seeds := range []int{3, 5, 10} {
+		none, _, _ := verdicts(seeds, 500, 0)
+		if none < 0.93 {
+			t.Errorf("of %d seeds %.3f of 500 comparisons of a schedule with itself see no difference, want 0.93", seeds, none)
+		}
+		// The mean of differences with the deviation √2 has the standard error √(2/n).
+		_, found, missed := verdicts(seeds, 2000, 2*math.Sqrt(2/float64(seeds)))
+		if want := power(seeds, 2); math.Abs(found-want) > 0.05 {
+			t.Errorf("of %d seeds a gain of two standard errors is found in %.3f, and theory says %.3f (seen as worse: %.3f)", seeds, found, want, missed)
+		}
+		t.Logf("%d seeds: none seen %.3f, found %.3f, theory %.3f", seeds, none, found, power(seeds, 2))
+	}
+}
+
+// power is how often a paired t test of n differences finds a mean of so many standard errors: the
+// probability that a normal Z above it exceeds t_{0.975} s/σ, integrated over s²/σ², which is a
+// chi-squared with n - 1 degrees of freedom divided by them.
+func power(n int, errors float64) float64 {
+	freedom := float64(n - 1)
+	limit, chi := distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975), distuv.ChiSquared{K: freedom}
+	return quad.Fixed(func(x float64) float64 {
+		return chi.Prob(x) * distuv.UnitNormal.Survival(limit*math.Sqrt(x/freedom)-errors)
+	}, 0, 100, 2000, nil, 0)
+}
+
+// What an interval does not show is not said.
+func TestVerdicts(t *testing.T) {
+	for want, values := range map[string][]float64{
+		"-": {math.NaN()}, "one seed decides nothing": {1}, "no difference seen (0 could be)": {0, 0},
+		"no difference seen (1.7 could be)": {0.9, 1.1, 2.5, -0.1}, "not decided: all seeds agree": {1, 1}, "better": {1, 1.1, 0.9}, "worse": {-1, -1.1, -0.9},
+	} {
+		c := planted(rand.New(rand.NewPCG(1, 1)), len(values), 0)
+		for i, v := range values {
+			c.Runs[len(values)+i].Tail = c.Runs[i].Tail*0 + v
+			c.Runs[i].Tail = 0
+		}
+		if d := c.Table().Differences()[0]; d.Verdict() != want {
+			t.Errorf("%v: %q, want %q", values, d.Verdict(), want)
+		}
+	}
+}
+
+// The values 4 and 1 of 8 seconds and of 2 are 3.4 on the mean of all ten, 1.75 of the last
+// 2.5 + and so on, however their time is cut; a span that is not full has no mean.
+func TestAMeanOverASpanOfTime(t *testing.T) {
+	var whole, cut Tail
+	whole.Add(0, 8, 4)
+	whole.Add(8, 10, 1)
+	for i := range 10 {
+		cut.Add(float64(i), float64(i+1), []float64{4, 1}[i/8])
+	}
+	for span, want := range map[float64]float64{10: 3.4, 2: 1, 4: 2.5, 1: 1} {
+		if a, b := whole.Over(span, 1), cut.Over(span, 9); math.Abs(a-want) > 1e-12 || math.Abs(b-want) > 1e-12 {
+			t.Errorf("over %v s: %v and %v, want %v", span, a, b, want)
+		}
+	}
+	if v := cut.Over(4, 2); !math.IsNaN(v) {
+		t.Errorf("3 s are a span of 4: %v", v)
+	}
+	if at := cut.first(4, func(mean float64) bool { return mean <= 2.5 }); at != 10 {
+		t.Errorf("2.5 is reached at %v s, want 10", at)
+	}
+	if at := whole.first(9.5, func(float64) bool { return false }); !math.IsNaN(at) {
+		t.Errorf("what is never reached is at %v", at)
+	}
+}

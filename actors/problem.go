@@ -34,6 +34,8 @@ type Problem struct {
 	// Attacks are what the clients of the fleet's classes do in place of honest work, by the
 	// number of the class; nil of those that are honest.
 	Attacks []attack.Attack
+	// Clips says that updates are clipped: one that is too long for a sum need not be refused.
+	Clips bool
 	// Noise is what clients do to their updates before they send them.
 	Noise privacy.Local
 	// Trainer takes the steps and measures the models, in processes of its own; nil: Kernel

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -136,6 +137,9 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 	err := t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, firstStepLoss float64) (err error) {
 		t.hide(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
+		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing
+			shorten(model, base)
+		}
 		outcomes[i].Variate, err = t.add(sum, base, model, shared, &work[i])
 		return err
 	})
@@ -143,6 +147,18 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 		return nil, err
 	}
 	return outcomes, nil
+}
+
+// shorten brings an update that is finite, and too long for an exact sum, to half the length that it
+// takes, so that no rounding passes that. The direction stays: who clips sees no difference.
+func shorten(model, base []float32) {
+	largest := 0.0
+	for i, x := range model {
+		largest = max(largest, math.Abs(float64(x)-float64(base[i])))
+	}
+	for i, x := range model {
+		model[i] = base[i] + float32(algorithm.MaxDifference/2/largest*(float64(x)-float64(base[i])))
+	}
 }
 
 // hide adds the noise to a client's model that it adds itself before it sends anything. In a

@@ -130,11 +130,14 @@ func (v *variates) update(ctx context.Context, sum []int64, tasks []round.Task, 
 	if v.of == nil {
 		return nil
 	}
-	clients := make([]int, len(tasks))
+	var clients []int
+	var after []algorithm.Variate
 	for i, t := range tasks {
-		clients[i] = t.Client
+		if v.after[i].Values != nil { // else it was refused
+			clients, after = append(clients, t.Client), append(after, v.after[i])
+		}
 	}
-	v.of.Update(sum, clients, v.after)
+	v.of.Update(sum, clients, after)
 	for _, d := range append(v.before, v.server) {
 		if d == keep || d.IsZero() {
 			continue

@@ -15,6 +15,9 @@ type assignment struct {
 	job  *bus.Job
 	take func(*bus.Result) error
 	done bool
+
+	single bool         // its one client's update is wanted by itself: the round may do without
+	failed *bus.Failure // of such a job whose update is not valid
 }
 
 // newJob numbers a job. Numbers ascend within a run, so that a late sum is
@@ -71,11 +74,13 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 			}
 			s.Reject("the model has been put again")
 			continue
-		} else if f != nil {
+		} else if f != nil && (f.Kind != bus.Diverged || !jobs[i].single) {
 			s.Accept()
 			return failed{f}
 		}
-		err = jobs[i].take(s.Result)
+		if jobs[i].failed = s.Failure; s.Failure == nil {
+			err = jobs[i].take(s.Result)
+		}
 		s.Accept()
 		if err != nil {
 			return err

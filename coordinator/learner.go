@@ -35,6 +35,7 @@ type learner struct {
 	bound combine.Clipper // clips those of devices
 
 	// What train leaves to advance.
+	refused  []uint64 // tasks whose updates are not valid
 	sum      []int64
 	scale    float64
 	variates *variates
@@ -129,6 +130,7 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 			w.LocalSteps, w.LearningRate = uint32(t.LocalSteps), t.LearningRate
 			w.Weight, w.VariateDigest = weights[jobs[i].from+j], variates.before[jobs[i].from+j].Bytes()
 		}
+		jobs[i].single = l.config.Learning.Combine.Single()
 		jobs[i].take = func(s *bus.Result) error {
 			if err := take(s); err != nil {
 				return err
@@ -142,21 +144,47 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 	if err := l.do(ctx, jobs); err != nil {
 		return 0, nil, err
 	}
-	if err := l.addDevices(&singles, tasks, weights, losses, simulated); err != nil {
+	kept, err := l.refuse(number, tasks, jobs, losses, &weights, &singles)
+	if err != nil {
+		return 0, nil, err
+	}
+	n := len(l.refused) // all of simulated clients, which are the first
+	if err := l.addDevices(&singles, kept, weights, losses[n:], simulated-n); err != nil {
 		return 0, nil, err
 	}
 	if err := singles.finish(l.sum); err != nil {
 		return 0, nil, err
 	}
 	l.algorithm.Decide(l.sum)
-	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(tasks, weights)
+	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(kept, weights)
+}
+
+// refuse leaves out the tasks whose updates are not valid, which have no loss: the others weigh as if
+// these had not been.
+func (l *learner) refuse(number int, tasks []round.Task, jobs []assignment, losses []float64, weights *[]float64, s *singles) (kept []round.Task, err error) {
+	l.refused = nil
+	for i := range jobs {
+		if f := jobs[i].failed; f != nil {
+			l.refused, err = append(l.refused, tasks[i].Task), failed{f}
+			losses[i] = math.NaN()
+		}
+	}
+	if len(l.refused) == 0 || len(l.refused) == len(tasks) {
+		return tasks, err
+	}
+	kept = slices.DeleteFunc(slices.Clone(tasks), func(t round.Task) bool { return slices.Contains(l.refused, t.Task) })
+	updates := slices.DeleteFunc(s.updates, func(u []int64) bool { return u == nil })
+	if *weights, *s, err = l.weigh(number, kept); err == nil {
+		copy(s.updates, updates) // those of devices follow
+	}
+	return kept, err
 }
 
 // meanTold is the mean of the clients' losses, in their order, without those of devices
-// that do not tell theirs (NaN); NaN where none is told.
+// that do not tell theirs and of updates that were refused (NaN); NaN where none is told.
 func meanTold(simulated, devices []float64) float64 {
-	sum, told := total(simulated), len(simulated)
-	for _, loss := range devices {
+	sum, told := 0.0, 0
+	for _, loss := range slices.Concat(simulated, devices) {
 		if loss == loss {
 			sum += loss
 			told++

@@ -244,7 +244,7 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 		return round.Event{Kind: round.Queried, Losses: losses}, err
 	case len(effects.Train) > 0:
 		loss, losses, err := d.learner.train(ctx, d.machine.Round(), effects.Train)
-		return round.Event{Kind: round.Trained, Loss: loss, Losses: losses}, err
+		return round.Event{Kind: round.Trained, Loss: loss, Losses: losses, Refused: d.learner.refused}, err
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return d.evaluate(ctx, effects)
 	case d.machine.Phase() == round.Planning:

@@ -45,6 +45,14 @@ func newCollector(run *Run) *collector {
 
 // task takes a task that is complete; e is copied if it is kept.
 func (c *collector) task(e *round.TaskReport) {
+	if e.Revises {
+		for _, held := range [][]round.TaskReport{c.slowest.held, c.sample.held} {
+			if i := slices.IndexFunc(held, func(o round.TaskReport) bool { return o.Task == e.Task }); i >= 0 {
+				held[i].Outcome = e.Outcome
+			}
+		}
+		return
+	}
 	c.ended++
 	if c.run.Real(e.Client) {
 		if len(c.devices) < maxDevices {

@@ -104,29 +104,37 @@ type meter struct {
 	times []round.Time // of the open round's accepted tasks
 }
 
-// task takes a task that is complete. parts are its phases.
+// task takes a task that is complete.
 func (m *meter) task(e *round.TaskReport) {
+	if e.Revises {
+		m.take(e, true, -1)
+	}
+	useful := e.Outcome == round.Accepted
+	m.take(e, useful, 1)
+	if useful && !e.Probe && !m.run.Power.Overlap {
+		m.times = append(m.times, e.End-e.Start)
+	}
+}
+
+// take adds what a task used, or takes it back (times -1). parts are its phases.
+func (m *meter) take(e *round.TaskReport, useful bool, times int64) {
 	p := &m.run.Power
 	parts := PartsOf(e)
 	download, compute, upload := parts[Download], parts[Compute], parts[Upload]
-	useful := e.Outcome == round.Accepted
 	bytes := int64(0)
 	if e.Probe || !p.HoldsModel {
 		bytes = int64(float64(p.ModelBytes) * done(download, e.Plan.Download, true))
-		m.open.Downloaded += bytes
+		m.open.Downloaded += times * bytes
 	}
 	if !e.Probe { // which only finds a loss
 		uploads := download == e.Plan.Download && compute == e.Plan.Compute
 		bytes += int64(float64(p.UpdateBytes) * done(upload, e.Plan.Upload, uploads && useful))
 	}
-	m.open.Time.take(int64(e.End-e.Start), useful)
-	m.open.Steps.take(parts.Steps(e), useful)
-	m.open.Bytes.take(bytes, useful)
+	m.open.Time.take(times*int64(e.End-e.Start), useful)
+	m.open.Steps.take(times*parts.Steps(e), useful)
+	m.open.Bytes.take(times*bytes, useful)
 	if w, ok := m.watts(e.Client); ok {
-		m.open.Joules.take(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()), useful)
-	}
-	if useful && !e.Probe && !p.Overlap {
-		m.times = append(m.times, e.End-e.Start)
+		m.open.Joules.take(float64(float64(times)*(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()))), useful)
 	}
 }
 

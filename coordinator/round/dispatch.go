@@ -26,7 +26,7 @@ func (m *Machine) handle(e *Event) error {
 	case Due:
 		return m.due(e.Timer)
 	case Trained:
-		return m.trained(e.Loss, e.Losses)
+		return m.trained(e.Loss, m.refuse(e.Refused, e.Losses))
 	case Evaluated:
 		return m.evaluated(e.Loss, e.Metrics)
 	case Queried:

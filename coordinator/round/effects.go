@@ -62,6 +62,7 @@ type TaskReport struct {
 	LocalSteps int     // the client's K; 1 of a probe
 	Probe      bool    // a candidate, Accepted when it was chosen
 	Outcome    Outcome // how it ended
+	Revises    bool    // it was Accepted, and is Refused since it was trained
 	Start, End Time    // the time that it took its client
 	Plan       Plan    // as it counts: a chosen candidate does not download again
 }

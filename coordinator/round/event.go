@@ -37,7 +37,8 @@ type Event struct {
 	Loss    float64   // Trained: mean first-step loss over the accepted clients, NaN where they are devices of which none tells it; Evaluated: mean loss
 	Metrics []float64 // Evaluated: of the run's metrics; not changed afterwards
 
-	Losses []float64 // Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
+	Losses  []float64 // Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
+	Refused []uint64  // Trained: tasks of simulated clients, not all, whose updates turned out not to be valid
 }
 
 // EventKind names an event.

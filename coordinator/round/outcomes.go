@@ -1,6 +1,10 @@
 package round
 
-import "fedpace/coordinator/closing"
+import (
+	"slices"
+
+	"fedpace/coordinator/closing"
+)
 
 // setOutcome gives a task its one outcome. Its client is free from here on.
 func (m *Machine) setOutcome(t *TaskState, o Outcome) {
@@ -30,6 +34,42 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 			return
 		}
 	}
+	m.tasks.drop(t.Model)
+}
+
+// refuse takes back that tasks were accepted whose updates are not valid, and returns the losses of
+// the others.
+func (m *Machine) refuse(refused []uint64, losses []float64) (kept []float64) {
+	if len(refused) == 0 {
+		return losses
+	}
+	for i := range m.tasks.simulated.List {
+		t := &m.tasks.simulated.List[i]
+		if t.Status != TaskAccepted {
+			continue
+		}
+		if slices.Contains(refused, t.Task) {
+			m.takeBack(t)
+		} else {
+			kept = append(kept, losses[0])
+		}
+		losses = losses[1:]
+	}
+	return append(kept, losses...)
+}
+
+// takeBack makes an accepted task a refused one.
+func (m *Machine) takeBack(t *TaskState) {
+	r := &m.round
+	r.Outcomes[Accepted]--
+	r.Outcomes[Refused]++
+	if m.late(t) {
+		r.LateUsed--
+	}
+	m.stepsDone[t.Client] -= int64(t.LocalSteps)
+	t.Status = TaskDone
+	m.emitOutcome(t, Refused, t.Start+t.takes(), m.tasks.model, false)
+	m.out.Ended[len(m.out.Ended)-1].Revises = true
 	m.tasks.drop(t.Model)
 }
 

@@ -39,7 +39,7 @@ func unset(timer *uint64, t Timer) error {
 // done once for each task of a run. newest is the version of the model.
 func (s *step) emitOutcome(t *TaskState, o Outcome, end Time, newest uint64, candidate bool) {
 	e := grow(&s.out.Ended)
-	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
+	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome, e.Revises = t.Task, int(t.Client), int(t.LocalSteps), candidate, o, false
 	e.Model, e.Staleness = t.Model, int(newest-t.Model)
 	e.Start, e.End = t.Start, end
 	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Plan.Drops, e.Plan.Dropout = t.Download, t.Compute, t.Upload, t.Drops, t.Dropout

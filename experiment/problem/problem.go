@@ -357,7 +357,7 @@ func (p *Problem) Learning() *actors.Problem {
 	return &actors.Problem{
 		Model: p.Model, Set: p.Set, Seed: c.Seed, Batch: c.Batch, LargestBatch: largest, Augment: c.Augment,
 		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic, Attacks: attacks(c), Trainer: p.Trainer,
-		Noise: c.Privacy.Local,
+		Noise: c.Privacy.Local, Clips: c.Combining().Clip != nil,
 	}
 }
 

@@ -214,7 +214,7 @@ func (m *Metrics) Task(e *round.TaskReport) {
 		}
 		m.compare(e)
 	}
-	if e.Probe || e.Plan.Drops {
+	if e.Probe || e.Plan.Drops || e.Revises {
 		return
 	}
 	if class := m.class(e.Client); m.phases[class][0] != nil { // the run has clients of that kind

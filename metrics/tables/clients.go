@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -45,7 +46,12 @@ func New(run *metrics.Run) *Tables {
 }
 
 // Task implements [metrics.TaskObserver]. A task counts once its round does.
-func (c *Tables) Task(e *round.TaskReport) { c.open = append(c.open, *e) }
+func (c *Tables) Task(e *round.TaskReport) {
+	if e.Revises {
+		c.open = slices.DeleteFunc(c.open, func(o round.TaskReport) bool { return o.Task == e.Task && !o.Probe })
+	}
+	c.open = append(c.open, *e)
+}
 
 func (c *Tables) Round(*metrics.Round) error {
 	c.countOpen()

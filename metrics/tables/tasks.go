@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/regular"
@@ -66,6 +67,9 @@ func (o *tasks) Start(s *metrics.Start) error {
 
 // Task implements [metrics.TaskObserver].
 func (o *tasks) Task(e *round.TaskReport) {
+	if e.Revises {
+		o.open = slices.DeleteFunc(o.open, func(x ended) bool { return x.Task == e.Task && !x.Probe })
+	}
 	o.open = append(o.open, ended{TaskReport: *e, Loss: math.NaN()})
 }
 

@@ -44,7 +44,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 				}
 			}
 			show := cli.NewDisplay(c)
-			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}}
+			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}, Again: run.Again{Trust: f.trust}}
 			dir := strings.Join(args, "") // at most one
 			found, err := p.predict(c.Context(), dir, f.config, f.sets, o)
 			show.Close()
@@ -58,6 +58,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 	s := c.Flags()
 	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
 	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")
+	trustFlag(c, &f.trust)
 	cli.JSONFlag(c, "the comparison, as in summary.json")
 	return c
 }
@@ -65,6 +66,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 type predictFlags struct {
 	configFlags
 	csv, figure string
+	trust       bool
 }
 
 // write prints a comparison and writes what else the flags ask for.

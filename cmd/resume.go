@@ -17,7 +17,9 @@ func resumeCommand(p program) *cobra.Command {
 last checkpoint. It comes to the results of a run that was never stopped, bit
 for bit. A checkpoint is written every checkpoint.seconds, when a run is
 interrupted and when it gets the signal SIGUSR1; a run that died before its
-first starts again. The configuration is the folder's; a folder may be moved.`,
+first starts again. The configuration is the folder's; a folder may be moved.
+The command of a trainer that the configuration names is executed only if it is
+given again (--trainer), or with --trust.`,
 		Example: `  fedpace resume runs/demo`,
 		Args:    cli.One(cli.ARun),
 
@@ -31,9 +33,15 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 	}
 	f.add(c, "")
 	cli.QuietFlag(c, "no progress and no closing summary")
-	c.Flags().StringVar(&f.trainer, "trainer", "", "`COMMAND` of the run's trainer, if it is another by now; the script must be the same")
+	c.Flags().StringVar(&f.trainer, "trainer", "", "`COMMAND` of the run's trainer; the script must be the one with which the run began")
+	trustFlag(c, &f.trust)
 	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
 	return c
+}
+
+// trustFlag makes the flag of the commands that execute what a folder's configuration names.
+func trustFlag(c *cobra.Command, trust *bool) {
+	c.Flags().BoolVar(trust, "trust", false, "execute the trainer's command that the folder's configuration names, which is as good as a program from who made the folder")
 }
 
 // resume goes on with the run in a folder and prints what it came to.

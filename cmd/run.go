@@ -54,6 +54,7 @@ again without them, to the same bits.`,
 	f.flags.add(c)
 	f.add(c, "; with --dry-run the configuration and what to expect")
 	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay, DIR-replay-2, ... or --out")
+	trustFlag(c, &f.trust)
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }
@@ -63,6 +64,7 @@ type runFlags struct {
 	flags
 	server natsconn.Config // another's, or the run's own
 	keys   string
+	trust  bool // in what a folder's configuration names
 }
 
 // add makes the flags that all of them have. beside says what --json prints beside
@@ -87,7 +89,7 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 	case len(f.config) > 0:
 		err = cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	default:
-		loaded, err = run.LoadReplay(replay, f.setsOf(c))
+		loaded, err = run.LoadReplay(replay, f.setsOf(c), f.trust)
 	}
 	show = cli.NewDisplay(c)
 	return loaded, f.options(show), show, err
@@ -96,7 +98,7 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 // options are how the library is to do what the flags ask for.
 func (f *runFlags) options(show *cli.Display) run.Options {
 	o := options(show, f.force)
-	o.NATS, o.Keys = f.server, f.keys
+	o.NATS, o.Keys, o.Trust = f.server, f.keys, f.trust
 	return o
 }
 

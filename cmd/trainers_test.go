@@ -184,7 +184,7 @@ func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.run.Wait() // it was killed
-		args = []string{"resume", "--elsewhere", s.path("run")}
+		args = []string{"resume", "--elsewhere", "--trust", s.path("run")}
 	}
 	s.coordinate(args...)
 	s.lines.await(t, "The run goes on after round")

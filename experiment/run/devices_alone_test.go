@@ -144,7 +144,7 @@ func join(t *testing.T, url, id string) (stop func()) {
 // sameAgain holds a replay of a run to its bits.
 func sameAgain(t *testing.T, dir string, want folder.Summary) {
 	t.Helper()
-	c, err := LoadReplay(dir, nil)
+	c, err := LoadReplay(dir, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, folder.NoiseFile)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := LoadReplay(dir, []string{"out=" + t.TempDir()})
+	c, err := LoadReplay(dir, []string{"out=" + t.TempDir()}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := o.change(&r.Config, dir); err != nil {
 		return r, err
 	}
+	if err := agreed(&r.Config, dir, o.Trust || o.Trainer != ""); err != nil {
+		return r, err
+	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if r.Summary = summary; summary.Completed {
 		err := checkpoint.CheckComplete(dir, &summary)
@@ -125,6 +128,15 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	return r, err
 }
 
+// agreed refuses to execute what a folder's configuration names, which may be anybody's.
+// A checkpoint refuses a trainer whose script has another digest than the one that began it.
+func agreed(c *config.Config, dir string, given bool) error {
+	if given || !c.External() {
+		return nil
+	}
+	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you have read the command and its script", dir, c.Trainer.Command)
+}
+
 // attempt is an earlier attempt of a run; nil where there is none.
 type attempt struct {
 	results    *folder.Results
@@ -152,12 +164,19 @@ func (p *experiment) results(previous *attempt) (*folder.Results, error) {
 // ReplayFolder is where the run in a folder is played again unless told.
 func ReplayFolder(dir string) string { return filepath.Clean(dir) + "-replay" }
 
+// givesTrainer says whether keys that the user sets name the trainer's command.
+func givesTrainer(sets []string) bool {
+	return slices.ContainsFunc(sets, func(s string) bool {
+		return strings.HasPrefix(s, "trainer=") || strings.HasPrefix(s, "trainer.command=")
+	})
+}
+
 // LoadReplay is the configuration by which the run with real devices in a folder
 // is played again, with what its devices said: pass dir as Options.Replay. Its
 // results go to another folder, and it needs no server that devices reach. sets
 // are as for [Load]; one that changes what the run computes ends in another
-// history than the devices answered.
-func LoadReplay(dir string, sets []string) (config.Config, error) {
+// history than the devices answered. trust is as [Again.Trust].
+func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
 	if err := noRun(dir, ""); err != nil {
 		return config.Config{}, err
 	}
@@ -172,5 +191,5 @@ func LoadReplay(dir string, sets []string) (config.Config, error) {
 		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, folder.ConfigFile)
 	}
 	c.NATS = config.Demonstration().NATS
-	return c, nil
+	return c, agreed(&c, dir, trust || givesTrainer(sets))
 }

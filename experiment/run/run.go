@@ -65,7 +65,8 @@ func (o *Place) size() (hosts, trainers int) {
 type Again struct {
 	Replay    string         // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides *config.Config // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
-	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder
+	Trainer   string         // command of the trainer of a resumed run; empty: as in its folder, if Trust is set
+	Trust     bool           // the folder may name the trainer's command
 }
 
 // change changes the configuration of the resumed run in a folder.

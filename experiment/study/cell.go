@@ -276,7 +276,7 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 // play runs the cell, or resumes it. That it diverges is a result, too.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	if c.Begun {
-		o.Overrides = &c.Config
+		o.Overrides, o.Trainer = &c.Config, c.Config.Trainer.Command // the command is given again
 		var r run.Resumed
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary

@@ -8,28 +8,35 @@ func init() { Algorithms.Register("fedavgm", "momentum at the server (Hsu et al.
 //
 //	v ← β v + Δ,  x ← x + η v
 //
-// from v = 0. The paper has η = 1.
+// from v = 0. The paper has η = 1. With Nesterov's look ahead, as in PyTorch's SGD and at the outer
+// step of DiLoCo (Douillard et al. 2023: η = 0.7, β = 0.9), it is x ← x + η (Δ + β v).
 type FedAvgM struct {
 	Rate     float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 	Momentum float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
+	Nesterov bool    `key:"nesterov" default:"false" help:"look ahead, as the outer step of DiLoCo does (Douillard et al. 2023)"`
 	Uncorrected
 	Staleness
 }
 
 func (a FedAvgM) Server(params int) ServerOptimizer {
-	return &momentum{a.Rate, a.Momentum, make([]float64, params)}
+	return &momentum{a, make([]float64, params)}
 }
 
 type momentum struct {
-	rate, beta float64
-	v          []float64
+	FedAvgM
+	v []float64
 }
 
 func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), len(m.v))
 	for i, s := range sum {
-		m.v[i] = float64(m.beta*m.v[i]) + Delta(s, scale)
-		model[i] = float32(float64(model[i]) + float64(m.rate*m.v[i]))
+		delta := Delta(s, scale)
+		m.v[i] = float64(m.Momentum*m.v[i]) + delta
+		move := m.v[i]
+		if m.Nesterov {
+			move = delta + float64(m.Momentum*m.v[i])
+		}
+		model[i] = float32(float64(model[i]) + float64(m.Rate*move))
 	}
 }
 

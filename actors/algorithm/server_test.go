@@ -26,6 +26,17 @@ func momentumWritten(rate, beta float64) written {
 	}
 }
 
+// nesterovWritten is the step of PyTorch's SGD with momentum and nesterov, without dampening, for
+// the gradient -d: buf = β buf + g, x = x - lr (g + β buf).
+func nesterovWritten(rate, beta float64) written {
+	buf := 0.0
+	return func(d float64) float64 {
+		g := -d
+		buf = beta*buf + g
+		return -rate * (g + beta*buf)
+	}
+}
+
 // adaptiveWritten is Reddi et al. 2021, Algorithm 2; second is its choice of v_t.
 func adaptiveWritten(rate, beta1, tau float64, second func(v, d float64) float64) written {
 	m, v := 0.0, tau*tau
@@ -64,6 +75,7 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 		{"FedAvg", FedAvg{Rate: 1}.Server, func() written { return func(d float64) float64 { return d } }, 0},
 		{"generalised FedAvg", FedAvg{Rate: rate}.Server, func() written { return func(d float64) float64 { return rate * d } }, 0},
 		{"FedAvgM", FedAvgM{Rate: rate, Momentum: beta1}.Server, func() written { return momentumWritten(rate, beta1) }, 1},
+		{"DiLoCo's outer step", FedAvgM{Rate: 0.7, Momentum: 0.9, Nesterov: true}.Server, func() written { return nesterovWritten(0.7, 0.9) }, 1},
 		{"FedAdagrad", FedAdagrad{Rate: rate, Beta1: 0, Tau: tau}.Server, func() written { return adaptiveWritten(rate, 0, tau, adagradWritten) }, 2},
 		{"FedAdam", FedAdam{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}.Server, func() written { return adaptiveWritten(rate, beta1, tau, adamWritten(beta2)) }, 2},
 		{"FedYogi", FedYogi{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}.Server, func() written { return adaptiveWritten(rate, beta1, tau, yogiWritten(beta2)) }, 2},

@@ -50,3 +50,27 @@ func TestAdaCommIsPublished(t *testing.T) {
 		t.Errorf("K falls by the loss, by gamma and stays %v times: the test says little", changes)
 	}
 }
+
+// The quadratic rule is that of Gu et al. (2024), Algorithm 2, with H_base = K_0: worked by hand, and
+// for the rates of a cosine.
+func TestTheQuadraticRuleIsPublished(t *testing.T) {
+	rule := schedule.QuadraticK{Alpha: 0.02}
+	for rate, want := range map[float64]int{0.02: 4, 0.01: 4, 0.008: 6, 0.004: 25, 0.003: 44, 0.0019: 110} {
+		p := schedule.Progress{Setup: schedule.Setup{K0: 4, Eta0: 0.02}, Round: 1, LearningRate: rate}
+		if got := rule.LocalSteps(p); got != want {
+			t.Errorf("eta %g: H = %d, want %d", rate, got, want)
+		}
+	}
+	for n := range 100 {
+		rate := 0.005 * (1 + math.Cos(math.Pi*float64(n)/100))
+		want := max(2, int(math.Pow(0.0175/rate, 2)))
+		p := schedule.Progress{Setup: schedule.Setup{K0: 2, Eta0: 0.01}, Round: n + 1, LearningRate: rate}
+		if got := (schedule.QuadraticK{Alpha: 0.0175, Max: 500}).LocalSteps(p); got != min(want, 500) {
+			t.Errorf("eta %g: H = %d, want %d", rate, got, want)
+		}
+	}
+	tiny := schedule.Progress{Setup: schedule.Setup{K0: 2, Eta0: 1, Scale: schedule.Parts}, Round: 1, LearningRate: 5e-324}
+	if got := rule.LocalSteps(tiny); got != schedule.MaxK0+1 {
+		t.Errorf("a rate of next to nothing: H = %d", got)
+	}
+}

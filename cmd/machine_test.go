@@ -126,7 +126,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"veri"}, []string{"verify"}},
 		{[]string{"run", "--set", "schedule.k"}, []string{
 			"schedule.k=", "schedule.k.seconds=", "schedule.k.gamma=", "schedule.k.to=", "schedule.k.rounds=", "schedule.k.formula=", "schedule.k.values=",
-			"schedule.k.power=", "schedule.k.min=", "schedule.k.max=", "schedule.k0=",
+			"schedule.k.power=", "schedule.k.min=", "schedule.k.max=", "schedule.k.alpha=", "schedule.k0=",
 		}},
 		{[]string{"run", "--set", "schedule.k=r"}, []string{"schedule.k=rounds"}},
 		{[]string{"run", "--set", "train="}, []string{"train=true", "train=false"}},

@@ -145,7 +145,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"no round", "stop: {rounds: 0}", nil, `config.yaml:1: stop.rounds: 0 is out of range (a whole number from 1 to 1000000000)`},
 		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy, metric or privacy.epsilon)`},
 		{"a slow link", "network: {upload_mbps: 1e-9}", nil, `config.yaml:1: network: one round would take 6.71e+09 virtual seconds (at most 4000000000: raise the speeds or lower schedule.k0)`},
-		{"losses without training", "train: false\nschedule: {k: error}", nil, `config.yaml:2: schedule.k: "error" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power or rounds)`},
+		{"losses without training", "train: false\nschedule: {k: error}", nil, `config.yaml:2: schedule.k: "error" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power, quadratic or rounds)`},
 		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (use cosine, exponential, expression, fixed, linear, list, power, rounds or warmup, or set schedule.decay_round)`},
 		{"accuracy without training", "train: false\nstop:\n  validation_accuracy: 0.5", nil, `config.yaml:3: stop.validation_accuracy: 0.5 is never reached with train: false, which measures no accuracy (remove it)`},
 		{"no server's URL", "nats: {url: \"http://a:4222\"}", nil, `config.yaml:1: nats.url: "http://a:4222" is not a NATS server's URL (nats://host:4222)`},

@@ -43,7 +43,7 @@ func TestConvexMistakes(t *testing.T) {
 		{[]string{"task=logistic", "data=x", "model=linear"}, `--set model: task logistic has a model of its own (set model: task)`},
 		{[]string{"schedule.k=theory"}, `--set schedule.k: theory.l: is not set: schedule.k: theory needs it, and it cannot be calculated for task femnist`},
 		{[]string{"task=quadratic", "schedule.k=theory", "schedule.eta=rounds"}, `--set schedule.eta: "rounds" goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)`},
-		{[]string{"task=quadratic", "schedule.k=theory", "train=false"}, `--set schedule.k: "theory" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power or rounds)`},
+		{[]string{"task=quadratic", "schedule.k=theory", "train=false"}, `--set schedule.k: "theory" decides by training losses, which train: false does not measure (use cosine, dsgd, exponential, expression, fixed, linear, list, power, quadratic or rounds)`},
 		{[]string{"task=quadratic", "schedule.k=theory", "theory.time=ahead"}, `--set theory.time: ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)`},
 		{[]string{"theory={l: 1, mu: 2}"}, `--set theory.mu: 2 is more than theory.l, 1`},
 		{[]string{"theory.g=-1"}, `--set theory.g: -1 is out of range (more than 0 and at most 1e+30)`},

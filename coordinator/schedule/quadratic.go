@@ -1,0 +1,20 @@
+package schedule
+
+import "math"
+
+func init() {
+	Ks.Register("quadratic", "grows as the rate falls: max(K_0, floor((alpha/eta_r)^2)), Gu et al. 2024", QuadraticK{})
+}
+
+// QuadraticK is the quadratic synchronization rule (Gu et al., ICLR 2024, Algorithm 2):
+// max(K_0, floor((alpha/eta_r)²)). K_0 is its H_base.
+type QuadraticK struct {
+	Alpha float64 `key:"alpha" range:"(0,1000000]" help:"growth coefficient: with a rate of alpha K is 1, unless K_0 is more"`
+	Max   int     `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
+}
+
+func (s QuadraticK) LocalSteps(p Progress) int {
+	ratio := s.Alpha / p.LearningRate
+	steps := min(math.Floor(ratio*ratio), MaxK0) * float64(p.scale())
+	return between(p.K0, int(min(steps, MaxK0+1)), s.Max*p.scale())
+}

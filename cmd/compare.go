@@ -33,8 +33,8 @@ compare.csv for programs) with a row for each run and where it comes from
 (runs.csv), and the runs on one page for a browser (compare.html). A comparison that was interrupted goes on with the same command. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
-  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step
-  fedpace compare --schedules fixed,k-rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
+  fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
+  fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
@@ -86,7 +86,7 @@ compare.csv for programs) with a row for each run and where it comes from
 	wide.add(c)
 	cli.AddServer(c, &server)
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
-	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
+	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "rounds"}, "`SCHEDULES` to run, separated by commas")
 	cli.Complete(c, "schedules", scheduleList)
 	return c
 }

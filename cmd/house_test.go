@@ -65,7 +65,7 @@ func TestRunsKeepHouse(t *testing.T) {
 	if len(lines) != 3 || lines[0] != "run\tstate\ttask\tschedule\tseed\trounds\tvirtual time\tbest\ttags" {
 		t.Fatalf("the list is\n%s", plain)
 	}
-	if cells := strings.Split(lines[2], "\t"); len(cells) != 9 || cells[0] != "runs/house-2" || cells[1] != "complete" || cells[2] != "sent140" || cells[3] != "k-rounds" || cells[4] != "1" || cells[5] != "3" || cells[8] != "paper k=8" {
+	if cells := strings.Split(lines[2], "\t"); len(cells) != 9 || cells[0] != "runs/house-2" || cells[1] != "complete" || cells[2] != "sent140" || cells[3] != "rounds" || cells[4] != "1" || cells[5] != "3" || cells[8] != "paper k=8" {
 		t.Errorf("the second run is %q", cells)
 	}
 	text, _ := fedpaceTo(t, 0, "ls", "runs", "--json", "--tag", "paper")
@@ -123,11 +123,11 @@ func TestAComparisonKeepsHouse(t *testing.T) {
 		t.Errorf("the CSV is %s, %v", rows, err)
 	}
 	runs, err := os.ReadFile(filepath.Join(out, study.RunsFile))
-	if lines := strings.Split(string(runs), "\n"); err != nil || len(lines) != 4 || !strings.HasPrefix(lines[2], "k-rounds,1,") {
+	if lines := strings.Split(string(runs), "\n"); err != nil || len(lines) != 4 || !strings.HasPrefix(lines[2], "rounds,1,") {
 		t.Errorf("the runs are %s, %v", runs, err)
 	}
 	page, err := os.ReadFile(filepath.Join(out, study.PageFile))
-	if err != nil || !strings.Contains(string(page), "demo-compare/k-rounds") {
+	if err != nil || !strings.Contains(string(page), "demo-compare/rounds") {
 		t.Errorf("a page of %d bytes, %v", len(page), err)
 	}
 

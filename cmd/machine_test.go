@@ -132,7 +132,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--set", "train="}, []string{"train=true", "train=false"}},
 		{[]string{"run", "--set", "nosuch="}, nil},
 		{[]string{"compare", "--grid", "close.rule=b"}, []string{"close.rule=buffered"}},
-		{[]string{"compare", "--schedules", "fixed,k-r"}, []string{"fixed,k-rounds"}},
+		{[]string{"compare", "--schedules", "fixed,ro"}, []string{"fixed,rounds"}},
 		{[]string{"data", "info", "--partition", "s"}, []string{"shards"}},
 		{[]string{"help", "data", "pre"}, []string{"prepare"}},
 	} {

@@ -73,7 +73,7 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 				t.Fatalf("%+v, %v", s, err)
 			}
 			for _, args := range [][]string{
-				{"compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,k-rounds", "--out", out},
+				{"compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,rounds", "--out", out},
 				{"report", out, "-o", filepath.Join(dir, "own.html")},
 			} {
 				if status, _, stderr := callAll(t, args...); status != 0 {
@@ -84,7 +84,7 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 				t.Error(err)
 			}
 			// The same once more plays nothing.
-			if status, stdout, stderr := callAll(t, "compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,k-rounds", "--out", out); status != 0 || !strings.Contains(stdout+stderr, "k-rounds") {
+			if status, stdout, stderr := callAll(t, "compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,rounds", "--out", out); status != 0 || !strings.Contains(stdout+stderr, "rounds") {
 				t.Errorf("%d, %s%s", status, stdout, stderr)
 			}
 		})

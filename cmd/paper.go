@@ -42,7 +42,7 @@ func paperCommand() *cobra.Command {
 		Short: "Do the paper's tables and figures again",
 		Long: `Do the evaluation of the paper again: Tables 1 to 4 and Figures 1 and 2, for any
 of its tasks, schedules and seeds. Every schedule runs to the virtual time of
-10,000 rounds of K-eta-fixed, and is evaluated as often as it is (by its own
+10,000 rounds of fixed K, and is evaluated as often as it is (by its own
 rounds with --set evaluate.every_seconds=null). Tables 1 to 3 are printed at
 once; Table 4 and the figures need runs, which are kept in --out and never done
 twice: stop at any time, and the same command goes on.
@@ -60,7 +60,7 @@ processes ("fedpace host") do, on as many machines as join that server. They com
 and go at any time, and the results are the same bits.`,
 		Example: `  fedpace paper --timing
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --set sent140.min_tweets=3 --set clients=all --seeds 1
-  fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,k-rounds,k-error,k-step --seeds 1
+  fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,rounds,error,step --seeds 1
   fedpace paper --tasks femnist --config pi4.yaml --timing
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
   fedpace paper --from docs/paper/femnist
@@ -73,7 +73,7 @@ and go at any time, and the results are the same bits.`,
 	s.StringSliceVar(&f.plan.Schedules, "schedules", nil, "schedules, separated by commas (all: "+strings.Join(paper.Table3(), ",")+")")
 	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, "runs with so many seeds each: means with 95% confidence intervals")
 	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
-	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of K-eta-fixed, whose virtual time every schedule gets")
+	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
 	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
 	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")

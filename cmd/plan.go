@@ -32,7 +32,7 @@ browser (plan.html), and the recommended setting (plan.yaml, for fedpace run). A
 plan that was interrupted goes on with the same command.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
-  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,k-rounds --grid cohort=3,6
+  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,rounds --grid cohort=3,6
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ plan that was interrupted goes on with the same command.`,
 	}
 	f.flags.add(c)
 	s := c.Flags()
-	s.StringSliceVar(&f.schedules, "schedules", nil, "`SCHEDULES` to compare, separated by commas (default the configuration's, fixed, k-rounds and k-error)")
+	s.StringSliceVar(&f.schedules, "schedules", nil, "`SCHEDULES` to compare, separated by commas (default the configuration's, fixed, rounds and error)")
 	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default a quarter of K_0 and K_0, half the cohort and the cohort, with and without over-selection)")
 	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default what the configuration's own takes)")
 	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")

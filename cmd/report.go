@@ -31,7 +31,7 @@ With --format png, svg or pdf figures are drawn for print: lowest training loss
 and best validation against virtual time, K_r, how long rounds take. Runs that
 differ in nothing but their seed are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
-  fedpace report runs/fixed runs/k-rounds -o comparison.html
+  fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
 		Args:              cli.Some(cli.ARun),
 		ValidArgsFunction: cli.Folders,

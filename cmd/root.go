@@ -63,7 +63,7 @@ local SGD steps decays by a schedule.`,
   fedpace run --set task=femnist --set schedule.k=error --dry-run
   fedpace ls
   fedpace resume runs/demo
-  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
+  fedpace compare --set task=femnist --schedules dsgd,fixed,rounds`,
 	})
 	for _, g := range []struct {
 		id, title string

@@ -94,18 +94,18 @@ func TestFlagsReachTheRun(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	c := r.configs[0]
-	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.Name() != "k-error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
+	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.Name() != "error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
 		t.Errorf("got %+v, %+v", c, r.options)
 	}
 }
 
 func TestCompareHasItsSchedules(t *testing.T) {
 	r := &recorder{}
-	status, stdout, stderr := call(t, r, "compare", "--set", "task=femnist", "--schedules", "dsgd,fixed,k-rounds,k-error,k-step")
+	status, stdout, stderr := call(t, r, "compare", "--set", "task=femnist", "--schedules", "dsgd,fixed,rounds,error,step")
 	if status != 0 {
 		t.Fatal(stderr)
 	}
-	if diff := cmp.Diff([]string{"dsgd", "fixed", "k-rounds", "k-error", "k-step"}, r.schedules); diff != "" {
+	if diff := cmp.Diff([]string{"dsgd", "fixed", "rounds", "error", "step"}, r.schedules); diff != "" {
 		t.Error(diff)
 	}
 	if !strings.Contains(stdout, "schedule") {
@@ -137,7 +137,7 @@ func TestMistakes(t *testing.T) {
 		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
 		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: fedpace run takes no argument, found "exp.yaml" (did you mean --config exp.yaml?) (see fedpace run --help)`},
 		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
-		{"a misspelt schedule", []string{"compare", "--schedules", "k-round"}, nil, 2, `fedpace: --schedules: "k-round" is not a schedule (did you mean "k-rounds"?) (see fedpace compare --help)`},
+		{"a misspelt schedule", []string{"compare", "--schedules", "round"}, nil, 2, `fedpace: --schedules: "round" is not a schedule (did you mean "rounds"?) (see fedpace compare --help)`},
 		{"a wrong key", []string{"run", "--set", "chort=3"}, nil, 1, `fedpace: --set chort: unknown key (did you mean "cohort"?)`},
 		{"a wrong value", []string{"compare", "--set", "cohort=0"}, nil, 1, `fedpace: --set cohort: 0 is out of range (a whole number from 1 to 1000000)`},
 		{"no such file", []string{"run", "--config", "none.yaml"}, nil, 1, `fedpace: configuration: open none.yaml: no such file or directory`},
@@ -243,7 +243,7 @@ func TestADryRunRunsNothing(t *testing.T) {
 func TestTheClosingSummary(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
-		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
+		Task: "femnist", Schedule: "rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
 		SGDSteps: 1110, RelativeSGDSteps: metrics.Measured(0.35), TrainingLoss: metrics.Measured(2.5), BestTrainingLoss: metrics.Measured(2.25),
 		ValidationLoss: metrics.Measured(2.125), ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.5),
 		Metrics:  []folder.Metric{{Name: measure.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
@@ -252,11 +252,11 @@ func TestTheClosingSummary(t *testing.T) {
 	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
 		t.Fatal(err)
 	}
-	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
+	want := `demo: femnist, schedule rounds, synthetic data, seed 1: completed
   rounds               1,040
   virtual time         95.5 s
   wall time            26 s (40 rounds/s)
-  SGD steps            1,110 a client, 0.3500 of K-eta-fixed's in the same time
+  SGD steps            1,110 a client, 0.3500 of fixed K's in the same time
   training loss        2.5000 (best 2.2500)
   validation loss      2.1250
   validation accuracy  0.5000 (best 0.5000)
@@ -310,7 +310,7 @@ func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
 func someProgress(number int) run.Progress {
 	return run.Progress{
 		Quality:  measure.Quality{Metric: measure.Metric{Name: measure.Accuracy}},
-		Schedule: "k-rounds", Rounds: 40, Elapsed: 2 * time.Second, Remaining: 6 * time.Second, Report: round.Report{
+		Schedule: "rounds", Rounds: 40, Elapsed: 2 * time.Second, Remaining: 6 * time.Second, Report: round.Report{
 			Round: number, End: 36.25e9, LocalSteps: 35, WindowLoss: 2.3125, ValidationLoss: 2, Metrics: []float64{0.25},
 		},
 	}
@@ -318,7 +318,7 @@ func someProgress(number int) run.Progress {
 
 func TestTheStatusOfARun(t *testing.T) {
 	for want, p := range map[string]run.Progress{
-		"k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
+		"rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
 		"dsgd  round 1  0.0 s of 20.00 min  K 1": {
 			Schedule: "dsgd", VirtualTotal: 1200, Report: round.Report{Round: 1, LocalSteps: 1, WindowLoss: math.NaN()},
 		},

@@ -21,7 +21,7 @@ func runCommand(p program) *cobra.Command {
 		Use:   "run",
 		Short: "Run one experiment",
 		Long: `Run one experiment and leave its results in a folder. Without arguments it is
-the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.
+the demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
 
 The folder is runs/NAME, and runs/NAME-2, runs/NAME-3 and so on for the next runs
 of that name; no run overwrites another. --out chooses another folder, and

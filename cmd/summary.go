@@ -56,7 +56,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
 		data += " (" + *s.Data + ")"
 	}
-	fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
+	fmt.Fprintf(w, "%s: %s, schedule %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
 	line := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 	line("rounds", "%s", human.Thousands(int64(s.Rounds)))
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
@@ -67,7 +67,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	line("wall time", "%s%s", human.Seconds(s.WallSeconds), pace)
 	relative := ""
 	if s.RelativeSGDSteps != nil {
-		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
+		relative = fmt.Sprintf(", %.4f of fixed K's in the same time", *s.RelativeSGDSteps)
 	}
 	line("SGD steps", "%s a client%s", human.Thousands(s.SGDSteps), relative)
 	number := func(name string, v, best *float64) {

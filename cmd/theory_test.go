@@ -43,7 +43,7 @@ func TestTheory(t *testing.T) {
 	if out := ok("errata"); !strings.Contains(out, "Eq. 9, 10") || !strings.Contains(out, "Remark 2.1.2") {
 		t.Errorf("the errata:\n%s", out)
 	}
-	if out := ok(append(append([]string{"lab"}, small...), "--seeds", "2", "--schedules", "fixed,k-theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
+	if out := ok(append(append([]string{"lab"}, small...), "--seeds", "2", "--schedules", "fixed,theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
 		t.Errorf("the laboratory:\n%s", out)
 	}
 	before, err := os.ReadFile(filepath.Join("lab", "curves.svg"))
@@ -74,7 +74,7 @@ func TestTheoryMistakes(t *testing.T) {
 		{"advise --points 1", 2, "2 to 1000"},
 		{"advise --seeds 3", 2, "unknown flag: --seeds"},
 		{"lab --seeds 0", 2, "1 to 1000"},
-		{"lab --schedules k-round", 2, "k-theory-ahead"},
+		{"lab --schedules round", 2, "theory-ahead"},
 		{"lab --figure a.svg", 2, "unknown flag: --figure"},
 		{"advise --figure a.gif", 2, ".svg or .png"},
 		{"advise --gap other", 2, "proof, stated, appendix"},

@@ -12,5 +12,5 @@ small) set -- "$@" --seeds 1 --set stop.virtual_seconds="$seconds" ;;
 *) set -- "$@" --seeds 3 ;;
 esac
 out=${OUT:-../../runs/examples/$name}
-"${FEDPACE:-../../fedpace}" compare --config "$name.yaml" --schedules fixed,k-rounds --out "$out" --figure "$name.svg" "$@"
+"${FEDPACE:-../../fedpace}" compare --config "$name.yaml" --schedules fixed,rounds --out "$out" --figure "$name.svg" "$@"
 cp "$out/compare.csv" .

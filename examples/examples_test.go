@@ -55,7 +55,7 @@ func TestExamplesPlay(t *testing.T) {
 			if header != played || !maps.Equal(kept, small) {
 				t.Errorf("the table has the columns %s and rows %v, the one kept %s and %v", played, small, header, kept)
 			}
-			for _, name := range []string{"fixed", "k-rounds"} {
+			for _, name := range []string{"fixed", "rounds"} {
 				if small[name] == 0 {
 					t.Errorf("no run has the schedule %s", name)
 				}

@@ -12,7 +12,7 @@ import (
 type Run struct {
 	Name     string
 	Task     string // as in configurations, e.g. femnist
-	Schedule string // as on command lines, e.g. k-rounds
+	Schedule string // as on command lines, e.g. rounds
 	Data     string // what is learned from, in words; empty: nothing, the run is timed alone
 	Close    string // name of the closing rule
 	Closing  string // the closing rule in words

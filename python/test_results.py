@@ -44,14 +44,14 @@ class Results(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        for name in ("b", "a/k-rounds"):
+        for name in ("b", "a/rounds"):
             (self.root / name).mkdir(parents=True)
             (self.root / name / "rounds.csv").write_text(CSV)
         self.run = fedpace.Run(self.root / "b")
 
     def test_runs(self):
         found = fedpace.runs(str(self.root))
-        self.assertEqual([run.name for run in found], ["k-rounds", "b"])
+        self.assertEqual([run.name for run in found], ["rounds", "b"])
         self.assertEqual([run.path for run in fedpace.runs(self.root / "b")], [self.root / "b"])
         (self.root / "none").mkdir()
         with self.assertRaisesRegex(FileNotFoundError, "none: no run is in it or below it"):
@@ -61,8 +61,8 @@ class Results(unittest.TestCase):
 
     def test_summary(self):
         self.assertEqual(self.run.summary, {})  # it goes on
-        (self.root / "a/k-rounds/summary.json").write_text('{"seed": 18446744073709551615}')
-        self.assertEqual(fedpace.Run(self.root / "a/k-rounds").summary, {"seed": 2**64 - 1})
+        (self.root / "a/rounds/summary.json").write_text('{"seed": 18446744073709551615}')
+        self.assertEqual(fedpace.Run(self.root / "a/rounds").summary, {"seed": 2**64 - 1})
 
     def test_rounds_in_numpy(self):
         with has({"pandas": None}):

@@ -15,26 +15,37 @@ const Fixed = "fixed"
 // Pair names a schedule of K and one of eta, by their names in [Ks] and [Etas].
 type Pair struct{ K, Eta string }
 
-// known are the rows of Table 3 as command lines write them, and Eq. 9 itself.
-var known = []string{"dsgd", Fixed, "k-rounds", "k-error", "k-step", "eta-rounds", "eta-error", "eta-step", "k-theory"}
+// known are the rows of Table 3, and Eq. 9 itself: a schedule of K has its name alone, one of eta
+// has "eta-" before it.
+var known = []string{"dsgd", Fixed, "rounds", "error", "step", "eta-rounds", "eta-error", "eta-step", "theory"}
 
 // Names lists what Parse understands: the rows of Table 3 in their order,
-// k-theory, and the other schedules for which a name is enough, because no option of
+// theory, and the other schedules for which a name is enough, because no option of
 // theirs is required.
 func Names() []string {
 	list := slices.Clone(known)
 	for _, more := range []struct {
 		prefix  string
 		entries []registry.Entry
-	}{{"k-", Ks.Entries}, {"eta-", Etas.Entries}} {
+	}{{"", Ks.Entries}, {"eta-", Etas.Entries}} {
 		for _, e := range more.entries {
 			required := slices.ContainsFunc(registry.Options(e.Type()), func(o registry.Option) bool { return !o.Optional })
-			if all := more.prefix + e.Name; !required && e.Name != "dsgd" && e.Name != Fixed && !slices.Contains(list, all) {
+			if all := more.prefix + e.Name; !required && e.Name != Fixed && !slices.Contains(list, all) {
 				list = append(list, all)
 			}
 		}
 	}
 	return list
+}
+
+// Renamed is the name of a schedule that is given another that it had: the paper's, or with "k-"
+// before it.
+func Renamed(old string) string {
+	name := strings.TrimPrefix(strings.NewReplacer("K-eta-fixed", Fixed, "K_r-", "", "eta_r-", "eta-").Replace(old), "k-")
+	if name == old || !slices.Contains(Names(), name) {
+		return ""
+	}
+	return name
 }
 
 // Parse reads one of [Names]: a pair of which one is fixed.
@@ -45,21 +56,18 @@ func Parse(name string) (Pair, error) {
 	if eta, ok := strings.CutPrefix(name, "eta-"); ok {
 		return Pair{Fixed, eta}, nil
 	}
-	return Pair{strings.TrimPrefix(name, "k-"), Fixed}, nil
+	return Pair{name, Fixed}, nil
 }
 
 // String is the name that Parse reads. Pairs that decay both, which the paper
-// leaves out, are written with both: "k-rounds+eta-step".
+// leaves out, are written with both: "rounds+eta-step".
 func (p Pair) String() string {
-	k, eta := p.K, "eta-"+p.Eta
-	if p.K != "dsgd" && p.K != Fixed {
-		k = "k-" + p.K
-	}
+	eta := "eta-" + p.Eta
 	switch {
 	case p.Eta == Fixed:
-		return k
+		return p.K
 	case p.K == Fixed:
 		return eta
 	}
-	return k + "+" + eta
+	return p.K + "+" + eta
 }

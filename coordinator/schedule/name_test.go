@@ -13,13 +13,13 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]Pair{
 		"dsgd":       {"dsgd", "fixed"},
 		"fixed":      {"fixed", "fixed"},
-		"k-rounds":   {"rounds", "fixed"},
-		"k-error":    {"error", "fixed"},
-		"k-step":     {"step", "fixed"},
+		"rounds":     {"rounds", "fixed"},
+		"error":      {"error", "fixed"},
+		"step":       {"step", "fixed"},
 		"eta-rounds": {"fixed", "rounds"},
 		"eta-error":  {"fixed", "error"},
 		"eta-step":   {"fixed", "step"},
-		"k-theory":   {"theory", "fixed"},
+		"theory":     {"theory", "fixed"},
 	} {
 		got, err := Parse(name)
 		if err != nil || got != want {
@@ -30,12 +30,12 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if len(Names()) != 9 {
-		t.Errorf("%d names, want Table 3's 8 and k-theory", len(Names()))
+		t.Errorf("%d names, want Table 3's 8 and theory", len(Names()))
 	}
 	for _, p := range []struct {
 		pair Pair
 		want string
-	}{{Pair{"rounds", "step"}, "k-rounds+eta-step"}, {Pair{"dsgd", "error"}, "dsgd+eta-error"}} {
+	}{{Pair{"rounds", "step"}, "rounds+eta-step"}, {Pair{"dsgd", "error"}, "dsgd+eta-error"}} {
 		if got := p.pair.String(); got != p.want {
 			t.Errorf("%v is called %q, want %q", p.pair, got, p.want)
 		}
@@ -45,7 +45,7 @@ func TestNames(t *testing.T) {
 func TestParseListsWhatItKnows(t *testing.T) {
 	for _, name := range []string{"k-round", "", strings.Repeat("x", 1e6)} {
 		_, err := Parse(name)
-		if err == nil || !strings.Contains(err.Error(), "want one of dsgd, fixed, k-rounds") || len(err.Error()) > 300 {
+		if err == nil || !strings.Contains(err.Error(), "want one of dsgd, fixed, rounds") || len(err.Error()) > 300 {
 			t.Errorf("Parse(%.20q): %.400v, want a short error that lists the schedules", name, err)
 		}
 	}

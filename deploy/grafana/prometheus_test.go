@@ -396,7 +396,7 @@ func startPrometheus(t *testing.T, program string, targets []string, flags ...st
 func answered(base, expr string) error {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "6s")
 	var problem error
-	for _, of := range [][2]string{{"plain", "k-rounds"}, {"stragglers", "fixed"}, {"devices", "fixed"}} {
+	for _, of := range [][2]string{{"plain", "rounds"}, {"stragglers", "fixed"}, {"devices", "fixed"}} {
 		one := strings.NewReplacer("$run", of[0], "$schedule", of[1]).Replace(expr)
 		var result struct {
 			Result []struct {

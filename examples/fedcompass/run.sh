@@ -11,7 +11,7 @@ small) set -- --seeds 1 --set stop.virtual_seconds=20 ;;
 esac
 fedpace=${FEDPACE:-../../fedpace}
 out=${OUT:-../../runs/examples/fedcompass}
-"$fedpace" compare --config fedcompass.yaml --grid 'select=uniform,{rule: fit, least: 10}' --schedules fixed,k-rounds --out "$out/together" --figure fedcompass.svg "$@"
-"$fedpace" compare --config fedcompass.yaml --grid select=uniform --set select=uniform --set 'close={rule: buffered, n: 5}' --set aggregate.algorithm=fedbuff --schedules fixed,k-rounds --out "$out/buffered" "$@"
+"$fedpace" compare --config fedcompass.yaml --grid 'select=uniform,{rule: fit, least: 10}' --schedules fixed,rounds --out "$out/together" --figure fedcompass.svg "$@"
+"$fedpace" compare --config fedcompass.yaml --grid select=uniform --set select=uniform --set 'close={rule: buffered, n: 5}' --set aggregate.algorithm=fedbuff --schedules fixed,rounds --out "$out/buffered" "$@"
 cat "$out/together/compare.csv" > compare.csv
 sed '1d; s/^uniform,/"uniform, buffered",/' "$out/buffered/compare.csv" >> compare.csv

@@ -12,5 +12,5 @@ esac
 fedpace=${FEDPACE:-../../fedpace}
 out=${OUT:-../../runs/examples/layers}
 net='[conv: {maps: 8, size: 5, stride: 2}, norm: 4, relu, flatten, dense]'
-"$fedpace" compare --config layers.yaml --grid "model=task,$net" --schedules fixed,k-rounds --out "$out" --figure layers.svg "$@"
+"$fedpace" compare --config layers.yaml --grid "model=task,$net" --schedules fixed,rounds --out "$out" --figure layers.svg "$@"
 cp "$out/compare.csv" .

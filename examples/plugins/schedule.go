@@ -10,7 +10,7 @@ func init() {
 	schedule.Ks.Register("proportional", "decays in proportion to the training loss: ceil(F_r/F_0 K_0)", Proportional{})
 }
 
-// Proportional decays K with the loss itself, K_r-error with its cube root.
+// Proportional decays K with the loss itself, error with its cube root.
 type Proportional struct {
 	Least int `key:"least" default:"1" range:"[1,1000000]" help:"fewest local steps of a round"`
 }

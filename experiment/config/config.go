@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -125,7 +126,7 @@ type Schedule struct {
 const FromFirst = "first"
 
 // Name is the schedule as command lines and results write it: dsgd, fixed,
-// k-rounds, eta-step and so on. Where both K and eta decay, both names are joined
+// rounds, eta-step and so on. Where both K and eta decay, both names are joined
 // by a plus sign.
 func (s Schedule) Name() string {
 	return schedule.Pair{K: schedule.Ks.NameOf(s.K), Eta: schedule.Etas.NameOf(s.Eta)}.String()
@@ -135,6 +136,9 @@ func (s Schedule) Name() string {
 // everything else kept.
 func (s Schedule) Named(name string) (Schedule, error) {
 	pair, err := schedule.Parse(name)
+	if now := schedule.Renamed(name); now != "" {
+		return s, &KeyError{Key: "schedules", Problem: fmt.Sprintf("%q is called %q", name, now)}
+	}
 	if err != nil {
 		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
 	}
@@ -203,7 +207,7 @@ type Limits struct {
 type Stop struct {
 	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
-	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of K-eta-fixed take"`
+	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of fixed K take"`
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"stop once this accuracy is reached"`
 
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss, at which the run stops"`
@@ -326,7 +330,7 @@ const (
 // clients' own.
 type Evaluate struct {
 	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
-	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time from one validation to the next, in place of every: after the first round that ends then or later; fixed: the time of every rounds of K-eta-fixed"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time from one validation to the next, in place of every: after the first round that ends then or later; fixed: the time of every rounds of fixed K"`
 	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
 	Metric       Metric   `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
 	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`

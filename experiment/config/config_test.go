@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -309,9 +310,14 @@ func TestScheduleNames(t *testing.T) {
 			t.Errorf("%s changes k0 to %d", name, s.K0)
 		}
 	}
-	_, err := Demonstration().Schedule.Named("k-round")
-	if want := `schedules: "k-round" is not a schedule (did you mean "k-rounds"?)`; err == nil || err.Error() != want {
+	_, err := Demonstration().Schedule.Named("round")
+	if want := `schedules: "round" is not a schedule (did you mean "rounds"?)`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+	for old, now := range map[string]string{"rounds": "rounds", "step": "step", "eta_r-error": "eta-error", "fixed K": "fixed"} {
+		if _, err := Demonstration().Schedule.Named(old); err == nil || err.Error() != fmt.Sprintf("schedules: %q is called %q", old, now) {
+			t.Errorf("%s: %v, want its name, %s", old, err, now)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const untrainedSummary = `{
   "task": "femnist",
   "data": null,
-  "schedule": "k-rounds",
+  "schedule": "rounds",
   "seed": 18446744073709551615,
   "completed": true,
   "rounds": 17203,
@@ -63,7 +63,7 @@ const untrainedSummary = `{
 
 func TestSummaryIsWrittenAndRead(t *testing.T) {
 	s := Summary{
-		Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Completed: true, Rounds: 17203, VirtualSeconds: 30374.5, WallSeconds: 4.25,
+		Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Completed: true, Rounds: 17203, VirtualSeconds: 30374.5, WallSeconds: 4.25,
 		SGDSteps: 89200, RelativeSGDSteps: metrics.Measured(0.1115), TrainingLoss: metrics.Measured(math.NaN()), ClientSeconds: metrics.Split[float64]{Useful: 1.5}, ClientSteps: metrics.Split[int64]{Useful: 7, Wasted: 2}, StragglerShare: metrics.Measured(0.25),
 		Fingerprint: "00ff", Kernel: "none", Bus: "nats", Version: "dev",
 	}

@@ -20,9 +20,9 @@ func TestTheTimeLeftIsTrue(t *testing.T) {
 	const stragglers = "fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.05, sigma: 1}, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}}, {name: fast, weight: 2, step_cv: 0.2}]"
 	for name, sets := range map[string][]string{
 		"fixed":                       {"schedule.k=fixed"},
-		"k-rounds":                    {"schedule.k=rounds"},
-		"k-step":                      {"schedule.k=step", "schedule.decay_round=150"},
-		"k-step, early":               {"schedule.k=step", "schedule.decay_round=60"},
+		"rounds":                      {"schedule.k=rounds"},
+		"step":                        {"schedule.k=step", "schedule.decay_round=150"},
+		"step, early":                 {"schedule.k=step", "schedule.decay_round=60"},
 		"stragglers":                  {"schedule.k=rounds", stragglers},
 		"stragglers, fixed":           {"schedule.k=fixed", stragglers},
 		"stragglers under a deadline": {"schedule.k=rounds", stragglers, "close={rule: deadline, seconds: 3}"},

@@ -202,7 +202,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	}
 	got := map[string][]scraped{}
 	for _, name := range []string{"round", "round_duration_seconds", "local_steps", "learning_rate", "training_loss", "window_loss", "validation_loss", "validation_accuracy", "sgd_steps_total", "updates_total"} {
-		selector := fmt.Sprintf(`fedpace_virtual_%s{clock="virtual",run="demo",task="femnist",schedule="k-rounds",seed="1"}`, name)
+		selector := fmt.Sprintf(`fedpace_virtual_%s{clock="virtual",run="demo",task="femnist",schedule="rounds",seed="1"}`, name)
 		for apart, points := range query(t, addr, selector, "outcome", e.To.Add(time.Second), time.Hour) {
 			got[strings.TrimSpace(name+" "+apart)] = points
 		}

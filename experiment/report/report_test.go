@@ -110,7 +110,7 @@ func TestGroups(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s: %s %v", g.task, g.Name, seeds))
 	}
 	want := []string{
-		"femnist: k-rounds [1 2]", "femnist: fixed [1]", "femnist: k-rounds, cohort=30 [1]", "cifar100: k-rounds [1]",
+		"femnist: rounds [1 2]", "femnist: fixed [1]", "femnist: rounds, cohort=30 [1]", "cifar100: rounds [1]",
 		"femnist: fixed, close.rule=deadline, close.seconds=3 [1]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -84,7 +84,7 @@ func testEventLog(t *testing.T, sets ...string) {
 	s := mustRun(t, c, Options{Version: "v1"})
 	about, rounds := logOf(t, c.Out)
 	if diff := cmp.Diff(&metrics.Run{
-		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: c.Cohort, Close: "deadline", Deadline: 3e9,
+		Name: "demo", Task: "femnist", Schedule: "rounds", Seed: 1, Clients: 200, Cohort: c.Cohort, Close: "deadline", Deadline: 3e9,
 		Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Classes: []string{"phone", "watch"}, Slowest: config.KeptSlowest, Sample: c.Cohort, Version: "v1",
 	}, about); diff != "" {

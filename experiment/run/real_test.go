@@ -144,9 +144,9 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 			continue
 		}
 		loss, accuracy := at(decaying, f.End.Seconds())
-		t.Logf("at %.1f s: K_r-rounds %.3f, %.3f; K-eta-fixed %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, measure.At(f.Metrics, 0), f.Round)
+		t.Logf("at %.1f s: rounds %.3f, %.3f; fixed K %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, measure.At(f.Metrics, 0), f.Round)
 		if accuracy <= measure.At(f.Metrics, 0) || loss >= f.ValidationLoss {
-			t.Errorf("at %.1f s K_r-rounds is not ahead", f.End.Seconds())
+			t.Errorf("at %.1f s rounds is not ahead", f.End.Seconds())
 		}
 	}
 }

@@ -19,13 +19,13 @@ import (
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "stop.rounds=8")
-	r, err := compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
+	r, err := compare(t.Context(), c, []string{"dsgd", "fixed", "rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fixed := r.Runs[1]
 	if r.Reference != "fixed" || fixed.Summary.Rounds != 8 || *fixed.Summary.RelativeSGDSteps != 1 {
-		t.Errorf("K-eta-fixed: %+v", fixed.Summary)
+		t.Errorf("fixed K: %+v", fixed.Summary)
 	}
 	for _, run := range r.Runs {
 		if run.Level != fixed.Level || math.IsNaN(run.TimeToLevel) {
@@ -39,14 +39,14 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 	if err := r.Write(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"dsgd", "fixed", "k-rounds", "relative", "training loss", "tail accuracy", "time to accuracy 0.", "One seed decides nothing"} {
+	for _, want := range []string{"dsgd", "fixed", "rounds", "relative", "training loss", "tail accuracy", "time to accuracy 0.", "One seed decides nothing"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
 	}
 	// The same cohorts: first-step losses of round 1 are the same numbers.
 	first := map[string]bool{}
-	for _, name := range []string{"dsgd", "fixed", "k-rounds"} {
+	for _, name := range []string{"dsgd", "fixed", "rounds"} {
 		rounds, _ := readRows(t, filepath.Join(c.Out, name, folder.RoundsFile))
 		first[rounds[0]["training_loss"]] = true
 	}
@@ -59,7 +59,7 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 // alone.
 func TestAComparisonOfRandomDevices(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
-	r, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{})
+	r, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds", "dsgd"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 // decides the population, and whatever the folders are called.
 func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
-	one, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
+	one, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Plan{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
+	s := Plan{Schedules: []string{schedule.Fixed, "rounds"}, Seeds: 2, Out: c.Out}
 	s.Load = setting(
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=2", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
@@ -109,7 +109,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	if err := os.Rename(c.Out, elsewhere.Out); err != nil {
 		t.Fatal(err)
 	}
-	again, err := compare(t.Context(), elsewhere, []string{"k-rounds", schedule.Fixed}, Options{})
+	again, err := compare(t.Context(), elsewhere, []string{"rounds", schedule.Fixed}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

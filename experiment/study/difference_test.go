@@ -22,7 +22,7 @@ func planted(r *rand.Rand, seeds int, gain float64) *Comparison {
 	for i := range common {
 		common[i] = 10 * r.NormFloat64()
 	}
-	for _, schedule := range []string{"fixed", "k-rounds"} {
+	for _, schedule := range []string{"fixed", "rounds"} {
 		for i := range seeds {
 			cell := Cell{Schedule: schedule, Config: config.Config{Seed: uint64(i)}}
 			cell.Summary = folder.Summary{VirtualSeconds: 10, Metrics: []folder.Metric{{Name: measure.Accuracy}}}

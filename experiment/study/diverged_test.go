@@ -24,7 +24,7 @@ var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "
 func TestASweepOutlivesDivergence(t *testing.T) {
 	s := Plan{
 		Load:  setting("task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"),
-		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "k-rounds"}, Out: t.TempDir(),
+		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "rounds"}, Out: t.TempDir(),
 	}
 	cells, err := sweep(t.Context(), s, Options{})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 
 func TestAComparisonOutlivesDivergence(t *testing.T) {
 	c := runtest.Small(t, tooFast...)
-	r, err := compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
+	r, err := compare(t.Context(), c, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +65,15 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 // read, what was cut goes on, and the results are those of one that never was.
 func TestAComparisonGoesOn(t *testing.T) {
 	whole := runtest.Small(t, "task=sent140", "stop.rounds=20")
-	want, err := compare(t.Context(), whole, []string{schedule.Fixed, "k-rounds"}, Options{})
+	want, err := compare(t.Context(), whole, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = compare(ctx, cut, []string{schedule.Fixed, "k-rounds"}, Options{Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
-		if p.Schedule == "k-rounds" {
+	_, err = compare(ctx, cut, []string{schedule.Fixed, "rounds"}, Options{Run: run.Options{Shown: run.Shown{Progress: func(p run.Progress) {
+		if p.Schedule == "rounds" {
 			stop()
 		}
 	}}}})
@@ -85,7 +85,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := compare(t.Context(), cut, []string{schedule.Fixed, "k-rounds"}, Options{})
+	got, err := compare(t.Context(), cut, []string{schedule.Fixed, "rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

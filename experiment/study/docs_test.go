@@ -111,17 +111,17 @@ var docTables = []docTable{
 	{"study.md", "study/even.csv", each(times(3, "a: equal clients, all"), straggling)},
 	{"study.md", "study/stragglers.csv", each(times(3, "b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10"), straggling)},
 	{"heterogeneity.md", "heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, func(of map[string]tableRow) []string {
-		fixed, rounds := of["fixed"], of["k-rounds"]
+		fixed, rounds := of["fixed"], of["rounds"]
 		return []string{fixed.mean(tailColumn, "%.3f"), rounds.mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f"), fixed.mean(targetColumn, "%.1f"), rounds.mean(targetColumn, "%.1f")}
 	})},
 	{"heterogeneity.md", "study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, func(of map[string]tableRow) []string {
-		return []string{of["fixed"].mean(tailColumn, "%.3f"), of["k-rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
+		return []string{of["fixed"].mean(tailColumn, "%.3f"), of["rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
 	})},
-	{"sensitivity.md", "study/schedules.csv", part(0, []string{"fixed K", "p = 1/4", "p = 1/3 (K_r-rounds)", "p = 1/2", "p = 1"}, options)},
+	{"sensitivity.md", "study/schedules.csv", part(0, []string{"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1"}, options)},
 	{"sensitivity.md", "study/schedules.csv", part(5, []string{"s = 25", "s = 100", "s = 400", "s = 100, F_0 of the first round"}, options)},
 	{"sensitivity.md", "study/schedules.csv", part(9, []string{"patience 5", "patience 10", "patience 20", "patience 40"}, options)},
-	{"sensitivity.md", "study/energy-k.csv", each([]string{"K_r-rounds"}, energies)},
-	{"sensitivity.md", "study/energy-eta.csv", each([]string{"fixed", "eta_r-rounds", "eta_r-error", "eta_r-step"}, energies)},
+	{"sensitivity.md", "study/energy-k.csv", each([]string{"`rounds`"}, energies)},
+	{"sensitivity.md", "study/energy-eta.csv", each([]string{"fixed", "`eta-rounds`", "`eta-error`", "`eta-step`"}, energies)},
 }
 
 // The tables of the pages on studies are what the committed files give.
@@ -186,7 +186,7 @@ var docDifferences = []struct {
 	of, than   docRun
 }{
 	{"study.md", "8.7 ± 1.8 points lower", points, bestColumn, evenly("fixed"), spread("all", "fixed")},
-	{"study.md", "K_r-rounds wins 3.0 ± 1.7", points, bestColumn, spread("all", "k-rounds"), spread("all", "fixed")},
+	{"study.md", "`rounds` wins 3.0 ± 1.7", points, bestColumn, spread("all", "rounds"), spread("all", "fixed")},
 	{"study.md", "5.2 ± 1.9 points above waiting for all", points, bestColumn, spread(deadline, "fixed"), spread("all", "fixed")},
 	{"study.md", "10 of 13 is 6.3 ± 1.7 above", points, bestColumn, spread(first, "fixed"), spread("all", "fixed")},
 	{"study.md", "buffered rounds 8.6 ± 1.4", points, bestColumn, spread(buffered, "fixed"), spread("all", "fixed")},
@@ -195,11 +195,11 @@ var docDifferences = []struct {
 	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(deadline, "fixed")},
 	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(first, "fixed")},
 	{"study.md", "0.1 ± 1.3 points below that of equal clients", points, bestColumn, evenly("fixed"), spread(buffered, "fixed")},
-	{"study.md", "in 73.5 ± 4.6 % of fixed's time", percentOf, targetColumn, spread("all", "k-rounds"), spread("all", "fixed")},
-	{"heterogeneity.md", "in 75.0 ± 1.6 % if they are alike", percentOf, targetColumn, made("0", "k-rounds"), made("0", "fixed")},
-	{"heterogeneity.md", "in 68.9 ± 4.6 %", percentOf, targetColumn, made("1", "k-rounds"), made("1", "fixed")},
-	{"heterogeneity.md", "67.0 ± 4.3 %", percentOf, targetColumn, made("2", "k-rounds"), made("2", "fixed")},
-	{"heterogeneity.md", "64.2 ± 6.1 % at 1, 2 and 4", percentOf, targetColumn, made("4", "k-rounds"), made("4", "fixed")},
+	{"study.md", "in 73.5 ± 4.6 % of fixed's time", percentOf, targetColumn, spread("all", "rounds"), spread("all", "fixed")},
+	{"heterogeneity.md", "in 75.0 ± 1.6 % if they are alike", percentOf, targetColumn, made("0", "rounds"), made("0", "fixed")},
+	{"heterogeneity.md", "in 68.9 ± 4.6 %", percentOf, targetColumn, made("1", "rounds"), made("1", "fixed")},
+	{"heterogeneity.md", "67.0 ± 4.3 %", percentOf, targetColumn, made("2", "rounds"), made("2", "fixed")},
+	{"heterogeneity.md", "64.2 ± 6.1 % at 1, 2 and 4", percentOf, targetColumn, made("4", "rounds"), made("4", "fixed")},
 }
 
 // Differences and ratios in the text of the pages are those of the runs, seed by seed.

@@ -25,7 +25,7 @@ func TestTablesShowMetrics(t *testing.T) {
 		return c
 	}
 	for name, titles := range map[string]string{"mae": "best mae  best f1", measure.Loss: "best validation loss"} {
-		cells := []Cell{cell("fixed", name, 0.5), cell("k-rounds", name, 0.25)}
+		cells := []Cell{cell("fixed", name, 0.5), cell("rounds", name, 0.25)}
 		var b bytes.Buffer
 		if err := (&Comparison{Runs: cells, Reference: "fixed"}).Write(&b); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTablesShowFairness(t *testing.T) {
 		measure.Accuracy: {"clients' accuracy  clients' accuracy, worst tenth  clients' accuracy, Jain's index", "mean_accuracy=0.5 worst_decile_accuracy=0.25 jain_accuracy=0.875 mean_f1=0.75 worst_decile_f1=0.125 jain_f1=0.25"},
 		measure.Loss:     {"clients' loss  clients' loss, worst tenth  time to", "mean_loss=0.5 worst_decile_loss=0.25 mean_f1=0.75 worst_decile_f1=0.125 jain_f1=0.25"},
 	} {
-		cells := []Cell{cell("fixed", name, 0.5, true), cell("k-rounds", name, 0.5, false)}
+		cells := []Cell{cell("fixed", name, 0.5, true), cell("rounds", name, 0.5, false)}
 		var b bytes.Buffer
 		if err := (&Comparison{Runs: cells, Reference: "fixed"}).Write(&b); err != nil {
 			t.Fatal(err)

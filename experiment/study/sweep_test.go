@@ -42,7 +42,7 @@ func smallSweep(t *testing.T, sets ...string) Plan {
 	return Plan{
 		Load: setting(append([]string{"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
 			"out=" + filepath.Join(t.TempDir(), "sweep")}, sets...)...),
-		Schedules: []string{"fixed", "k-rounds"},
+		Schedules: []string{"fixed", "rounds"},
 		Grids:     []Grid{{"synthetic.heterogeneity", []string{"0", "1"}}},
 		Seeds:     2,
 	}
@@ -98,7 +98,7 @@ func TestASweepResumes(t *testing.T) {
 // no use is done anew.
 func TestACutCellGoesOn(t *testing.T) {
 	s := smallSweep(t, "pace=8") // 5 virtual seconds are slow enough to be stopped
-	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
+	s.Grids, s.Schedules, s.Seeds = nil, []string{"rounds"}, 1
 	whole, err := sweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestASweepsTableAndFigure(t *testing.T) {
 	}
 	// K-eta-fixed is the measure of relative steps: 1, whatever the seed.
 	if e := table.Rows[0].Means[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
-		t.Errorf("K-eta-fixed: relative steps %v", e)
+		t.Errorf("fixed K: relative steps %v", e)
 	}
 	for _, name := range []string{"f.svg", "f.png"} {
 		if err := table.Figure(filepath.Join(t.TempDir(), name)); err != nil {
@@ -235,7 +235,7 @@ func TestFiguresAreCheckedFirst(t *testing.T) {
 // A sweep knows its runs again, though they hold the constants that they found.
 func TestTheoryCellsAreReused(t *testing.T) {
 	out := t.TempDir()
-	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
+	s := Plan{Load: setting("task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out="+out), Schedules: []string{"theory"}, Seeds: 2, Out: out}
 	for again := range 2 {
 		cells, err := sweep(t.Context(), s, Options{})
 		if err != nil {

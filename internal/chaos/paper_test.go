@@ -20,7 +20,7 @@ import (
 func evaluation(t *testing.T, out, cohort string, more ...string) *process {
 	t.Helper()
 	args := []string{
-		"paper", "--tasks", "sent140", "--schedules", "fixed,k-rounds", "--seeds", "2", "--rounds", "20", "--out", out,
+		"paper", "--tasks", "sent140", "--schedules", "fixed,rounds", "--seeds", "2", "--rounds", "20", "--out", out,
 		"--set", "clients=200", "--set", "cohort=" + cohort, "--set", "schedule.k0=10", "--set", "schedule.window=5", "--set", "evaluate.every=5",
 	}
 	return fedpace(t, append(args, more...)...)

@@ -21,7 +21,7 @@ import (
 )
 
 var demo = &metrics.Run{
-	Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Clients: 3000, Cohort: 60,
+	Name: "demo", Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Clients: 3000, Cohort: 60,
 	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1", Metrics: []measure.Metric{{Name: measure.Accuracy}},
 }
 
@@ -200,7 +200,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{"nothing", nil, ErrNotALog, "eventlog: not an event log (it is empty)"},
 		{"another file", []byte("round,virtual_seconds"), ErrNotALog, "eventlog: not an event log (it does not begin with FPEVENTS)"},
 		{"a newer one", newer, ErrVersion, "eventlog: an event log of a version that this program does not know: 2, this one reads 1 to 1"},
-		{"a round twice", twice, ErrDamaged, "eventlog: the event log is damaged at byte 310: round 1 follows round 2"},
+		{"a round twice", twice, ErrDamaged, "eventlog: the event log is damaged at byte 308: round 1 follows round 2"},
 	} {
 		_, _, err := read(test.file)
 		if !errors.Is(err, test.want) || err.Error() != test.says {

@@ -15,9 +15,9 @@ func panels() []Panel {
 	return []Panel{
 		{Title: "Accuracy", X: "heterogeneity", Y: "accuracy", Lines: []Line{
 			{"fixed", []Point{{0, 0.5, 0.01}, {1, 0.4, 0.02}, {2, math.NaN(), 0}}},
-			{"k-rounds", []Point{{0, 0.55, math.NaN()}, {1, 0.5, 0.02}}},
+			{"rounds", []Point{{0, 0.55, math.NaN()}, {1, 0.5, 0.02}}},
 		}},
-		{Title: "Time", X: "heterogeneity", Y: "s", Lines: []Line{{"never", []Point{{0, math.NaN(), 0}}}, {"k-rounds", []Point{{0, 10, 0}, {1, 12, 0}}}}},
+		{Title: "Time", X: "heterogeneity", Y: "s", Lines: []Line{{"never", []Point{{0, math.NaN(), 0}}}, {"rounds", []Point{{0, 10, 0}, {1, 12, 0}}}}},
 	}
 }
 
@@ -59,7 +59,7 @@ func TestSVG(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"Accuracy", "Time", "fixed", "k-rounds", "heterogeneity"} {
+	for _, want := range []string{"Accuracy", "Time", "fixed", "rounds", "heterogeneity"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the figure lacks %q", want)
 		}

@@ -19,7 +19,7 @@ import (
 
 // quick is a hub whose frames are as many as are asked for.
 func quick() *Hub {
-	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100, Metrics: []measure.Metric{{Name: measure.Accuracy}}})
+	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100, Metrics: []measure.Metric{{Name: measure.Accuracy}}})
 	h.pace.frame = 0
 	return h
 }

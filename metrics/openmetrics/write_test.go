@@ -35,10 +35,10 @@ var rounds = []round.Report{
 
 func TestTheText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, rounds); err != nil {
+	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, rounds); err != nil {
 		t.Fatal(err)
 	}
-	const l = `clock="virtual",run="a\"b",task="femnist",schedule="k-rounds",seed="18446744073709551615"`
+	const l = `clock="virtual",run="a\"b",task="femnist",schedule="rounds",seed="18446744073709551615"`
 	want := strings.ReplaceAll(`# HELP fedpace_virtual_round Number of the round, from 1.
 # TYPE fedpace_virtual_round gauge
 fedpace_virtual_round{LABELS} 2.0 1.7673228025e+09

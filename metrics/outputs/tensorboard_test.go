@@ -89,7 +89,7 @@ func (f folder) Append(name string) (metrics.File, error) {
 	return file{to}, err
 }
 
-var run = &metrics.Run{Task: "femnist", Schedule: "k-rounds", Close: "all", Seed: math.MaxUint64, Clients: 3000, Cohort: 60, Metrics: []measure.Metric{{Name: measure.Accuracy}}}
+var run = &metrics.Run{Task: "femnist", Schedule: "rounds", Close: "all", Seed: math.MaxUint64, Clients: 3000, Cohort: 60, Metrics: []measure.Metric{{Name: measure.Accuracy}}}
 
 var rounds = []round.Report{
 	{Round: 1, End: 2500e6, LocalSteps: 80, LearningRate: 0.25, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, LateUsed: 1, Steps: measure.Spread{Tasks: 2, Smallest: 64, Largest: 80, Sum: 144}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80},
@@ -151,7 +151,7 @@ func TestTheEventsByTheirDefinitions(t *testing.T) {
 	}
 	expected := dynamicpb.NewMessage(hparams.Descriptor())
 	if err := prototext.Unmarshal([]byte(`session_start_info{
-		hparams{key:"task" value{string_value:"femnist"}} hparams{key:"schedule" value{string_value:"k-rounds"}} hparams{key:"close" value{string_value:"all"}}
+		hparams{key:"task" value{string_value:"femnist"}} hparams{key:"schedule" value{string_value:"rounds"}} hparams{key:"close" value{string_value:"all"}}
 		hparams{key:"seed" value{string_value:"18446744073709551615"}} hparams{key:"clients" value{number_value:3000}} hparams{key:"cohort" value{number_value:60}}}`), expected); err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ var twoRounds = []metrics.Round{
 }
 
 func TestATrace(t *testing.T) {
-	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, twoRounds, 0, 0)
+	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Classes: []string{"phone", "tablet"}, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, twoRounds, 0, 0)
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)
 	}
@@ -214,7 +214,7 @@ func TestATrace(t *testing.T) {
 		names = append(names, v.tracks[uuid].Name)
 	}
 	if diff := gocmp.Diff([]string{
-		"demo: femnist, k-rounds", "rounds", "K_r", "eta_r", "training loss", "validation loss", "validation accuracy", "clients",
+		"demo: femnist, rounds", "rounds", "K_r", "eta_r", "training loss", "validation loss", "validation accuracy", "clients",
 		"client 3, tablet", "client 7, phone",
 	}, names); diff != "" {
 		t.Error(diff)

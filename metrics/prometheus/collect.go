@@ -97,7 +97,7 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	c.add("virtual_time_seconds", "Virtual time since the run's start.").gauge(virtual)
 
 	if m.run.FixedSteps > 0 {
-		c.add("fixed_sgd_steps_total", "Local SGD steps that K-eta-fixed does in the same virtual time, where rounds are all alike.").
+		c.add("fixed_sgd_steps_total", "Local SGD steps that fixed K does in the same virtual time, where rounds are all alike.").
 			counter(m.run.FixedSteps * virtual)
 	}
 	for i := range m.columns {

@@ -44,7 +44,7 @@ func report(t testing.TB, m *Metrics, r round.Report, u metrics.Usage) {
 // served is a run with two rounds behind it, of which the first was evaluated.
 func served(t testing.TB, devices ...string) *Metrics {
 	m := New(&metrics.Run{
-		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
+		Name: "demo", Task: "femnist", Schedule: "rounds", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
 		DeviceClass: func(int) int { return -1 },
 		MeanPlan:    func(int, int) (round.Plan, error) { return femnist, nil },
@@ -365,7 +365,7 @@ func TestDevicesAreComparedWithTheirClass(t *testing.T) {
 }
 
 func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
-	families := gather(t, New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds"}))
+	families := gather(t, New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds"}))
 	for _, name := range []string{
 		"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps",
 		"fedpace_straggler_share", "fedpace_last_checkpoint_time_seconds", "fedpace_fixed_sgd_steps_total",

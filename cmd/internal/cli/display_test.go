@@ -30,19 +30,19 @@ func runAt(schedule string, round int) Status {
 
 // A line fits into any terminal; the wider the terminal, the more it says.
 func TestALineFits(t *testing.T) {
-	s := runAt("k-rounds", 10)
+	s := runAt("rounds", 10)
 	for _, test := range []struct {
 		columns   int
 		bar, text string
 	}{
-		{120, "[=====>              ]", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
-		{100, "[==>       ]", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
-		{80, " 25%", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  6s left"},
-		{60, "[==>       ]", "k-rounds  round 10/40  loss 2.312  6s left"},
-		{40, " 25%", "k-rounds  round 10/40  6s left"},
-		{30, " 25%", "k-rounds  round 10/40"},
-		{16, "", "k-rounds  round"},
-		{1, "", "k"},
+		{120, "[=====>              ]", "rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
+		{100, "[==>       ]", "rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
+		{80, " 25%", "rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  6s left"},
+		{60, "[==>       ]", "rounds  round 10/40  loss 2.312  6s left"},
+		{40, " 25%", "rounds  round 10/40  6s left"},
+		{30, " 25%", "rounds  round 10/40"},
+		{16, "", "rounds  round 1"},
+		{1, "", "r"},
 	} {
 		bar, text := s.drawn(test.columns)
 		if bar != test.bar || text != test.text {
@@ -79,7 +79,7 @@ func TestBars(t *testing.T) {
 }
 
 func TestACompleteRunFillsItsBar(t *testing.T) {
-	s := runAt("k-rounds", 40)
+	s := runAt("rounds", 40)
 	if bar, text := s.drawn(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
 		t.Errorf("%q %q", bar, text)
 	}
@@ -123,8 +123,8 @@ func TestLinesOnATerminal(t *testing.T) {
 	}
 	b.Reset()
 	d = terminalOf(&b, 100, true)
-	d.Show(runAt("k-rounds", 10))
-	if !strings.Contains(b.String(), "\x1b["+progressColour+"m[==>       ]\x1b[0m k-rounds") {
+	d.Show(runAt("rounds", 10))
+	if !strings.Contains(b.String(), "\x1b["+progressColour+"m[==>       ]\x1b[0m rounds") {
 		t.Errorf("no colours: %q", b.String())
 	}
 }
@@ -133,13 +133,13 @@ func TestLinesOnATerminal(t *testing.T) {
 func TestALog(t *testing.T) {
 	var b bytes.Buffer
 	d := newDisplay(&b, false)
-	d.Show(runAt("k-rounds", 10))
-	d.Show(runAt("k-rounds", 11)) // too soon for another line
+	d.Show(runAt("rounds", 10))
+	d.Show(runAt("rounds", 11)) // too soon for another line
 	d.Notice("by the way")
 	d.printed = time.Time{}
 	d.Show(runAt("dsgd", 1))
 	d.Close()
-	if want := runAt("k-rounds", 10).line() + "\nby the way\n" + runAt("dsgd", 1).line() + "\n"; b.String() != want {
+	if want := runAt("rounds", 10).line() + "\nby the way\n" + runAt("dsgd", 1).line() + "\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
@@ -174,12 +174,12 @@ func TestLinesOfALogBecomeSeldom(t *testing.T) {
 		d := newDisplay(&b, false)
 		d.began = time.Now().Add(-after)
 		d.printed = time.Now().Add(-every + time.Second)
-		d.Show(runAt("k-rounds", 1))
+		d.Show(runAt("rounds", 1))
 		if b.Len() > 0 {
 			t.Errorf("after %v a line comes sooner than every %v", after, every)
 		}
 		d.printed = time.Now().Add(-every - time.Second)
-		d.Show(runAt("k-rounds", 1))
+		d.Show(runAt("rounds", 1))
 		if b.Len() == 0 {
 			t.Errorf("after %v no line comes within %v", after, every)
 		}

@@ -60,7 +60,7 @@ func TestRunsOnATerminal(t *testing.T) {
 			}
 		}()
 		d := newDisplay(tty, false)
-		for _, schedule := range []string{"dsgd", "k-rounds"} {
+		for _, schedule := range []string{"dsgd", "rounds"} {
 			for n := range 41 {
 				d.Show(runAt(schedule, n))
 			}

@@ -17,20 +17,20 @@ import (
 func TestTheListOfRuns(t *testing.T) {
 	best := 0.75
 	list := []listedRun{
-		{Folder: "runs/a", State: folder.RunComplete, Task: "femnist", Schedule: "k-rounds", Seed: 1, Rounds: 3, Virtual: 61.5, Metric: measure.Accuracy, Best: &best, Tags: []string{"paper", "k=8"}},
+		{Folder: "runs/a", State: folder.RunComplete, Task: "femnist", Schedule: "rounds", Seed: 1, Rounds: 3, Virtual: 61.5, Metric: measure.Accuracy, Best: &best, Tags: []string{"paper", "k=8"}},
 		{Folder: "runs/longer", State: folder.RunDamaged, Tags: []string{"old"}},
-		{Folder: "runs/\t\x1b", State: folder.RunRunning, Task: "femnist", Schedule: "k-rounds", Seed: 1, Tags: []string{"new"}},
+		{Folder: "runs/\t\x1b", State: folder.RunRunning, Task: "femnist", Schedule: "rounds", Seed: 1, Tags: []string{"new"}},
 	}
 	for person, want := range map[bool]string{
 		true: `run            state     task     schedule  seed  rounds  virtual time  best    tags
-runs/a         complete  femnist  k-rounds  1     3       61.5 s        0.7500  paper k=8
+runs/a         complete  femnist  rounds    1     3       61.5 s        0.7500  paper k=8
 runs/longer    damaged   -        -         -     -       -             -       old
-"runs/\t\x1b"  running   femnist  k-rounds  1     0       0.0 s         -       new
+"runs/\t\x1b"  running   femnist  rounds    1     0       0.0 s         -       new
 `,
 		false: `run	state	task	schedule	seed	rounds	virtual time	best	tags
-runs/a	complete	femnist	k-rounds	1	3	61.5	0.7500	paper k=8
+runs/a	complete	femnist	rounds	1	3	61.5	0.7500	paper k=8
 runs/longer	damaged							old
-"runs/\t\x1b"	running	femnist	k-rounds	1	0	0		new
+"runs/\t\x1b"	running	femnist	rounds	1	0	0		new
 `,
 	} {
 		var b strings.Builder

@@ -66,7 +66,7 @@ func TestABinaryWithPlugIns(t *testing.T) {
 		return s
 	}
 	whole := result(say(run("--json", "--out", filepath.Join(dir, "whole"))...))
-	if !whole.Completed || whole.Rounds != 20 || whole.Schedule != "k-proportional" {
+	if !whole.Completed || whole.Rounds != 20 || whole.Schedule != "proportional" {
 		t.Errorf("the run came to %+v", whole)
 	}
 

@@ -46,7 +46,7 @@ func TestLaboratory(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "lab")
-			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 2, Out: dir}
+			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "step", "eta-rounds", "theory", TheoryAhead}, Seeds: 2, Out: dir}
 			r, err := plan.Run(t.Context(), study.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +92,7 @@ func TestLaboratory(t *testing.T) {
 			if err != nil || !json.Valid(text) || !bytes.Contains(text, []byte(`"bound_holds":true`)) {
 				t.Errorf("%.200s, %v", text, err)
 			}
-			for _, want := range []string{"Theorem 1", "k-theory-ahead", "The bound holds", "at equal virtual time"} {
+			for _, want := range []string{"Theorem 1", "theory-ahead", "The bound holds", "at equal virtual time"} {
 				if !bytes.Contains(contents(t, dir, TableFile), []byte(want)) {
 					t.Errorf("the table lacks %q", want)
 				}
@@ -127,7 +127,7 @@ func contents(t *testing.T, dir, name string) []byte {
 func TestLaboratoryIsDeterministic(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
-		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "k-theory"}, Seeds: 2, Out: t.TempDir()}.Run(t.Context(), study.Options{})
+		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "theory"}, Seeds: 2, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b 
 // A laboratory that was stopped goes on with the same plan, in the middle of its
 // runs and of its measuring, to the same result.
 func TestLaboratoryGoesOn(t *testing.T) {
-	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "k-rounds", "k-theory"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "whole")}
+	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "rounds", "theory"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "whole")}
 	want, err := plan.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,12 +24,12 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// TheoryAhead is k-theory with the time ahead as W, which is what Theorem 2
-// says, where k-theory has the time elapsed, as the paper's schedules do.
-const TheoryAhead = "k-theory-ahead"
+// TheoryAhead is theory with the time ahead as W, which is what Theorem 2
+// says, where theory has the time elapsed, as the paper's schedules do.
+const TheoryAhead = "theory-ahead"
 
 // Schedules are those that a laboratory compares unless told.
-var Schedules = []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "k-theory", TheoryAhead}
+var Schedules = []string{"dsgd", "fixed", "rounds", "error", "step", "theory", TheoryAhead}
 
 // Names are the schedules that a laboratory knows.
 func Names() []string { return append(schedule.Names(), TheoryAhead) }
@@ -83,9 +83,9 @@ func (p Plan) cells() ([]study.Cell, error) {
 func (p Plan) of(name string) ([]study.Cell, error) {
 	c, known := p.Config, name
 	if name == TheoryAhead {
-		known, c.Theory.Time = "k-theory", config.Ahead
+		known, c.Theory.Time = "theory", config.Ahead
 	}
-	if name == "k-step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
+	if name == "step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
 		c.Schedule.DecayRound = max(1, cmp.Or(c.Stop.EqualRuntimeRounds, c.Stop.Rounds)/3) // it has no accuracy to converge
 	}
 	if err := takesPlainSteps(&c); err != nil {

@@ -4,15 +4,15 @@ import "fedpace/experiment/config"
 
 // Table3 lists the paper's schedules by the names that command lines use.
 func Table3() []string {
-	return []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "eta-rounds", "eta-error", "eta-step"}
+	return []string{"dsgd", "fixed", "rounds", "error", "step", "eta-rounds", "eta-error", "eta-step"}
 }
 
 // table4 is the paper's Table 4: SGD steps relative to K-eta-fixed's, as printed.
 var table4 = map[config.Task]map[string]string{
-	config.TaskSent140:     {"k-rounds": "0.21", "k-error": "0.99", "k-step": "0.68"},
-	config.TaskFEMNIST:     {"k-rounds": "0.11", "k-error": "0.80", "k-step": "0.44"},
-	config.TaskCIFAR100:    {"k-rounds": "0.090", "k-error": "0.57", "k-step": "0.40"},
-	config.TaskShakespeare: {"k-rounds": "0.74", "k-error": "0.99", "k-step": "0.96"},
+	config.TaskSent140:     {"rounds": "0.21", "error": "0.99", "step": "0.68"},
+	config.TaskFEMNIST:     {"rounds": "0.11", "error": "0.80", "step": "0.44"},
+	config.TaskCIFAR100:    {"rounds": "0.090", "error": "0.57", "step": "0.40"},
+	config.TaskShakespeare: {"rounds": "0.74", "error": "0.99", "step": "0.96"},
 }
 
 // decayRound is the round p after which K_r-step must decay to give the paper's cell to two digits:

@@ -164,15 +164,15 @@ func TestThePaceOnFEMNISTInDocs(t *testing.T) {
 		return of[schedule].Points[i] // its own best at the latest
 	}
 	best := of["fixed"].BestAccuracy
-	fixed, rounds, dsgd := reached("fixed", best), reached("k-rounds", best), reached("dsgd", best)
+	fixed, rounds, dsgd := reached("fixed", best), reached("rounds", best), reached("dsgd", best)
 	steps := 0.0
 	for r := range rounds.Round {
-		steps += math.Ceil(float64(of["k-rounds"].K0) / math.Cbrt(float64(r+1))) // Eq. 10
+		steps += math.Ceil(float64(of["rounds"].K0) / math.Cbrt(float64(r+1))) // Eq. 10
 	}
 	for _, want := range []string{
 		fmt.Sprintf("best accuracy, %.3f, at minute %.0f, in round %s.", best, rounds.VirtualSeconds/60, human.Thousands(int64(rounds.Round))),
 		fmt.Sprintf("at minute %.0f, in round %s, with %.0f times the steps.", fixed.VirtualSeconds/60, human.Thousands(int64(fixed.Round)), float64(fixed.Round*of["fixed"].K0)/steps),
-		fmt.Sprintf("from its best, %.3f at minute %.0f,", of["k-rounds"].BestAccuracy, reached("k-rounds", of["k-rounds"].BestAccuracy).VirtualSeconds/60),
+		fmt.Sprintf("from its best, %.3f at minute %.0f,", of["rounds"].BestAccuracy, reached("rounds", of["rounds"].BestAccuracy).VirtualSeconds/60),
 		fmt.Sprintf("passes fixed K's best accuracy at minute %.0f ", dsgd.VirtualSeconds/60),
 	} {
 		if !strings.Contains(text, want) {
@@ -230,7 +230,7 @@ func TestPrefixesInDocsAreTheSameBits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []key{{config.TaskSent140, "dsgd", 2, 0.32}, {config.TaskSent140, "k-rounds", 4, 0.32}, {config.TaskSent140, "eta-error", 5, 0.32}} {
+	for _, of := range []key{{config.TaskSent140, "dsgd", 2, 0.32}, {config.TaskSent140, "rounds", 4, 0.32}, {config.TaskSent140, "eta-error", 5, 0.32}} {
 		t.Run(of.Schedule, func(t *testing.T) {
 			t.Parallel()
 			var whole *Curve

@@ -91,7 +91,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 // small is an evaluation that takes a second or two.
 func small(t *testing.T) Plan {
 	return Plan{
-		Tasks: []config.Task{config.TaskSent140}, Schedules: []string{"fixed", "k-step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
+		Tasks: []config.Task{config.TaskSent140}, Schedules: []string{"fixed", "step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
 		Sets: []string{"clients=200", "cohort=5", "evaluate.every=3", "schedule.patience=1", "schedule.k0=5"}, Out: filepath.Join(t.TempDir(), "paper"),
 	}
 }
@@ -108,7 +108,7 @@ func play(t *testing.T, p Plan, cells []study.Cell) (ran int) {
 // included, K-eta-fixed after the rounds of evaluate.every; by rounds they are not.
 func TestAllSchedulesAreEvaluatedAsOften(t *testing.T) {
 	p := small(t)
-	p.Schedules, p.Seeds = []string{"fixed", "dsgd", "k-rounds", "eta-rounds"}, 1
+	p.Schedules, p.Seeds = []string{"fixed", "dsgd", "rounds", "eta-rounds"}, 1
 	evaluated := func(out string) (counts []int, fixed []int) {
 		p.Out = out
 		cells, err := p.Cells()
@@ -236,7 +236,7 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"15 of 10000 rounds", "synthetic", "k-step", "simulated minutes"} {
+		for _, want := range []string{"15 of 10000 rounds", "synthetic", "step", "simulated minutes"} {
 			if !bytes.Contains(svg, []byte(want)) {
 				t.Errorf("%s does not say %q", name, want)
 			}
@@ -246,7 +246,7 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	if err := errors.Join(WriteTable4(&table, back), WriteOutcomes(&table, back)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"k-step", "0.68", "unexplained", "best accuracy"} {
+	for _, want := range []string{"step", "0.68", "unexplained", "best accuracy"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the tables do not say %q:\n%s", want, table.String())
 		}
@@ -320,10 +320,10 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 		rounds, steps = r, steps+k
 	}
 	if c := curves[0]; c.Rounds != rounds || math.Abs(c.RelativeSteps-float64(steps)/6000) > 1e-12 {
-		t.Errorf("k-rounds: %d rounds and %v of the steps, want %d and %v", c.Rounds, c.RelativeSteps, rounds, float64(steps)/6000)
+		t.Errorf("rounds: %d rounds and %v of the steps, want %d and %v", c.Rounds, c.RelativeSteps, rounds, float64(steps)/6000)
 	}
 	if c := curves[1]; c.Decayed != 50 {
-		t.Errorf("k-step decays after round %d, want 50", c.Decayed)
+		t.Errorf("step decays after round %d, want 50", c.Decayed)
 	}
 	if err := Draw(t.TempDir(), curves); err != nil {
 		t.Error(err)
@@ -413,19 +413,19 @@ func TestACutRunSaysHowFarItWent(t *testing.T) {
 		}
 		return c
 	}
-	curves := []Curve{curve("fixed", 1, 6, 0.7), curve("k-rounds", 1, 4, 0.5), curve("k-rounds", 2, 10, 0.8), curve("k-rounds", 3, 7, 0.5)}
+	curves := []Curve{curve("fixed", 1, 6, 0.7), curve("rounds", 1, 4, 0.5), curve("rounds", 2, 10, 0.8), curve("rounds", 3, 7, 0.5)}
 	var table bytes.Buffer
 	if err := WriteOutcomes(&table, curves); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 0.7 - 0.7 -", "k-rounds 1 1 0.8 0.8 - 0.8 -"} {
+	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 0.7 - 0.7 -", "rounds 1 1 0.8 0.8 - 0.8 -"} {
 		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
 	}
 	// Gains are those over the run with the same seed, whatever stands in between.
 	table.Reset()
-	pairs := []Curve{curve("fixed", 1, 10, 0.6), curve("fixed", 2, 10, 0.5), curve("fixed", 3, 10, 0.4), curve("k-rounds", 3, 10, 0.51), curve("k-rounds", 2, 10, 0.6)}
+	pairs := []Curve{curve("fixed", 1, 10, 0.6), curve("fixed", 2, 10, 0.5), curve("fixed", 3, 10, 0.4), curve("rounds", 3, 10, 0.51), curve("rounds", 2, 10, 0.6)}
 	pairs[4].Plateaued = 60
 	if err := WriteOutcomes(&table, pairs); err != nil || !strings.Contains(table.String(), "+0.1050 ± 0.064") || !strings.Contains(table.String(), "1 (n = 1)") {
 		t.Errorf("%v: want the gains 0.11 and 0.10:\n%s", err, table.String())

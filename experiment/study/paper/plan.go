@@ -72,7 +72,7 @@ func (p *Plan) fill() error {
 	if len(p.Schedules) == 0 {
 		p.Schedules = Table3()
 		if p.Timing {
-			p.Schedules = []string{"k-rounds", "k-step"}
+			p.Schedules = []string{"rounds", "step"}
 		}
 	}
 	for i, t := range p.Tasks {
@@ -144,10 +144,10 @@ func (p Plan) variants(t config.Task, name string) [][]string {
 		return [][]string{nil}
 	}
 	extra := []string{"train=false"}
-	if name == "k-step" || name == "eta-step" {
+	if name == "step" || name == "eta-step" {
 		extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
 	}
-	if t == config.TaskCIFAR100 && name == "k-rounds" {
+	if t == config.TaskCIFAR100 && name == "rounds" {
 		return [][]string{extra, append([]string{"network.model_megabits=320"}, extra...)}
 	}
 	return [][]string{extra}

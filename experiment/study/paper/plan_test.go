@@ -22,7 +22,7 @@ func TestARunHasANameOfItsOwnOnAServer(t *testing.T) {
 		p.Tasks, p.Seeds = []config.Task{config.TaskCIFAR100}, 2
 		change(&p)
 		if p.Timing {
-			p.Schedules = []string{"k-rounds"} // with either size of a model
+			p.Schedules = []string{"rounds"} // with either size of a model
 		}
 		cells, err := p.Cells()
 		if err != nil {

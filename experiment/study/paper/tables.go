@@ -82,7 +82,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
 	for _, s := range [][]any{
 		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
-		{"k-rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"k-error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"k-step", "ceil(K_0/10) if converged", "eta_0"},
+		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"step", "ceil(K_0/10) if converged", "eta_0"},
 		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
 	} {
 		t.row(s...)
@@ -95,7 +95,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	for _, r := range at {
 		head = append(head, fmt.Sprintf("r=%d", r))
 	}
-	t = newTable(w, "K_r of k-rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
+	t = newTable(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}

@@ -20,10 +20,10 @@ func seeds(schedule string, accuracies ...float64) (list []Curve) {
 	return list
 }
 
-// decided is the verdict on a claim that k-rounds has more of a quantity than fixed.
+// decided is the verdict on a claim that rounds has more of a quantity than fixed.
 func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	t.Helper()
-	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "k-rounds", Than: "fixed", Expect: "more"}
+	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
 	if change != nil {
 		change(&c)
 	}
@@ -46,11 +46,11 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 // those of seeds: a fourth run of one schedule alone counts nothing. With one run there is no interval.
 func TestVerdictsArePaired(t *testing.T) {
 	fixed := seeds("fixed", 0.5, 0.7, 0.6)
-	v := decided(t, nil, seeds("k-rounds", 0.51, 0.72, 0.63, 0.1), fixed)
+	v := decided(t, nil, seeds("rounds", 0.51, 0.72, 0.63, 0.1), fixed)
 	if v.N != 3 || v.Of != 4 || v.count() != "3 of 4" || math.Abs(v.Mean-0.02) > 1e-12 || math.Abs(v.Half-0.024841) > 1e-5 || v.Said != Undecided {
 		t.Errorf("%+v", v)
 	}
-	better := seeds("k-rounds", 0.519, 0.72, 0.621)
+	better := seeds("rounds", 0.519, 0.72, 0.621)
 	if v := decided(t, nil, better, fixed); v.Said != Yes {
 		t.Errorf("0.019, 0.020 and 0.021 more: %+v", v)
 	}
@@ -64,13 +64,13 @@ func TestVerdictsArePaired(t *testing.T) {
 	if v := decided(t, nil, better); v.N != 0 || v.count() != "0 of 3" || v.Said != Undecided {
 		t.Errorf("without the other schedule: %+v", v)
 	}
-	if v := decided(t, nil, seeds("k-rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Said != Undecided {
+	if v := decided(t, nil, seeds("rounds", 0.75, 0.5), seeds("fixed", 0.5, 0.25)); v.Half != 0 || v.Said != Undecided {
 		t.Errorf("two differences that happen to be equal decide: %+v", v)
 	}
-	if v := decided(t, nil, seeds("k-rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Of != 3 {
+	if v := decided(t, nil, seeds("rounds", 0.5, math.NaN(), 0.7), seeds("fixed", 0.4, 0.3, 0.5)); v.N != 2 || v.Of != 3 {
 		t.Errorf("a run without an evaluation counts: %+v", v)
 	}
-	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "k-rounds", Than: "fixed", Expect: "more"}
+	c := Claim{Says: "s", Where: "w", Quantity: "tail_accuracy", Schedule: "rounds", Than: "fixed", Expect: "more"}
 	if _, err := c.decide(append(seeds("fixed", 1), seeds("fixed", 2)...)); err == nil || !strings.Contains(err.Error(), "several runs of fixed have the seed 1") {
 		t.Errorf("two runs with one seed: %v", err)
 	}
@@ -80,7 +80,7 @@ func TestVerdictsArePaired(t *testing.T) {
 	if v := decided(t, nil, better[:1], fixed); v.N != 1 || v.Said != Undecided {
 		t.Errorf("one pair: %+v", v)
 	}
-	cut := seeds("k-rounds", 0.519, 0.72, 0.621)
+	cut := seeds("rounds", 0.519, 0.72, 0.621)
 	cut[2].Completed = false
 	if v := decided(t, nil, cut, fixed); v.N != 2 {
 		t.Errorf("a run that was cut counts: %+v", v)
@@ -88,7 +88,7 @@ func TestVerdictsArePaired(t *testing.T) {
 	if v := decided(t, func(c *Claim) { c.Quantity, c.At = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
 		t.Errorf("half of the difference after half of the time: %+v", v)
 	}
-	if v := decided(t, nil, seeds("k-rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || !(v.Low > 0 && v.High < 0.2) {
+	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || !(v.Low > 0 && v.High < 0.2) {
 		t.Errorf("nine pairs have a bootstrap, too: %+v", v)
 	}
 }
@@ -96,7 +96,7 @@ func TestVerdictsArePaired(t *testing.T) {
 // A figure of the paper's holds where all of the interval rounds to it; runs without training are exact.
 func TestVerdictsOnPrintedFigures(t *testing.T) {
 	steps := func(data string, values ...float64) []Curve {
-		list := seeds("k-rounds", values...)
+		list := seeds("rounds", values...)
 		for i := range list {
 			list[i].Data, list[i].RelativeSteps = data, values[i]
 		}
@@ -137,7 +137,7 @@ func TestRowsOfVerdicts(t *testing.T) {
 }
 
 func TestClaimsThatAreRefused(t *testing.T) {
-	const sound = "- {says: s, where: w, quantity: tail_accuracy, schedule: k-rounds, than: fixed, expect: more}"
+	const sound = "- {says: s, where: w, quantity: tail_accuracy, schedule: rounds, than: fixed, expect: more}"
 	for want, of := range map[string][2]string{
 		"":                               {"", ""},
 		"quantity":                       {"tail_accuracy", "speed"},

@@ -89,7 +89,7 @@ func TestTimesAreThoseOfTheFormula(t *testing.T) {
 func TestAPlanGoesOn(t *testing.T) {
 	q := small()
 	q.Learn = 2
-	q.Schedules = []string{"fixed", "k-rounds"}
+	q.Schedules = []string{"fixed", "rounds"}
 	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"2", "8"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
 	whole := made(t, q, t.TempDir())
 

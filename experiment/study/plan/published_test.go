@@ -15,7 +15,7 @@ func TestAPlanOfEquations(t *testing.T) {
 	const megabits, down, up, step = 0.32, 20, 5, 0.01
 	q := plan.Request{
 		Sets:      []string{"task=sent140", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=20", "stop.rounds=30", "network={model_megabits: 0.32, download_mbps: 20, upload_mbps: 5}", "compute.seconds_per_step=0.01"},
-		Schedules: []string{"fixed", "dsgd", "k-rounds"},
+		Schedules: []string{"fixed", "dsgd", "rounds"},
 		Grids:     []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "cohort", Values: []string{"5", "10", "20"}}},
 		Draws:     1, Seeds: 2,
 	}
@@ -37,7 +37,7 @@ func TestAPlanOfEquations(t *testing.T) {
 			switch s.Schedule {
 			case "dsgd":
 				k = 1
-			case "k-rounds":
+			case "rounds":
 				for k > 1 && (k-1)*(k-1)*(k-1)*(rounds+1) >= k0*k0*k0 {
 					k--
 				}

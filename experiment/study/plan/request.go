@@ -31,7 +31,7 @@ type Request struct {
 }
 
 // Schedules are those that a plan compares unless it is told others.
-var Schedules = []string{schedule.Fixed, "k-rounds", "k-error"}
+var Schedules = []string{schedule.Fixed, "rounds", "error"}
 
 // Setting is a point of the grid.
 type Setting struct {

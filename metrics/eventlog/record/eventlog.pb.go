@@ -174,7 +174,7 @@ type Run struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	Schedule      string                 `protobuf:"bytes,3,opt,name=schedule,proto3" json:"schedule,omitempty"` // as on command lines, e.g. k-rounds
+	Schedule      string                 `protobuf:"bytes,3,opt,name=schedule,proto3" json:"schedule,omitempty"` // as on command lines, e.g. rounds
 	Seed          uint64                 `protobuf:"fixed64,4,opt,name=seed,proto3" json:"seed,omitempty"`
 	Clients       uint32                 `protobuf:"varint,5,opt,name=clients,proto3" json:"clients,omitempty"`                         // size of the population
 	Cohort        uint32                 `protobuf:"varint,6,opt,name=cohort,proto3" json:"cohort,omitempty"`                           // clients asked in a round

@@ -28,8 +28,9 @@ type State struct {
 
 // Version is one version of the model.
 type Version struct {
-	Number uint64 // as in [round.Task].Model
-	Params []float32
+	Number   uint64 // as in [round.Task].Model
+	Params   []float32
+	Doubtful bool // bans do not follow from what devices make of it
 }
 
 // Checkpoint is how a run's state is kept. Both functions are called from the

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +15,18 @@ import (
 
 // The updates of real devices are their word. So a round that has some is tried before it
 // counts: the coordinator measures the model that would come of it, on a few held-out samples.
-// If that model has diverged, it finds the devices without whose updates it has not, bans
-// them, and the round is done without them. Nothing here depends on the order or the time in
-// which anything comes, so a replay decides alike.
+// If half of what was learned is lost with it, the round is done without the devices whose updates
+// are far longer than the others' and without which it is not. Those are banned whose updates would
+// have made a sound model diverge. If a model is lost all the same, the run goes back to its best
+// one. Nothing here depends on the order or the time in which anything comes, so a replay decides
+// alike.
 
 // Guard is what a run remembers to hold devices to.
 type Guard struct {
-	First  float64 // loss of the model that the first update of a device started from; 0: there was none
-	Banned int     // devices whose updates made the model diverge
+	First  float64   // loss of the model that the first update of a device started from; 0: none was above 0
+	Best   float64   // least loss of a model that a round with devices began with
+	Good   []float32 // that model; nil: there was none
+	Banned int       // devices whose updates made the model diverge
 }
 
 // guard is what the coordinator has measured to hold devices to.
@@ -29,18 +34,34 @@ type guard struct {
 	Guard
 	of      bus.Digest          // the model that was measured last
 	loss    float64             // its loss, +Inf if it has none
+	lengths []float64           // norms of the round's updates, devices' first, as they were sent
+	doubts  bool                // whether the round's model is doubtful
+	lost    bool                // whether it is lost
 	scratch *algorithm.Instance // to try what the server makes of a sum; nil: not needed yet
 }
 
 const (
 	guardSamples = 256 // held-out samples that a model is measured on
-	diverges     = 4   // by how many times a loss must be above those before
+	diverges     = 4   // by how many times the first loss a model is lost
+	outlying     = 4   // by how many times an update must be longer than the middle one of the others to be left out
 	mostSuspects = 16  // devices of a round that are left out at most
 )
+
+// worse reports whether a model of this loss has lost half of what the best one has learned, at
+// twice its loss or more.
+func (g *Guard) worse(loss float64) bool {
+	return g.First > 0 && !(loss <= max(2*g.Best, (g.First+g.Best)/2))
+}
+
+// diverged reports whether a model of this loss is far worse than an untrained one.
+func (g *Guard) diverged(loss float64) bool {
+	return g.First > 0 && !(loss <= diverges*g.First)
+}
 
 // train adds up the updates of the tasks as [learner.addUp], those of devices only as far as
 // they do no harm.
 func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
+	l.lost, l.doubts = false, l.doubtful
 	if l.devices.Split(tasks) == len(tasks) { // also of a run without devices
 		return l.addUp(ctx, number, tasks)
 	}
@@ -48,17 +69,34 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	if err != nil {
 		return 0, nil, err
 	}
-	if l.First == 0 {
-		l.First = start
+	if l.First == 0 && start > 0 {
+		l.First, l.Best = start, math.Inf(1)
+	}
+	if l.First > 0 && (start < l.Best || l.Good == nil) {
+		l.Best, l.Good = start, l.params
 	}
 	t := &trial{learner: l, number: number, tasks: tasks, start: start, out: make([]bool, len(tasks))}
 	// With differential privacy the clip bounds what an update can do, and the noise of each sum is
 	// drawn anew: to try several would blame devices for it, and tell more than one release does.
 	private := l.config.Learning.Privacy != nil
-	if err = t.run(ctx); err == nil && !private && t.diverged() {
+	if err = t.run(ctx); err == nil && !private && t.harmed() {
 		err = t.leaveOut(ctx)
 	}
+	if errors.Is(err, ErrDiverged) && start > l.Best { // of simulated clients, from such a model
+		t.nothing()
+		t.comes, err = math.Inf(1), nil
+	}
+	l.doubts, l.lost = l.worse(t.comes), l.diverged(t.comes)
 	return t.mean, t.losses, err
+}
+
+// goBack has what follows a round begin anew, whose model is lost and becomes the best one.
+func (l *learner) goBack(number int) error {
+	c := l.config.Learning.Model
+	fresh := algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), l.config.Round.Clients)
+	l.doubts = false
+	l.devices.ModelLost(number, l.guard.loss, l.Best)
+	return errors.Join(l.algorithm.Server.Restore(fresh.Server.State()), l.clip.Restore(nil), l.bound.Restore(nil))
 }
 
 // trial is a round that is tried with some updates left out.
@@ -74,22 +112,28 @@ type trial struct {
 	comes  float64   // loss of the model that would come of it
 }
 
-// diverged reports whether the model is far worse than those before, and than an untrained one.
-func (t *trial) diverged() bool { return !(t.comes <= diverges*max(t.start, t.First)) }
+// harmed reports whether much is lost with the round.
+func (t *trial) harmed() bool { return t.worse(t.comes) && !(t.comes <= t.start) }
+
+// nothing is a round after which the model stays.
+func (t *trial) nothing() {
+	t.losses = slices.Repeat([]float64{t.start}, len(t.tasks))
+	t.mean, t.comes = t.start, t.start
+	clear(t.sum)
+	t.clip.Forget() // the norms of those that are left out
+	t.bound.Forget()
+}
 
 // run adds up what is not left out, and measures the model that would come of it.
 func (t *trial) run(ctx context.Context) error {
 	var kept []round.Task
-	t.losses = slices.Repeat([]float64{t.start}, len(t.tasks)) // also of those that are left out
+	t.nothing() // also for the losses of those that are left out
 	for i := range t.tasks {
 		if !t.out[i] {
 			kept = append(kept, t.tasks[i])
 		}
 	}
-	if t.mean, t.comes = t.start, t.start; len(kept) == 0 { // the model stays
-		clear(t.sum)
-		t.clip.Forget() // the norms of those that are left out
-		t.bound.Forget()
+	if len(kept) == 0 {
 		return nil
 	}
 	_, losses, err := t.addUp(ctx, t.number, kept)
@@ -155,26 +199,39 @@ func (l *learner) lossOf(ctx context.Context, number int, x model) (float64, err
 	return l.guard.loss, nil
 }
 
-// leaveOut tries the round without more and more devices, those first whose updates are the
-// largest, and bans them if that helps. If it does not, or if half of all would have to go, the
-// devices are not to blame, and the round counts as it is.
+// suspects are the places of the devices' updates that are far longer than the middle one of the
+// round's others, the longest first.
+func (t *trial) suspects() (places []int) {
+	first := t.devices.Split(t.tasks)
+	for i := range t.tasks[first:] {
+		others := slices.Sorted(slices.Values(slices.Delete(slices.Clone(t.lengths), i, i+1)))
+		if n := len(others); n > 0 && t.lengths[i] > outlying*others[(n-1)/2] {
+			places = append(places, first+i)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(t.lengths[b-first], t.lengths[a-first]) })
+	return places
+}
+
+// leaveOut tries the round without more and more suspects, and leaves them out if that helps. If it does
+// not, or if half of all would have to go, the devices are not to blame, and the round counts as
+// it is.
 func (t *trial) leaveOut(ctx context.Context) error {
-	base := func(version uint64) []float32 { return t.models.list[version].params }
-	suspects := t.devices.Largest(t.tasks, base)
+	suspects, updates := t.suspects(), len(t.lengths)
 	population := t.config.Round.Clients + t.config.Round.Devices.Count
 	most := min(mostSuspects, max(1, len(t.tasks)/2), population/2-t.Banned, len(suspects))
 	worst := t.comes
 	tried := 0
-	for ; t.diverged() && tried < most; tried++ {
+	for ; t.harmed() && tried < most; tried++ {
 		t.out[suspects[tried]] = true
 		if err := t.run(ctx); err != nil {
 			return err
 		}
 	}
 	switch {
-	case t.diverged() && tried == 0:
+	case t.harmed() && tried == 0:
 		return nil
-	case t.diverged():
+	case t.harmed():
 		clear(t.out)
 		return t.run(ctx)
 	}
@@ -185,7 +242,7 @@ func (t *trial) leaveOut(ctx context.Context) error {
 		if err := t.run(ctx); err != nil {
 			return err
 		}
-		if sound = !t.diverged(); !sound {
+		if sound = !t.harmed(); !sound {
 			t.out[i] = true
 		}
 	}
@@ -195,7 +252,11 @@ func (t *trial) leaveOut(ctx context.Context) error {
 		}
 	}
 	for i, left := range t.out {
-		if left {
+		switch {
+		case !left:
+		case updates < 3 || !t.diverged(worst) || t.worse(t.start) || t.models.list[t.tasks[i].Model].doubtful:
+			t.devices.LeftOut(t.tasks[i].Client, t.number, worst, t.comes)
+		default:
 			reason := fmt.Sprintf("its update of round %d made the model diverge (a loss of %.3g on held-out samples, and %.3g without it)", t.number, worst, t.comes)
 			t.Banned++
 			if err := t.devices.Ban(t.tasks[i].Client, reason); err != nil {

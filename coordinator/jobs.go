@@ -64,6 +64,10 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 		if err != nil {
 			return err
 		}
+		if s.Job < first { // of a round that was given up with another's failure
+			s.Accept()
+			continue
+		}
 		i := s.Job - first
 		if i >= uint64(len(jobs)) || jobs[i].done {
 			return fmt.Errorf("coordinator: a sum for job %d, which is not open", s.Job)

@@ -52,7 +52,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 		sum:  make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 		clip: combine.Clipper{Of: c.Learning.Combine.Clip}, bound: combine.Clipper{Of: c.Learning.Combine.Devices},
 	}
-	list := []Version{{0, c.Learning.Initial}}
+	list := []Version{{Params: c.Learning.Initial}}
 	if c.Resume != nil {
 		list = c.Resume.Models
 		if err := l.restore(c.Resume); err != nil {
@@ -60,7 +60,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 		}
 	}
 	for _, v := range list {
-		l.model = model{bus.DigestOf(v.Params), v.Params}
+		l.model = model{bus.DigestOf(v.Params), v.Params, v.Doubtful}
 		if err := l.models.add(ctx, v.Number, l.model); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,8 @@ func (l *learner) restore(s *State) error {
 // save adds what the learner knows to a state.
 func (l *learner) save(s *State) {
 	for _, version := range slices.Sorted(maps.Keys(l.models.list)) {
-		s.Models = append(s.Models, Version{version, l.models.list[version].params})
+		x := l.models.list[version]
+		s.Models = append(s.Models, Version{version, x.params, x.doubtful})
 	}
 	if s.Measured = l.best == l.best; s.Measured {
 		s.Best = l.best
@@ -230,11 +231,18 @@ func total(list []float64) (sum float64) {
 // advance makes the next model of the updates that were added up.
 func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) error {
 	next := slices.Clone(l.params)
-	l.algorithm.Server.Apply(next, l.sum[:len(next)], l.scale)
+	if l.lost {
+		next = l.Good
+		if err := l.goBack(number); err != nil {
+			return err
+		}
+	} else {
+		l.algorithm.Server.Apply(next, l.sum[:len(next)], l.scale)
+	}
 	if i := notFinite(next); i >= 0 {
 		return fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, next[i])
 	}
-	l.model = model{bus.DigestOf(next), next}
+	l.model = model{bus.DigestOf(next), next, l.doubts}
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
 		return err
 	}

@@ -17,8 +17,9 @@ type models struct {
 }
 
 type model struct {
-	digest bus.Digest
-	params []float32
+	digest   bus.Digest
+	params   []float32
+	doubtful bool // much that was learned before it is lost: what devices make of it says nothing of them
 }
 
 // add puts a version on the bus.

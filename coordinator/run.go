@@ -210,7 +210,7 @@ func (d *driver) issue(tasks []round.Task) error {
 		}
 		message := new(bus.Task)
 		d.describe(message, t)
-		if err := d.devices.Issue(t, message, d.learner.models.list[t.Model].params); err != nil {
+		if err := d.devices.Issue(t, message, d.learner.models.list[t.Model].params, d.learner.models.list[t.Model].doubtful); err != nil {
 			return err
 		}
 	}

@@ -137,23 +137,34 @@ func (l *learner) addDevices(s *singles, tasks []round.Task, weights, losses []f
 	if err != nil {
 		return err
 	}
+	own := func(i int, weight float64) ([]int64, error) {
+		sum := make([]int64, len(l.sum))
+		return sum, l.devices.Add(sum, tasks[i:i+1], []float64{weight}, losses[i:], base)
+	}
 	for ; first < len(tasks) && s.alone(first); first++ {
-		own, part := make([]int64, len(l.sum)), span{first, first + 1}
-		if err := l.devices.Add(own, tasks[part.from:part.to], clipped[part.from:], losses[part.from:], base); err != nil {
+		if s.updates[s.place[first]], err = own(first, clipped[first]); err != nil {
 			return err
 		}
-		s.updates[s.place[first]] = own
 	}
-	return l.devices.Add(l.sum, tasks[first:], clipped[first:], losses[first:], base)
+	rule := l.config.Learning.Combine.OfThem
+	if rule == nil || len(tasks)-first < combine.Enough {
+		return l.devices.Add(l.sum, tasks[first:], clipped[first:], losses[first:], base)
+	}
+	updates := make([][]int64, len(tasks)-first)
+	for i := range updates {
+		if updates[i], err = own(first+i, clipped[first+i]/weights[first+i]); err != nil {
+			return err
+		}
+	}
+	of := make([]int64, len(l.sum))
+	combine.Setup{Rule: rule}.Apply(of, updates, weights[first:])
+	return algorithm.Merge(l.sum, of)
 }
 
 // clipDevices returns the weights with which devices' updates are as long as they may be.
 // The norms of simulated clients are a measure, too.
 func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64, first int, base func(version uint64) []float32) ([]float64, error) {
-	if l.bound.Of == nil {
-		return weights, nil
-	}
-	if first == len(tasks) {
+	if l.lengths = nil; first == len(tasks) {
 		l.bound.Forget() // those of a trial that counted more
 		return weights, nil
 	}
@@ -161,7 +172,8 @@ func (l *learner) clipDevices(s *singles, tasks []round.Task, weights []float64,
 	if err != nil {
 		return nil, err
 	}
-	bound, factors := l.bound.Factors(append(norms, l.norms(s, weights[:first])...))
+	l.lengths = append(norms, l.norms(s, weights[:first])...)
+	bound, factors := l.bound.Factors(l.lengths)
 	l.devices.Clipped(tasks[first:], norms, bound)
 	clipped := slices.Clone(weights)
 	for i := range norms {

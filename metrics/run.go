@@ -127,6 +127,7 @@ type DeviceStats struct {
 	Present    int           // joined, and heard from in time
 	Silent     int           // joined, and not heard from for too long
 	Banned     int           // have no place in the run any more
+	Returns    int           // of the run to an earlier model
 	Heartbeats int64         // received
 	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
 	Held       time.Duration // wall time that the clock has stood for devices

@@ -21,12 +21,13 @@ type Ban struct {
 type Findings struct {
 	Bans        []Ban
 	Corrections []Correction
+	Returns     int // rounds after which the run went back to an earlier model
 }
 
 // Findings is what is to be said so far, in the order of time.
 func (d *Devices) Findings() (s Findings) {
 	if d != nil {
-		s = Findings{d.bans, d.corrections}
+		s = Findings{d.bans, d.corrections, int(d.returns.Load())}
 	}
 	return s
 }
@@ -35,6 +36,22 @@ func (d *Devices) Findings() (s Findings) {
 // The task that it is at is refused, and took as long as the coordinator has waited for it.
 func (d *Devices) Ban(client int, reason string) error {
 	return d.ban(Ban{Client: client, Reason: reason})
+}
+
+// ModelLost tells that a round's model has a loss with which it is lost, and that the run goes back to
+// its best one: the first times, then of fewer and fewer.
+func (d *Devices) ModelLost(round int, loss, best float64) {
+	if n := d.returns.Add(1); n&(n-1) == 0 {
+		d.notice("The model of round %d is lost, with a loss of %.3g on held-out samples. The run goes back to its best one, with %.3g (time %d; times 1, 2, 4, 8 ... are told). Nobody is banned: no device did it alone from a sound model.", round, loss, best, n)
+	}
+}
+
+// LeftOut tells that a device's update has no part in a round, the first times.
+func (d *Devices) LeftOut(client, round int, with, without float64) {
+	i := client - d.run.First
+	if d.leftOut[i]++; d.leftOut[i]&(d.leftOut[i]-1) == 0 {
+		d.notice("The update of device %s is left out of round %d: it is far longer than the others, and the loss on held-out samples is %.3g with it and %.3g without (time %d; times 1, 2, 4, 8 ... are told).", d.Names[i], round, with, without, d.leftOut[i])
+	}
 }
 
 // suspend bans a device that is over a quota, for as long as the quota says. expel closes the

@@ -1,7 +1,6 @@
 package realdevices
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -182,16 +181,4 @@ func (d *Devices) BoundLosses(tasks []round.Task, losses []float64, own float64)
 			losses[i] = most
 		}
 	}
-}
-
-// Largest are the places of devices' updates among the tasks, the one that moves furthest from
-// its base model first.
-func (d *Devices) Largest(tasks []round.Task, base func(version uint64) []float32) (places []int) {
-	norms := map[int]float64{}
-	for i := d.Split(tasks); i < len(tasks); i++ {
-		places = append(places, i)
-		norms[i] = distance(d.updates[tasks[i].Task].Values, base(tasks[i].Model))
-	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(norms[b], norms[a]) })
-	return places
 }

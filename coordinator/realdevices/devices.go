@@ -34,6 +34,7 @@ type Devices struct {
 	banned   []bool
 	ends     []int64  // ends of bans, as Ban.Ends
 	told     []int    // samples, as each device told them last
+	leftOut  []int    // how often each device's update was left out
 	clipped  []bool   // devices of which Clipped has told
 	accounts accounts // use of their quotas
 	news     []gateway.Event
@@ -53,6 +54,7 @@ type Devices struct {
 
 	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
 	bannedCount atomic.Int64
+	returns     atomic.Int64
 }
 
 // Run is what devices must know of their run.
@@ -74,6 +76,7 @@ type arrival struct{ device, samples int }
 type openTask struct {
 	task     *bus.Task
 	base     []float32 // the model that it starts from
+	doubtful bool
 	device   int
 	sent     time.Time // first
 	repeated time.Time // last
@@ -94,7 +97,7 @@ const (
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)),
 		programs: programs{versions: make([]string, len(c.Names))},
 		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
@@ -136,8 +139,9 @@ func (d *Devices) Close() error {
 // stood for devices in wall time.
 type Stats struct {
 	gateway.Stats
-	Banned int
-	Held   time.Duration
+	Banned  int
+	Returns int // to an earlier model
+	Held    time.Duration
 }
 
 // Stats may be asked for by any goroutine; false: the run has no devices.
@@ -145,7 +149,7 @@ func (d *Devices) Stats() (s Stats, ok bool) {
 	if d == nil || d.gateway == nil {
 		return s, false
 	}
-	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), time.Duration(d.held.Load())}, true
+	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}, true
 }
 
 // Has reports whether a client is a device.
@@ -166,13 +170,13 @@ func (d *Devices) notice(format string, args ...any) {
 }
 
 // Issue sends a task to its device. message is kept; base is the model that the
-// task starts from.
-func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32) error {
+// task starts from. Of a doubtful one a refused update does not count against its device.
+func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtful bool) error {
 	if d.open[t.Task] != nil {
 		return nil
 	}
 	now := time.Now()
-	o := &openTask{task: message, base: base, device: t.Client - d.run.First, sent: now, repeated: now}
+	o := &openTask{task: message, base: base, doubtful: doubtful, device: t.Client - d.run.First, sent: now, repeated: now}
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
@@ -264,7 +268,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	d.mu.Lock()
 	delete(d.open, a.Task)
 	d.mu.Unlock()
-	if d.gateway != nil {
+	if d.gateway != nil && !(o.doubtful && a.Kind == round.Invalid) {
 		if why := d.accounts.ended(o.device, a.Kind, time.Since(o.sent)); why != "" {
 			if err := d.suspend(o.device, why, false); err != nil {
 				return round.Event{}, err

@@ -229,6 +229,7 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 	}
 	d.takeBans(found.Bans)
 	d.corrections = slices.Clone(found.Corrections)
+	d.returns.Store(int64(found.Returns))
 	updates := map[uint64]*Answer{}
 	for i := range kept {
 		updates[kept[i].Task] = &kept[i]

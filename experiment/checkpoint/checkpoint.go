@@ -67,14 +67,14 @@ type Checkpoint struct {
 func (c *Checkpoint) pack() {
 	b := &c.Body
 	b.State, b.Server = c.State, len(c.State.Server)
-	b.State.Models, b.State.Server, b.State.Updates = nil, nil, nil
+	b.State.Models, b.State.Server, b.State.Updates, b.State.Guard.Good = nil, nil, nil, nil
 	for _, u := range c.State.Updates {
 		u.Values = nil
 		b.State.Updates = append(b.State.Updates, u)
 	}
 	for _, m := range c.State.Models {
 		b.Params = len(m.Params)
-		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number})
+		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number, Doubtful: m.Doubtful})
 	}
 	if v := c.State.Variates; v != nil {
 		b.State.Variates = &algorithm.VariatesState{Clients: v.Clients, Residuals: v.Residuals}
@@ -90,6 +90,9 @@ func (c *Checkpoint) eachVector(single func([]float32) error, double func([]floa
 	var errs []error
 	for _, m := range c.State.Models {
 		errs = append(errs, single(m.Params))
+	}
+	if good := c.State.Guard.Good; good != nil {
+		errs = append(errs, single(good))
 	}
 	for _, v := range c.State.Server {
 		errs = append(errs, double(v))
@@ -159,6 +162,9 @@ func (c *Checkpoint) unpack(left int64) error {
 	c.State = c.Body.State
 	params, s := c.Body.Params, &c.State
 	single, double := float64(len(s.Models)+len(s.Updates)), float64(c.Body.Server)
+	if s.Guard.First > 0 {
+		single++
+	}
 	if v := s.Variates; v != nil {
 		if single += float64(len(v.Values)); !v.Residuals {
 			double++
@@ -176,6 +182,9 @@ func (c *Checkpoint) unpack(left int64) error {
 	}
 	for i := range s.Models {
 		s.Models[i].Params = make([]float32, params)
+	}
+	if s.Guard.First > 0 {
+		s.Guard.Good = make([]float32, params)
 	}
 	for i := range s.Updates {
 		s.Updates[i].Values = make([]float32, params)

@@ -61,7 +61,10 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Machine.Simulated.List = append(c.State.Machine.Simulated.List, round.TaskState{Task: 3, Client: 4, LearningRate: 0.5})
 	}
 	for i := range small.Draw(t, "models") + 1 {
-		c.State.Models = append(c.State.Models, coordinator.Version{Number: uint64(10 + i), Params: values()})
+		c.State.Models = append(c.State.Models, coordinator.Version{Number: uint64(10 + i), Params: values(), Doubtful: i%2 > 0})
+	}
+	if rapid.Bool().Draw(t, "devices") {
+		c.State.Guard = coordinator.Guard{First: 2, Best: real.Draw(t, "least loss"), Good: values(), Banned: 1}
 	}
 	for range small.Draw(t, "server") {
 		c.State.Server = append(c.State.Server, vector())

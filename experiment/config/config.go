@@ -272,8 +272,9 @@ type Devices struct {
 	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
 	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
 
-	Clip  combine.Clip `key:"clip" default:"median" is:"null" help:"bound on the norm of a device's update, which is shortened to it; null: none"`
-	Quota quota.Device `key:"quota"`
+	Clip   combine.Clip `key:"clip" default:"median" is:"null" help:"bound on the norm of a device's update, which is shortened to it; null: none"`
+	Robust bool         `key:"robust" default:"true" help:"true: where four or more devices answer a round, their updates are combined so that one in five may be false; false: their weighted mean"`
+	Quota  quota.Device `key:"quota"`
 }
 
 // Device is a real device of a run.
@@ -523,7 +524,36 @@ type Aggregate struct {
 
 // Combining is what the run does with single updates.
 func (c *Config) Combining() combine.Setup {
-	return combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}.Privately(c.Privacy.Clip)
+	s := combine.Setup{Rule: c.Aggregate.Combine, Clip: c.Aggregate.Clip, Devices: c.Devices.Clip}
+	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
+		s.OfThem = deviceRule
+	}
+	return s.Privately(c.Privacy.Clip)
+}
+
+// deviceRule combines the updates of devices, whose data differ.
+var deviceRule = combine.NNM{Liars: combine.Liars{Share: 0.2}, Then: "trimmed_mean"}
+
+// Believes says why the updates of devices are not combined so that some may be false; "": they are,
+// or there are no devices.
+func (c *Config) Believes() string {
+	_, apart := c.Aggregate.Algorithm.(algorithm.Apart)
+	one := combine.Setup{Rule: deviceRule}
+	switch n := len(c.Devices.Names); {
+	case n == 0 || c.Aggregate.Combine != nil:
+		return ""
+	case c.Aggregate.Clip != nil || c.Privacy.Clip > 0:
+		return "another bound is on all updates"
+	case n < combine.Enough || c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.Enough:
+		return "of fewer than four in a round nobody can tell who lies"
+	case !c.Devices.Robust:
+		return "devices.robust: false"
+	case c.Aggregate.Weights == SampleWeights:
+		return "aggregate.weights: samples"
+	case apart || registry.NeedsOf(c.Aggregate.Algorithm).NewestModel || one.Check(c.Aggregate.Algorithm, nil) != nil:
+		return "aggregate.algorithm: " + algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)
+	}
+	return ""
 }
 
 // The weights of the clients' updates.

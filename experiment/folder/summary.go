@@ -57,6 +57,7 @@ type Summary struct {
 
 	Banned    []Ban        `json:"banned,omitempty"`    // real devices, in the order of time
 	Corrected []Correction `json:"corrected,omitempty"` // what real devices told that counted with another number
+	Returns   int          `json:"returns,omitempty"`   // rounds with real devices whose model was lost, and after which the run went back to its best one
 	// Privacy is what the models cost; nil: the run has no differential privacy.
 	Privacy *Privacy `json:"privacy,omitempty"`
 	// LocalNoise is what the clients' own noise hides; nil: they add none.

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/algorithm"
+	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
@@ -200,9 +201,9 @@ func (p *Problem) State() string {
 		return ""
 	}
 	params := p.Model.Params()
-	single := ""
+	single := p.aboutDevices()
 	if s := p.Config.Combining(); s.Single() {
-		single = fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
+		single += fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
 	}
 	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
 	if bytes == 0 {
@@ -221,11 +222,37 @@ func (p *Problem) State() string {
 func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit)
+	if kept := p.deviceBytes(); err == nil && kept > limit {
+		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
+	}
 	if err == nil {
-		kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
+		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
 		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)
 	}
 	return config.Error("", err)
+}
+
+// deviceBytes is what is held for real devices beside their updates: the best model, and the
+// updates of a round where a rule combines them.
+func (p *Problem) deviceBytes() int64 {
+	params, n := p.Model.Params(), len(p.Config.Devices.Names)
+	if n == 0 {
+		return 0
+	}
+	return 4*int64(params) + combine.Setup{Rule: p.Config.Combining().OfThem}.Bytes(params, min(n, p.accepted()))
+}
+
+// aboutDevices says what becomes of devices that lie; "" where there are none.
+func (p *Problem) aboutDevices() string {
+	c := &p.Config
+	if len(c.Devices.Names) == 0 {
+		return ""
+	}
+	held := human.Size(p.deviceBytes())
+	if why := c.Believes(); why != "" {
+		return fmt.Sprintf(" Devices are believed (%s): one that lies is found only where it makes the model diverge. The run keeps its best model to go back to, %s.", why, held)
+	}
+	return fmt.Sprintf(" Updates of devices are combined so that a few may be false; honest ones of unusual data are left out with them (docs/robust.md). That and the best model take up to %s.", held)
 }
 
 // accepted is the most updates that a round may have.

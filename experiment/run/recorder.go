@@ -133,7 +133,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	}
 	if d, ok := v.Devices(); ok {
 		s.Devices = metrics.DeviceStats{
-			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
+			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
 		}
 	}
 	if r.front != nil {
@@ -303,6 +303,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	for _, b := range result.Devices.Bans {
 		s.Banned = append(s.Banned, folder.Ban{Device: device(b.Client), Reason: b.Reason, Seconds: float64(b.For) / 1e9})
 	}
+	s.Returns = result.Devices.Returns
 	for _, x := range result.Devices.Corrections {
 		s.Corrected = append(s.Corrected, folder.Correction{Device: device(x.Client), Claim: x.Claim, Times: x.Times, Told: x.Told, Counted: x.Counted})
 	}

@@ -233,6 +233,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	devices.gauge(float64(d.Present), "present")
 	devices.gauge(float64(d.Silent), "silent")
 	devices.gauge(float64(d.Banned), "banned")
+	c.add("model_returns_total", "Rounds whose model was lost, and after which the run went back to its best one.").counter(float64(d.Returns))
 	c.add("device_heartbeats_total", "Heartbeats of real devices.").counter(float64(d.Heartbeats))
 	if !d.Oldest.IsZero() {
 		c.add("device_silence_seconds", "Wall time since the most silent device that is present was last heard of.").gauge(time.Since(d.Oldest).Seconds())

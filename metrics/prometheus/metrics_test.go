@@ -188,6 +188,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_learning_rate gauge",
 		"fedpace_local_steps gauge",
 		"fedpace_losses_not_finite_total counter",
+		"fedpace_model_returns_total counter",
 		"fedpace_pacing_lag_seconds gauge",
 		"fedpace_progress_ratio gauge",
 		"fedpace_round gauge",

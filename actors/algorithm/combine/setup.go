@@ -12,15 +12,20 @@ type Setup struct {
 	Rule    Rule // nil: the algorithm's weighted sum
 	Clip    Clip // bound on every update; nil: none
 	Devices Clip // bound on the updates of real devices, before Clip; nil: none
+	OfThem  Rule // makes one update of those of real devices, where [Enough] are in a round; nil: the weighted sum
 	Private bool // Clip is that of differential privacy, which takes updates as they are
 }
+
+// Enough is how many updates of devices a rule needs: with one of them false three are left,
+// of which two that are alike outvote the third.
+const Enough = 4
 
 // Privately is the setup of a run with differential privacy, whose updates have a largest
 // norm; 0: it has none. One bound is known before the run, and no other counts: one that
 // follows from updates would let a client change what others' come to.
 func (s Setup) Privately(norm float64) Setup {
 	if norm > 0 {
-		s.Clip, s.Devices, s.Private = Fixed{Norm: norm}, nil, true
+		s.Clip, s.Devices, s.OfThem, s.Private = Fixed{Norm: norm}, nil, nil, true
 	}
 	return s
 }

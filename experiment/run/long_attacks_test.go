@@ -1,0 +1,232 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"fedpace/actors"
+	"fedpace/actors/algorithm"
+	"fedpace/bus"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
+)
+
+// lie is what an attacker makes of its honest answer to a task.
+type lie struct {
+	round        int
+	base, values []float32 // the model, and what it honestly came to: to be changed
+	update       *bus.Update
+	random       *rand.Rand // its own
+	which, of    int        // attackers
+}
+
+// push adds a vector of a length, in a direction that is the same for one seed.
+func (l *lie) push(length float64, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	direction, square := make([]float64, len(l.values)), 0.0
+	for i := range direction {
+		direction[i] = r.NormFloat64()
+		square += direction[i] * direction[i]
+	}
+	for i := range direction {
+		l.values[i] += float32(length * direction[i] / math.Sqrt(square))
+	}
+}
+
+// frog adds a vector that grows by a part in each round.
+func frog(growth float64) func(*lie) {
+	return func(l *lie) { l.push(0.3*math.Pow(1+growth, float64(l.round)), 7) }
+}
+
+// siege is a run of 60 rounds that learns, with real devices of which some attack.
+type siege struct {
+	honest, hostile, simulated int
+	rounds                     int // 0: 60
+	seed                       uint64
+	attack                     func(*lie) // nil: the hostile devices stay away
+	sets                       []string
+	stopAt                     int // round after which it is stopped, and goes on; 0: none
+}
+
+// outcome is what a siege came to.
+type outcome struct {
+	folder.Summary
+	dir   string
+	tail  float64 // mean accuracy of the last five evaluations
+	loss  float64 // the last
+	lines string
+	err   error
+}
+
+// play plays the run over a server of its own.
+func (s siege) play(t *testing.T) (o outcome) {
+	t.Helper()
+	if s.rounds == 0 {
+		s.rounds = 60
+	}
+	var names []string
+	for i := range s.honest + s.hostile {
+		names = append(names, fmt.Sprint("d", i))
+	}
+	server, load := devicesAlone(t, "["+strings.Join(names, ", ")+"]", append([]string{
+		fmt.Sprint("stop.rounds=", s.rounds), "evaluate.every=1", "logistic.features=20", "logistic.classes=5", "logistic.samples=200", fmt.Sprint("seed=", s.seed+1),
+	}, s.sets...)...)
+	sets := load()
+	if s.simulated > 0 {
+		sets = append(sets, fmt.Sprint("clients=", s.simulated), fmt.Sprint("cohort=", s.simulated))
+	}
+	made := runtest.Small(t, sets...) // with as many clients as devices, whose samples these have
+	made.Clients, made.Devices.Names, made.Cohort = s.simulated+len(names), nil, 1
+	p, err := problem.Prepare(t.Context(), made, false, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	devices := map[string]lies{}
+	for i, name := range names {
+		if i >= s.honest && s.attack == nil {
+			sets = append(sets, "devices.liveness_seconds=0.3")
+			break
+		}
+		devices[name] = s.device(t, p, i)
+	}
+	c := runtest.Small(t, sets...)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for id, change := range devices {
+		all.Go(func() {
+			if err := (runtest.Device{ID: id, URL: server.NATS.URL, Forgives: true, Waits: true, Answer: change}).TakePart(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		})
+	}
+	var said sync.Mutex
+	server.Notice = func(line string) {
+		said.Lock()
+		defer said.Unlock()
+		o.lines += line + "\n"
+	}
+	going, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	server.Model = func(round int, _ []float32) {
+		if round == s.stopAt {
+			interrupt()
+		}
+	}
+	if o.Summary, o.err = Run(going, c, server); s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
+		var r Resumed
+		if r, o.err = Resume(t.Context(), c.Out, server); o.err == nil {
+			o.Summary = r.Summary
+		}
+	}
+	o.dir = c.Out
+	list, err := folder.ReadRounds(c.Out + "/" + folder.RoundsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list[max(0, len(list)-5):] {
+		o.tail += r.Metrics[0] / 5
+		o.loss = r.ValidationLoss
+	}
+	return o
+}
+
+// device is the i-th device, which trains on the samples of a client behind the simulated ones.
+func (s siege) device(t *testing.T, p *problem.Problem, i int) lies {
+	t.Helper()
+	trainer, err := actors.NewTrainer(*p.Learning())
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(s.seed, uint64(i)))
+	return func(task *bus.Task, values []float32, u *bus.Update) {
+		base, sum := append([]float32(nil), values...), make([]int64, len(values))
+		done, err := trainer.Train(context.Background(), base, nil, []actors.Assignment{{
+			Task: task.Task, Client: s.simulated + i, LocalSteps: int(task.LocalSteps), StepsDone: int64(task.StepsDone), Rate: task.LearningRate, Weight: 1,
+		}}, sum)
+		u.DownloadNs, u.ComputeNs, u.UploadNs, u.Samples = 1, 1, 1, 50
+		if err != nil { // its model is none
+			values[0] = float32(math.NaN())
+			return
+		}
+		u.FirstStepLoss = done[0].FirstStepLoss
+		for j := range values {
+			values[j] = base[j] + float32(float64(sum[j])/algorithm.One)
+		}
+		if which := i - s.honest; which >= 0 {
+			s.attack(&lie{int(task.Round), base, values, u, random, which, s.hostile})
+		}
+	}
+}
+
+// bannedOf are the devices among the first that are banned.
+func (o *outcome) bannedOf(honest int) (list []string) {
+	for _, b := range o.Banned {
+		var i int
+		if fmt.Sscanf(b.Device, "d%d", &i); i < honest {
+			list = append(list, b.Device+": "+b.Reason)
+		}
+	}
+	return list
+}
+
+// A device adds a vector that grows round by round. Beside three or more honest ones the model ends as
+// good as without it; beside one the run says that nobody can tell who lies, and goes on. None
+// that is honest is banned.
+func TestAFrogInWarmingWater(t *testing.T) {
+	for _, simulated := range []int{0, 30} {
+		for _, honest := range []int{1, 3, 9} {
+			growths := []float64{0.2}
+			if slow.On() {
+				growths = []float64{0.05, 0.1, 0.2, 0.6, 2.2}
+			} else if simulated > 0 && honest != 3 || honest == 9 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d honest beside %d simulated", honest, simulated), func(t *testing.T) {
+				t.Parallel()
+				s := siege{honest: honest, hostile: 1, simulated: simulated}
+				clean := s.play(t)
+				for _, growth := range growths {
+					s.attack = frog(growth)
+					o := s.play(t)
+					t.Logf("growth %g: accuracy %.3f, %.3f without it, loss %.3f, %.3f without it, %d returns", growth, o.tail, clean.tail, o.loss, clean.loss, o.Returns)
+					if o.err != nil || o.Rounds != 60 || o.bannedOf(honest) != nil {
+						t.Errorf("growth %g: %v after %d rounds; honest and banned are %v", growth, o.err, o.Rounds, o.bannedOf(honest))
+					}
+					if honest >= 3 && !(o.tail >= clean.tail-0.03) {
+						t.Errorf("growth %g: an accuracy of %.3f, without it %.3f", growth, o.tail, clean.tail)
+					}
+					if believed := strings.Contains(o.lines, "of fewer than four in a round nobody can tell who lies"); believed != (honest < 3) {
+						t.Errorf("growth %g: the run says\n%s", growth, o.lines)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A device that is alone ruins the model again and again. The run goes back to its best model each
+// time, says so and bans nobody; stopped on the way it goes on to the same bits, which a replay has, too.
+func TestALostModelIsLeft(t *testing.T) {
+	t.Parallel()
+	alone := siege{hostile: 1, attack: frog(0.2), sets: []string{"devices.keep_updates=true", "aggregate.algorithm=fedavgm"}}
+	o := alone.play(t)
+	if o.err != nil || o.Returns < 2 || o.Banned != nil || !(o.loss < 10) || !strings.Contains(o.lines, "The run goes back to its best one") {
+		t.Errorf("%v, %d returns, a loss of %g, banned are %v:\n%s", o.err, o.Returns, o.loss, o.Banned, o.lines)
+	}
+	sameAgain(t, o.dir, o.Summary)
+	alone.stopAt = 41
+	if again := alone.play(t); *again.ModelSHA256 != *o.ModelSHA256 || again.Returns != o.Returns {
+		t.Errorf("%d returns where it is stopped and goes on, %d where not; %v", again.Returns, o.Returns, again.err)
+	}
+}

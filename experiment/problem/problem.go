@@ -9,7 +9,6 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
@@ -239,7 +238,7 @@ func (p *Problem) deviceBytes() int64 {
 	if n == 0 {
 		return 0
 	}
-	return 4*int64(params) + combine.Setup{Rule: p.Config.Combining().OfThem}.Bytes(params, min(n, p.accepted()))
+	return 4*int64(params) + p.Config.Combining().DeviceBytes(params, min(n, p.accepted()))
 }
 
 // aboutDevices says what becomes of devices that lie; "" where there are none.

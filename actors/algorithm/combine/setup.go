@@ -49,6 +49,11 @@ func (s Setup) Bytes(params, updates int) int64 {
 	return int64(bytes)
 }
 
+// DeviceBytes is what a round with updates of so many devices takes where a rule combines those.
+func (s Setup) DeviceBytes(params, devices int) int64 {
+	return Setup{Rule: s.OfThem}.Bytes(params, devices)
+}
+
 // CheckBytes returns a [*registry.OptionError] when such rounds would pass a limit in bytes,
 // some of which other state takes.
 func (s Setup) CheckBytes(params, updates int, other, limit int64) error {

@@ -69,6 +69,6 @@ new one when it is started again.`,
 	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address under which the server is reached; several with commas between them")
 	s.DurationVar(&life, "expires", 8760*time.Hour, "how long the certificate is good for")
 	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
-	s.StringVar(&out, "out", "", "`FILE` to copy the authority's certificate to, for others")
+	s.StringVarP(&out, "out", "o", "", "`FILE` to copy the authority's certificate to, for others")
 	return c
 }

@@ -83,7 +83,7 @@ it speak for --devices alone.`,
 	s.BoolVar(&e.configuration, "server-config", false, "print what an external nats-server's configuration must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
 	s.StringVar(&e.siteServer, "site-config", "", "print a site's server's configuration; this is the URL of the leaf nodes' port, several with commas between them")
-	s.StringVar(&e.out, "out", "", "file to write the credentials to")
+	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to")
 	return c
 }
 

@@ -52,7 +52,7 @@ own tasks and rounds take with these classes.`,
 			return cli.Print(c, f, write)
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "`FILE` to write the classes to")
+	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
 	cli.JSONFlag(c, "what was found of each device, and how well it fits")
 	cli.Complete(c, "out", cli.FilesOf("yaml", "yml"))

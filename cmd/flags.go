@@ -58,7 +58,7 @@ func (f *flags) add(c *cobra.Command) {
 	f.configFlags.add(c, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base",
 		"set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
 	s := c.Flags()
-	s.StringVar(&f.out, "out", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
+	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
 	s.StringVar(&f.name, "name", "", "`NAME` of the run, which its folder takes; the same as --set name=")
 	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which fedpace ls and ui show and find the run; may be repeated")
 	s.StringVar(&f.trainer, "trainer", "", trainerUsage)

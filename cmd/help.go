@@ -11,6 +11,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/config/reference"
+	"fedpace/internal/names"
 )
 
 // helpCommand is help whose topic must exist.
@@ -36,7 +37,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 					c.HelpFunc()(topic, nil)
 					return nil
 				}
-				return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
+				return noHelp(root, strings.Join(args, " "))
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()
@@ -57,6 +58,24 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 	help.Flags().BoolVar(&page, "markdown", false, "print the help of all commands as one page, docs/commands.md")
 	return help
+}
+
+// noHelp says that there is none on a topic, and which command or key may be meant.
+func noHelp(root *cobra.Command, topic string) error {
+	var known []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	for _, k := range config.KnownKeys() {
+		group, _, _ := strings.Cut(k.Name, ".")
+		known = append(known, group, k.Name)
+	}
+	if near := names.Nearest(topic, known); near != "" {
+		return cli.UsageError{Problem: fmt.Errorf("no help on %.60q (did you mean %s?)", topic, near)}
+	}
+	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
 }
 
 // writeCommands writes the help of all commands below a root as a page of Markdown.

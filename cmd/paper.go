@@ -79,7 +79,7 @@ and go at any time, and the results are the same bits.`,
 	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set a key of every run, as in evaluate.every=200; may be repeated")
 	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
-	s.StringVar(&f.plan.Out, "out", f.plan.Out, "folder of the runs, tables and figures")
+	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
 	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
 	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")

@@ -222,6 +222,11 @@ func TestHelpFitsAPage(t *testing.T) {
 	if _, stdout, _ := call(t, &recorder{}, "help", "schedule.k"); !strings.Contains(stdout, "schedule.k.formula") {
 		t.Errorf("no help on a key: %s", stdout)
 	}
+	for topic, near := range map[string]string{"shcedule": "schedule", "compar": "compare", "data.pth": "data.path"} {
+		if status, _, stderr := call(t, &recorder{}, "help", topic); status != 2 || !strings.Contains(stderr, "did you mean "+near+"?") {
+			t.Errorf("help on %s: status %d, %s", topic, status, stderr)
+		}
+	}
 }
 
 // What a dry run prints is a configuration that can be run.

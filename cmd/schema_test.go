@@ -78,6 +78,7 @@ func TestTheSchemaTakesConfigurations(t *testing.T) {
 	for name, text := range map[string]string{
 		"short forms":    "data: x.csv\nclients: all\nmodel: {mlp: [3, 2]}\nfleet: [{name: a, watts: 3, links: l.csv, seconds_per_step: 5, slowdown: {}}]\noutputs: [tables, {sink: events}]",
 		"empty groups":   "schedule:\nselect:\nstop: {rounds: 7, virtual_seconds: null}\nnetwork: {model_megabits: exact}\ncompute: {std: 5.1e-4}",
+		"times":          "close: {rule: deadline, seconds: 1.5m}\nstop: {virtual_seconds: 2d}\ndevices: {task_seconds: \"1h30m\"}",
 		"one option":     "aggregate: {server_rate: 0.5}\navailability: {model: bernoulli, probability: 0.3, period_seconds: 60}",
 		"devices":        "fleet: [{name: a, overhead: {upload: 0.1}}]\ndevices: {names: {pi1: a, pi2: null}}",
 		"listed devices": "fleet: [{name: a}]\ndevices: {names: [pi1, {id: pi2, class: a}]}",
@@ -114,6 +115,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"number for a group":      "schedule: 3",
 		"word for a flag":         "train: 1",
 		"unknown word":            "task: mnist",
+		"no unit of time":         "stop: {virtual_seconds: 2w}",
 		"unknown entry":           "close: {rule: dedline, seconds: 3}",
 		"unknown entry's word":    "select: best",
 		"missing parameter":       "close: deadline",

@@ -195,7 +195,7 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	s := c.Flags()
 	s.IntVar(&f.seeds, "seeds", 5, "seeds of each schedule")
 	s.StringSliceVar(&f.schedules, "schedules", lab.Schedules, "schedules to run, separated by commas")
-	s.StringVar(&f.out, "out", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
+	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
 	s.StringVar(&f.from, "from", "", "run nothing: draw the figures anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "replace the runs that the folder holds")
 	cli.QuietFlag(c, "no progress")

@@ -83,6 +83,8 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 	}{
 		{"any stop replaces the default stop", []string{"stop.virtual_seconds=100"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 100} }},
 		{"stops that are set stand together", []string{"stop={rounds: 7}", "stop.validation_accuracy=0.5"}, func(c *Config) { c.Stop = Stop{Rounds: 7, ValidationAccuracy: 0.5} }},
+		{"times are written as people write them", []string{"stop={virtual_seconds: 1h30m}"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 5400} }},
+		{"in days and in quotes, too", []string{`stop.virtual_seconds="1.5d"`}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 129600} }},
 		{"null takes a stop back", []string{"stop={rounds: 7}", "stop.virtual_seconds=9", "stop.rounds=null"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 9} }},
 		{"the name names the folder", []string{"name=x"}, func(c *Config) { c.Name, c.Out = "x", "runs/x" }},
 		{"unless it is set", []string{"name=x", "out=y"}, func(c *Config) { c.Name, c.Out = "x", "y" }},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/names"
@@ -402,9 +403,12 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		}
 		return tree.Fail(n, path, "%s is not %s", n.Shown(), want)
 	}
+	spell, timed := timeOf(o, s)
 	switch {
 	case v.Kind() == reflect.String:
 		v.SetString(s)
+	case timed:
+		v.SetFloat(spell)
 	case n.Quoted:
 		return bad()
 	case v.Kind() == reflect.Bool:
@@ -441,6 +445,18 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 		return tree.Fail(n, path, "%s", wrong.Problem)
 	}
 	return nil
+}
+
+// timeOf reads a time as people write it, such as 90s, 1h30m or 2d, where an option is in
+// seconds or hours.
+func timeOf(o *registry.Option, text string) (float64, bool) {
+	unit := map[string]float64{"seconds": 1, "hours": 3600}[o.Unit]
+	if days, ok := strings.CutSuffix(text, "d"); ok && unit > 0 {
+		n, ok := parseNumber(days)
+		return n * 86400 / unit, ok
+	}
+	d, err := time.ParseDuration(text)
+	return d.Seconds() / unit, err == nil && unit > 0 && text != "0"
 }
 
 // parseNumber reads a decimal number; YAML's infinities and NaN are read, so

@@ -89,7 +89,7 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	s.StringVar(&f.id, "client", "", "id of this device, with --nats")
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which the coordinator calibrates, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
-	s.StringVar(&f.out, "out", "", "`FILE` to write the class to")
+	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
 	QuietFlag(c, "say nothing but the result")
 	JSONFlag(c, "all that was measured")
 	return c

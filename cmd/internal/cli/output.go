@@ -54,7 +54,7 @@ func JSONFlag(c *cobra.Command, what string) {
 func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
 
 // QuietFlag adds --quiet; what says what is left out, or is still said.
-func QuietFlag(c *cobra.Command, what string) { c.Flags().Bool("quiet", false, what) }
+func QuietFlag(c *cobra.Command, what string) { c.Flags().BoolP("quiet", "q", false, what) }
 
 // Quiet reports whether the command has --quiet, and it is set.
 func Quiet(c *cobra.Command) bool { return isSet(c, "quiet") }

@@ -117,6 +117,9 @@ func (s schema) forms(o *registry.Option, t reflect.Type, anew bool) (list []obj
 		}
 	}
 	list = append(list, v)
+	if o.Unit == "seconds" || o.Unit == "hours" {
+		list = append(list, object{"type": "string", "pattern": "^[-+.0-9a-zµ]+[smhd]$", "description": "a time such as 90s, 1h30m or 2d"})
+	}
 	if o.Word != "" {
 		list = append(list, object{"const": o.Word})
 	}

@@ -137,6 +137,9 @@ func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir s
 		if err := folder.HoldsRun(args[0]); err != nil {
 			return err
 		}
+		if _, _, err := (&folder.Run{Dir: args[0]}).State(); errors.Is(err, folder.ErrChanged) {
+			fmt.Fprintf(c.ErrOrStderr(), "note: %v\n", err)
+		}
 		path, written := cmp.Or(out, filepath.Join(args[0], name)), ""
 		err := writeFile(c, path, func(w io.Writer) (err error) {
 			written, err = export(c, args[0], w)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
@@ -19,6 +20,8 @@ import (
 type Run struct {
 	Dir    string
 	Config config.Config
+
+	looked sync.Map // stamps by name
 }
 
 // Open reads the configuration of the run in a folder. Without one the error wraps [ErrNoRun].
@@ -41,20 +44,23 @@ const (
 	RunComplete RunState = "complete"
 	RunStopped  RunState = "stopped" // interrupted, failed or killed: it can be resumed
 	RunRunning  RunState = "running"
-	RunDamaged  RunState = "damaged" // its configuration or summary cannot be read, or its files are not as it left them
+	RunDamaged  RunState = "damaged"               // its configuration or summary cannot be read
+	RunChanged  RunState = "changed since the run" // its files are not as it left them
 )
 
 // State is where the run stands, with its summary if it has one. An error says what is damaged.
 func (r *Run) State() (RunState, *Summary, error) {
 	s, err := ReadSummary(r.Path(SummaryFile))
 	if err == nil && s.Completed {
-		err = s.altered(r.Dir)
+		err = r.unchanged(&s)
 	}
 	switch {
 	case err == nil && s.Completed:
 		return RunComplete, &s, nil
 	case err == nil && !Running(r.Dir):
 		return RunStopped, &s, nil
+	case errors.Is(err, ErrChanged):
+		return RunChanged, nil, err
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return RunDamaged, nil, err
 	case Running(r.Dir):
@@ -96,23 +102,41 @@ func (r *Run) Metrics() (list []measure.Metric, err error) {
 	return list, err
 }
 
-// altered is an error if rounds.csv is gone, or if another file that is there has not the
-// length with which the run left it; fedpace verify reads what they hold. A configuration may
-// be edited, and a file that nobody needs may go.
-func (s *Summary) altered(dir string) error {
+// ErrChanged is wrapped by the error for a folder that does not hold what its run wrote.
+var ErrChanged = errors.New(string(RunChanged))
+
+// quick is how many bytes of a file are read, at most, where runs are only shown.
+const quick = 256 << 10
+
+// unchanged is an error if rounds.csv is gone, or if another file that is there is not what
+// the run wrote, as far as can be told for a thousand runs: by its length, and by the digest
+// of the rounds and of what is small, which is read again when its length or time is another.
+// fedpace verify reads all files. One that nobody needs may go.
+func (r *Run) unchanged(s *Summary) error {
 	for _, d := range s.Files {
-		info, err := os.Stat(filepath.Join(dir, d.Name))
-		switch {
-		case d.Name == ConfigFile, errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile:
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
-		case err != nil:
-			return fmt.Errorf("%s is missing: %d bytes were written (fedpace verify %s)", filepath.Join(dir, d.Name), d.Size, dir)
-		case info.Size() != d.Size:
-			return fmt.Errorf("%s has %d bytes, and %d were written (fedpace verify %s)", filepath.Join(dir, d.Name), info.Size(), d.Size, dir)
+		info, err := os.Stat(r.Path(d.Name))
+		if errors.Is(err, fs.ErrNotExist) && d.Name != RoundsFile {
+			continue
 		}
+		var as any
+		if err == nil {
+			as = stamp{d, info.Size(), info.ModTime().UnixNano()}
+		}
+		if known, _ := r.looked.Load(d.Name); err == nil && info.Size() == d.Size && (known == as || d.Size > quick && d.Name != RoundsFile) {
+			continue
+		}
+		if err := d.Examine(r.Dir, true).Err(); err != nil {
+			return fmt.Errorf("%s: %w: %w (fedpace verify %s)", r.Dir, ErrChanged, err, r.Dir)
+		}
+		r.looked.Store(d.Name, as)
 	}
 	return nil
+}
+
+// stamp is a file that was found to hold what its digest says.
+type stamp struct {
+	FileDigest
+	size, time int64
 }
 
 // Overview is a run at a glance.
@@ -165,5 +189,5 @@ func (o *Overview) Sentence() string {
 	case RunStopped:
 		return fmt.Sprintf("%s holds a run that was stopped %s (to go on: fedpace resume %s)", o.Dir, after, o.Dir)
 	}
-	return fmt.Sprintf("%s holds a run that is damaged (fedpace verify %s)", o.Dir, o.Dir)
+	return fmt.Sprintf("%s holds a run that is %s (fedpace verify %s)", o.Dir, o.State, o.Dir)
 }

@@ -168,15 +168,23 @@ func TestRunsAreRemoved(t *testing.T) {
 	}
 }
 
-// A complete run whose files have another length than it wrote, or whose rounds are gone, is
-// damaged; its configuration may be edited, and its outputs may be thrown away.
+// A complete run whose files hold other bytes than it wrote, or whose rounds are gone, is
+// changed; its outputs may be thrown away.
 func TestFilesThatTheRunDidNotWrite(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"cut":      func(path string) error { return os.Truncate(path, 3) },
 		"appended": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o666) },
-		"removed":  os.Remove,
+		"flipped": func(path string) error {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				text[len(text)-2] ^= 1
+				err = os.WriteFile(path, text, 0o666)
+			}
+			return err
+		},
+		"removed": os.Remove,
 	} {
-		for file, damage := range map[string]bool{RoundsFile: true, ConfigFile: false, "page.html": name != "removed"} {
+		for file, damage := range map[string]bool{RoundsFile: true, ConfigFile: true, "page.html": name != "removed"} {
 			if name == "removed" && file == ConfigFile {
 				continue // no run is there then
 			}
@@ -192,13 +200,16 @@ func TestFilesThatTheRunDidNotWrite(t *testing.T) {
 			}
 			run, err := Open(dir)
 			if err == nil {
+				if state, _, err := run.State(); state != RunComplete {
+					t.Errorf("%s before: %s, %v", file, state, err)
+				}
 				err = change(run.Path(file))
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			state, _, err := run.State()
-			if (state == RunDamaged) != damage || damage && !strings.Contains(err.Error(), "fedpace verify "+dir) {
+			if (state == RunChanged) != damage || damage && !strings.Contains(err.Error(), "fedpace verify "+dir) {
 				t.Errorf("%s %s: %s, %v", file, name, state, err)
 			}
 		}

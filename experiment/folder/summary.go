@@ -288,7 +288,7 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: it names no task", path)
 	}
 	if seal := s.SummarySHA256; seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
-		return Summary{}, fmt.Errorf("%s: damaged: its summary_sha256 is not that of what it holds", path)
+		return Summary{}, fmt.Errorf("%s: %w, or damaged: its summary_sha256 is not that of what it holds", path, ErrChanged)
 	}
 	return s, nil
 }

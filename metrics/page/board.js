@@ -72,13 +72,12 @@ function cost(c, name, factor) {
   return out;
 }
 
-const stateNames = { complete: 'complete', stopped: 'stopped', running: 'running', damaged: 'damaged' };
 const metricOf = (run, name) => run.summary && (run.summary.metrics || []).find(m => m.name === name);
 
 // The columns of the list: what a run has, and how it is shown.
 const listColumns = [
   { id: 'name', name: 'run', of: r => r.name, text: r => r.name },
-  { id: 'state', name: 'state', of: r => r.state, text: r => stateNames[r.state] },
+  { id: 'state', name: 'state', of: r => r.state, text: r => r.state },
   { id: 'task', name: 'task', of: r => r.task, text: r => r.task },
   { id: 'schedule', name: 'schedule', of: r => r.schedule, text: r => r.schedule },
   { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
@@ -171,7 +170,7 @@ class Board {
     this.smooth.addEventListener('input', () => { this.weight = Number(this.smooth.value); this.show(); });
     this.all = make('input', { type: 'checkbox', id: 'all', 'aria-label': 'Draw all runs that are listed' });
     this.all.addEventListener('change', () => {
-      for (const r of this.listed()) if (this.all.checked && r.state !== 'damaged') this.chosen.add(r.id); else this.chosen.delete(r.id);
+      for (const r of this.listed()) if (this.all.checked && !r.why) this.chosen.add(r.id); else this.chosen.delete(r.id);
       this.list();
       this.load();
     });
@@ -220,12 +219,12 @@ class Board {
     const rows = listed.slice(0, mostListed).map(r => {
       const box = make('input', { type: 'checkbox', 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
       box.checked = this.chosen.has(r.id);
-      box.disabled = r.state === 'damaged';
+      box.disabled = !!r.why;
       box.addEventListener('change', () => { if (box.checked) this.chosen.add(r.id); else this.chosen.delete(r.id); this.mix(); this.load(); });
       const l = this.looks && this.looks.get(r.id);
       return make('tr', { 'data-run': r.id }, make('td', {}, box), ...some.map(c => {
         const v = c.of(r), text = c.text(r, v);
-        if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, l ? dot(l) : null, r.state === 'damaged' ? text : make('a', { href: '#run/' + r.id }, text));
+        if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, l ? dot(l) : null, !!r.why ? text : make('a', { href: '#run/' + r.id }, text));
         if (c.id === 'state') return make('td', { class: 'text state ' + r.state, title: r.why || null }, text);
         return make('td', { class: c.number ? null : 'text', 'data-value': known(v) ? v : null }, text);
       }));
@@ -240,7 +239,7 @@ class Board {
   // mix sets the box that stands for all.
   mix() {
     const listed = this.listed(), on = listed.filter(r => this.chosen.has(r.id)).length;
-    this.all.checked = on > 0 && on === listed.filter(r => r.state !== 'damaged').length;
+    this.all.checked = on > 0 && on === listed.filter(r => !r.why).length;
     this.all.indeterminate = on > 0 && !this.all.checked;
   }
 
@@ -249,7 +248,7 @@ class Board {
   async start() {
     const first = await this.source.list();
     this.take(first);
-    for (const r of this.listed().filter(r => r.state !== 'damaged').slice(0, 20)) this.chosen.add(r.id);
+    for (const r of this.listed().filter(r => !r.why).slice(0, 20)) this.chosen.add(r.id);
     this.list();
     await this.load();
     if (this.source.live) this.follow();

@@ -35,8 +35,8 @@ func LsCommand() *cobra.Command {
 		Use:   "ls [FOLDER]...",
 		Short: "List runs: their state, what they ran and what they came to",
 		Long: `List the runs in folders (default: runs), one a line: its folder, whether it is
-complete, stopped, running or damaged, its task, schedule, seed, rounds, virtual
-time, best accuracy (or what else evaluate.metric compares models by) and tags.
+complete, stopped, running, damaged or changed since the run (which fedpace
+verify explains), its task, schedule, seed, rounds, virtual time, best accuracy (or what else evaluate.metric compares models by) and tags.
 
 On a terminal the columns are lined up. Elsewhere they are separated by tabs,
 with times in seconds, and what is not known is empty.`,
@@ -64,7 +64,7 @@ with times in seconds, and what is not known is empty.`,
 type listedRun struct {
 	Folder   string          `json:"folder"`
 	State    folder.RunState `json:"state"`
-	Why      string          `json:"why,omitempty"` // it is damaged
+	Why      string          `json:"why,omitempty"` // it is damaged or changed
 	Name     string          `json:"name"`
 	Task     config.Task     `json:"task"`
 	Schedule string          `json:"schedule"`
@@ -158,7 +158,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			if r.Task != "" {
 				seed = strconv.FormatUint(r.Seed, 10)
 			}
-			if r.State != folder.RunDamaged {
+			if r.State != folder.RunDamaged && r.State != folder.RunChanged {
 				rounds, virtual = strconv.Itoa(r.Rounds), strconv.FormatFloat(r.Virtual, 'g', -1, 64)
 				if person {
 					virtual = human.VirtualTime(r.Virtual)

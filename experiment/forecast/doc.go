@@ -7,8 +7,9 @@
 //     [UsageOf] plays a configuration for many draws of its fleet.
 //   - What is to come? A walk goes through the rounds that are left by what their schedule
 //     gives and how long they are expected to be. [Remaining] learns from the rounds so far
-//     what they cost and says how long the rest takes in wall time; a [Forecast] of a run that
-//     has not begun learns it from a trial of some rounds, and adds the steps and the work.
+//     what they cost and says how long the rest takes in wall time. A [Forecast] of a run that
+//     has not begun plays all of its rounds, or some of more than a million tasks, learns what
+//     they cost from a trial of some, and adds the work.
 //   - How large do its files become? [Growth].
 //   - How sure is that of real devices? [Compare] plays the *twin* of a run: the run with
 //     each device replaced by a simulated client of its class. It has the same cohorts and the

@@ -30,7 +30,13 @@ type Forecast struct {
 	Rounds  int           `json:"rounds"`
 	Virtual float64       `json:"virtual_seconds"`
 	Steps   int64         `json:"sgd_steps"` // sum of K_r
-	Wall    float64       `json:"wall_seconds"`
+
+	// What 90 % of such runs are within, where not all rounds were played: in time, or in rounds if
+	// time is what ends the run.
+	RoundsWithin  *Interval `json:"rounds_90"`
+	VirtualWithin *Interval `json:"virtual_seconds_90"`
+
+	Wall float64 `json:"wall_seconds"`
 	// Seconds of one core: of local steps, of validations with evaluations on the clients' own
 	// samples, and of messages and the clock.
 	Training   float64 `json:"training_core_seconds"`
@@ -41,7 +47,7 @@ type Forecast struct {
 	// that the run does at most the steps.
 	Follows bool `json:"k_follows"`
 	Upper   bool `json:"at_most"`
-	// About says that rounds are not all alike: figures are carried on from a trial of some.
+	// About says that rounds are not all alike, and too many: figures are carried on from some.
 	About bool `json:"sampled"`
 	// Open says that a stop depends on what is learned: the run may end sooner.
 	Open bool `json:"may_end_sooner"`
@@ -84,13 +90,17 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	}
 	f.Follows = w.follows
 	f.Upper, w.follows = f.Follows && schedule.AtMostK0(c.K), false // without losses it says K_0
-	sample, whole := trialOf(p, tasks)
+	sample := trialOf(p, tasks)
 	t, err := try(ctx, sample)
 	if err != nil {
 		return f, err
 	}
-	whole = (whole || limit > 0 && t.Stop.Rounds < sample.Config.Stop.Rounds) && !registry.NeedsOf(p.Config.Select).Losses
-	if err := f.walk(p, w, &t, whole); err != nil {
+	if _, alike := p.FixedRound(); alike {
+		err = f.walk(w)
+	} else if !w.open() {
+		err = f.play(ctx, p, limit, mostPlayed)
+	}
+	if err != nil {
 		return f, err
 	}
 	if v := p.Privacy; v != nil {
@@ -100,45 +110,30 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
-// trialOf is a problem of about so many tasks without learning. whole says that its rounds are
-// all of the run's.
-func trialOf(p *problem.Problem, tasks int) (t *problem.Problem, whole bool) {
+// trialOf is a problem of about so many tasks without learning.
+func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	own := *p
 	c := &own.Config
 	c.Untrained()
-	most := 1 + tasks/c.Cohort
-	if closing.Overlaps(c.Close) { // after so many updates, whatever the cohort is
-		most = 1 + tasks/updatesOf(c.Close, c.Cohort)
-	}
-	if whole = c.Stop.Rounds > 0 && c.Stop.Rounds <= most; whole {
-		most = c.Stop.Rounds
+	most := 1 + tasks/tasksOf(c)
+	if n := c.Stop.Rounds; n > 0 {
+		most = min(most, n)
 	}
 	c.Stop, c.Pace = config.Stop{Rounds: most}, 0
-	return &own, whole
+	return &own
 }
 
-// walk walks through the run: rounds are as much longer than expected as they were in the trial.
-func (f *Forecast) walk(p *problem.Problem, w walk, t *Trial, whole bool) error {
-	_, alike := p.FixedRound()
-	switch {
-	case alike || t.Stop.Rounds == 0 && !whole:
-	case whole:
-		f.Rounds, f.Virtual, f.Steps = t.Stop.Rounds, t.Stop.At.Seconds(), t.Steps
-		return nil
-	default:
-		f.About = true
-		first := w
-		first.rounds, first.limit = t.Stop.Rounds, 0
-		for n := 1; n > 0; {
-			var err error
-			if n, err = first.next(1); err != nil {
-				return err
-			}
-		}
-		if first.now > 0 {
-			w.pace = float64(t.Stop.At) / float64(first.now)
-		}
+// tasksOf is about how many tasks a round has: with rounds that overlap so many updates, whatever
+// the cohort is.
+func tasksOf(c *config.Config) int {
+	if closing.Overlaps(c.Close) {
+		return updatesOf(c.Close, c.Cohort)
 	}
+	return c.Cohort
+}
+
+// walk walks through a run whose rounds are all alike.
+func (f *Forecast) walk(w walk) error {
 	for !w.open() {
 		n, err := w.next(1)
 		if n == 0 || err != nil {
@@ -210,10 +205,10 @@ func (f Forecast) Write(w io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %s, %d a round, schedule %s.\n"+
-		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
+		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time%s, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		c.YAML(), about, population(c), c.Cohort, c.Schedule.Name(),
 		c.Closes(), selection.Rules.Text(c.Select), algorithm.Algorithms.Text(c.Aggregate.Algorithm), extras(c),
-		text, f.Rounds, human.VirtualTime(f.Virtual), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
+		text, f.Rounds, human.VirtualTime(f.Virtual), f.within(), f.Steps, f.bound(), human.Duration(time.Duration(f.Wall*1e9)), messages, c.Out, strings.Join(f.Files, ", "))
 	return err
 }
 
@@ -229,6 +224,17 @@ func extras(c *config.Config) (text string) {
 		text += " Updates are combined by " + combine.Rules.Text(s) + "."
 	}
 	return text
+}
+
+// within is the interval in words.
+func (f *Forecast) within() string {
+	switch v, n := f.VirtualWithin, f.RoundsWithin; {
+	case v != nil:
+		return fmt.Sprintf(" (90 %%: %s to %s)", human.VirtualTime(v.P05), human.VirtualTime(v.P95))
+	case n != nil:
+		return fmt.Sprintf(" (90 %%: %.0f to %.0f rounds)", n.P05, n.P95)
+	}
+	return ""
 }
 
 // bound says under which conditions the figures hold.

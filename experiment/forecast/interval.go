@@ -6,7 +6,11 @@ import (
 )
 
 // Interval is the median of some draws with the interval that 90 % of them are in.
-type Interval struct{ P05, P50, P95 float64 }
+type Interval struct {
+	P05 float64 `json:"p05"`
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
 
 // Parts are the numbers of an interval in a table.
 func (v Interval) Parts() ([]string, []float64) {

@@ -100,7 +100,7 @@ type sweepFlags struct {
 
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...`, as in network.upload_mbps=1,5,20; may be repeated")
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range of them, KEY=LOW..HIGH/N; may be repeated")
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")

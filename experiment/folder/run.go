@@ -90,9 +90,13 @@ func (r *Run) Quality() (measure.Quality, error) {
 }
 
 // Metrics are those that the run's models are measured by, as its rounds.csv names them; the one
-// that they are compared by as the configuration describes it.
+// that they are compared by as the configuration describes it. A quadratic has none: its column is
+// empty.
 func (r *Run) Metrics() (list []measure.Metric, err error) {
 	columns, err := readHeader(r.Path(RoundsFile))
+	if r.Config.Task == config.TaskQuadratic {
+		return nil, err
+	}
 	for _, name := range metricsIn(columns) {
 		list = append(list, measure.Metric{Name: name})
 	}

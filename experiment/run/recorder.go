@@ -31,6 +31,7 @@ type recorder struct {
 	outputs *metrics.Recorder
 	results *folder.Results // set before the first report
 	started time.Time       // wall time of earlier attempts included
+	pause   func()          // stops the run, see Options.Until
 	shown   time.Time       // when progress was reported last
 
 	front      *admission.Front                  // of the run's own server; nil: it does not listen
@@ -217,6 +218,9 @@ func (r *recorder) report(report *round.Report) error {
 	}
 	if time.Since(r.shown) >= progressEvery {
 		r.show()
+	}
+	if until := r.p.options.Until; until > 0 && report.End.Seconds() >= until {
+		r.pause()
 	}
 	return r.outputs.Round(report)
 }

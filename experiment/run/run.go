@@ -27,6 +27,9 @@ type Options struct {
 	Version    string
 	Force      bool             // replace a run that the folder holds
 	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
+	// Until is the virtual time in seconds at which the run is stopped, as when its context is cancelled
+	// after the first round that ends then or later; 0: it goes to its end.
+	Until float64
 
 	Shown
 	Place
@@ -192,7 +195,10 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	k := r.keepCheckpoints(limit, previous)
 	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 	r.show() // the first round may take long
-	result, runErr := e.play(ctx, limit, r.observer())
+	playing, pause := context.WithCancel(ctx)
+	defer pause()
+	r.pause = pause
+	result, runErr := e.play(playing, limit, r.observer())
 	k.close()
 	if result == nil { // it never began
 		return s, errors.Join(runErr, previous.undo(results))

@@ -138,7 +138,7 @@ func ownMetric(r *folder.Run) string {
 	switch {
 	case err != nil:
 		return r.Config.Evaluate.Metric.Name
-	case len(list) == 0 || r.Config.Task == config.TaskQuadratic: // whose only column is empty
+	case len(list) == 0:
 		return measure.Loss
 	}
 	return list[0].Name
@@ -159,6 +159,10 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, 
 			c.anew = true
 		case s == nil:
 			c.Begun = there
+			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); there && err == nil && o.Until > 0 && before.VirtualSeconds >= o.Until {
+				c.Summary, c.Reused = before, true
+				done++
+			}
 		case !f.force || s.Version == o.Run.Version: // another version may compute other bits
 			c.Summary, c.Reused = *s, true
 			done++
@@ -285,8 +289,12 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		o.Force = o.Force || c.Begun || c.anew
 		c.Summary, err = run.Run(ctx, c.Config, o)
 	}
-	if errors.Is(err, coordinator.ErrDiverged) && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, coordinator.ErrDiverged):
 		c.Diverged, err = err.Error(), nil
+	case errors.Is(err, context.Canceled) && o.Until > 0: // where it was to be stopped
+		err = nil
 	}
 	return err
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fedpace/experiment/config"
@@ -34,7 +37,8 @@ type Grid struct {
 }
 
 // ParseGrid reads "key=value,value,...", for example
-// "network.upload_mbps=1,5,20". Commas within brackets do not separate.
+// "network.upload_mbps=1,5,20". Commas within brackets do not separate. "0.01..1" are [rangeValues]
+// values from 0.01 to 1, and "0.01..1/6" are six.
 func ParseGrid(s string) (Grid, error) {
 	key, list, ok := strings.Cut(s, "=")
 	if !ok || key == "" || list == "" {
@@ -55,7 +59,11 @@ func ParseGrid(s string) (Grid, error) {
 			if i == from {
 				return Grid{}, fmt.Errorf("--grid %q: a value is empty", s)
 			}
-			g.Values = append(g.Values, list[from:i])
+			values, err := rangeOf(list[from:i])
+			if err != nil {
+				return Grid{}, fmt.Errorf("--grid %q: %w", s, err)
+			}
+			g.Values = append(g.Values, values...)
 			from = i + 1
 		}
 	}
@@ -63,6 +71,44 @@ func ParseGrid(s string) (Grid, error) {
 		return Grid{}, fmt.Errorf("--grid %q: a bracket is not closed", s)
 	}
 	return g, nil
+}
+
+// A range has so many values unless it says, and so many at most.
+const (
+	rangeValues    = 4
+	maxRangeValues = 1000
+)
+
+var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0-9]+)?)(?:/([0-9]+))?$`)
+
+// rangeOf are the values of a range from one number above 0 to another, each so many times the one
+// before, with three digits; whole numbers where both ends are. Any other value is itself.
+func rangeOf(value string) (values []string, err error) {
+	m := rangeForm.FindStringSubmatch(value)
+	if m == nil {
+		return []string{value}, nil
+	}
+	low, err := strconv.ParseFloat(m[1], 64)
+	high, highErr := strconv.ParseFloat(m[2], 64)
+	n, countErr := strconv.Atoi(cmp.Or(m[3], strconv.Itoa(rangeValues)))
+	if errors.Join(err, highErr, countErr) != nil || !(0 < low && low < high && high <= math.MaxFloat64) || n < 2 || n > maxRangeValues {
+		return nil, fmt.Errorf("%q is no range: want LOW..HIGH or LOW..HIGH/N of numbers above 0, the lower first, with N from 2 to %d", value, maxRangeValues)
+	}
+	whole := low == math.Trunc(low) && high == math.Trunc(high)
+	for i := range n {
+		v := low * math.Pow(high/low, float64(i)/float64(n-1))
+		text := strconv.FormatFloat(v, 'g', 3, 64)
+		switch {
+		case i == 0 || i == n-1:
+			text = m[1+min(i, 1)]
+		case whole:
+			text = strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+		}
+		if !slices.Contains(values, text) {
+			values = append(values, text)
+		}
+	}
+	return values, nil
 }
 
 // Single reports whether the plan has one run of each schedule.

@@ -31,6 +31,9 @@ type Options struct {
 	Beside int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
+	// Until is the virtual time in seconds to which cells are played; 0: to their ends. Another Play goes
+	// on from there, to the same bits.
+	Until float64
 	// Whole says whether a cell whose run is there, complete or cut, needs no more than it has. Others
 	// are played from their beginning. May be nil.
 	Whole func(*Cell) bool
@@ -153,6 +156,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 // options are those of one cell's run.
 func (p *player) options(c *Cell) run.Options {
 	o := p.Run
+	o.Until = p.Until
 	o.NATS, o.RemoteHosts = p.server(c)
 	if p.Beside > 1 {
 		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.of(c), nil

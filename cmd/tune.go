@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/bus/natsconn"
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/study"
+	"fedpace/experiment/study/tune"
+)
+
+func tuneCommand() *cobra.Command {
+	var f flags
+	var wide sweepFlags
+	var server natsconn.Config
+	var schedules []string
+	c := &cobra.Command{
+		Use:   "tune",
+		Short: "Find the K_0, learning rate or other keys with which schedules end best",
+		Long: `Find the values of keys with which schedules end best, at equal virtual time and
+with the same seeds. Every setting of the grid is played to a ninth of the time,
+the best third of them to a third of it, and the best third of these to its end:
+about a quarter of the whole grid's time. Each schedule is tuned by itself.
+
+The folder gets the best setting (best.yaml, for fedpace run), every setting
+(tune.csv, tune.json) and the grid as a picture (tune.svg). fedpace compare
+--tuned takes each schedule's best from it. A tuning that was interrupted goes on
+with the same command, to the same result.`,
+		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
+  fedpace tune --config exp.yaml --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1/5
+  fedpace tune --schedules fixed,k-rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
+		Args: cli.None,
+		RunE: func(c *cobra.Command, _ []string) error {
+			loaded, err := f.load(c)
+			if err == nil {
+				err = cli.CheckServer(c, &server)
+			}
+			if err != nil {
+				return err
+			}
+			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
+				loaded.Out += "-tune"
+			}
+			plan := study.Plan{
+				Load:      func(sets ...string) (config.Config, error) { return config.LoadFiles(f.config, append(f.setsOf(c), sets...)) },
+				Schedules: schedules, Out: loaded.Out,
+			}
+			if err := wide.apply(c, &plan); err != nil {
+				return cli.Usage(c, err)
+			}
+			show := cli.NewDisplay(c)
+			o := f.study(show, server)
+			o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+			result, err := tune.Make(c.Context(), plan, o)
+			show.Close()
+			if err != nil {
+				return cli.Interruption(c.Context(), err, plan.Out+sameCommand)
+			}
+			if err := result.Save(plan.Out); err != nil {
+				return err
+			}
+			return cli.Print(c, result, func(w io.Writer) error {
+				if err := result.Write(w); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(w, "%s runs it: fedpace run --config %s\n", tune.ConfigFile, filepath.Join(plan.Out, tune.ConfigFile))
+				return err
+			})
+		},
+	}
+	f.add(c)
+	s := c.Flags()
+	s.StringSliceVar(&schedules, "schedules", nil, "`SCHEDULES` to tune, separated by commas (default the configuration's)")
+	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or four of a range, KEY=LOW..HIGH, or N of it, KEY=LOW..HIGH/N; may be repeated")
+	s.IntVar(&wide.seeds, "seeds", 3, "seeds of each setting")
+	cli.AddServer(c, &server)
+	cli.Complete(c, "schedules", scheduleList)
+	cli.Complete(c, "grid", assignments)
+	cli.JSONFlag(c, "the best setting of each schedule, and every setting")
+	return c
+}

@@ -1,0 +1,263 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+	"fedpace/internal/statistics"
+	"fedpace/internal/testkit/slow"
+)
+
+// planOf tunes K_0 and eta_0 on a problem.
+func planOf(out string, grids []study.Grid, sets ...string) study.Plan {
+	return study.Plan{
+		Load:  func(more ...string) (config.Config, error) { return config.Load("", slices.Concat(sets, more)) },
+		Grids: grids, Seeds: 2, Out: out,
+	}
+}
+
+func small(out string, sets ...string) study.Plan {
+	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"1", "8", "40"}}, {Key: "schedule.eta0", Values: []string{"0.01", "0.3"}}}
+	return planOf(out, grids, append([]string{"task=logistic", "clients=40", "cohort=5", "stop.rounds=30"}, sets...)...)
+}
+
+// textOf is a result as its file has it.
+func textOf(t *testing.T, r *Result) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A tuning that is stopped in each of its rungs goes on to the result of one that is not, and its
+// longest runs have the bits of whole ones.
+func TestATuningGoesOn(t *testing.T) {
+	t.Parallel()
+	whole, err := Make(t.Context(), small(t.TempDir()), study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, stops := small(t.TempDir()), 0
+	for stopAt := 2; ; stopAt += 5 { // runs that have ended
+		ctx, stop := context.WithCancel(t.Context())
+		ended := 0
+		r, err := Make(ctx, p, study.Options{Beside: 2, Run: run.Options{Shown: run.Shown{Notice: func(line string) {
+			if strings.HasPrefix(line, "run ") {
+				ended++
+			}
+			if ended == stopAt {
+				stop()
+			}
+		}}}})
+		stop()
+		if err == nil {
+			if got, want := textOf(t, r), textOf(t, whole); got != want {
+				t.Errorf("after %d stops:\n%s\nwithout:\n%s", stops, got, want)
+			}
+			break
+		}
+		if stops++; ctx.Err() == nil || stops > 20 {
+			t.Fatal(err)
+		}
+	}
+	if stops < 2 {
+		t.Errorf("stopped %d times", stops)
+	}
+	best := whole.Config()
+	best.Out = filepath.Join(t.TempDir(), "again")
+	s, err := run.Run(t.Context(), best, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := &whole.Settings[0].cells[0]
+	if *s.ModelSHA256 != *cell.Summary.ModelSHA256 {
+		t.Error("best.yaml gives another model than the tuning")
+	}
+	for _, name := range []string{folder.RoundsFile} {
+		got, err := os.ReadFile(filepath.Join(best.Out, name))
+		want, wantErr := os.ReadFile(cell.Run().Path(name))
+		if err != nil || wantErr != nil || string(got) != string(want) {
+			t.Errorf("%s differs from the whole run's (%v, %v)", name, err, wantErr)
+		}
+	}
+}
+
+// What is kept at each rung follows from what the runs have come to, which is read here in another way.
+func TestTheBestThirdGoesOn(t *testing.T) {
+	t.Parallel()
+	p := small(t.TempDir())
+	p.Schedules = []string{"fixed", "k-rounds"}
+	r, err := Make(t.Context(), p, study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := map[string][]int{}
+	for i := range r.Settings {
+		s := &r.Settings[i]
+		played[s.Schedule] = append(played[s.Schedule], len(s.tails))
+		for rung, of := range []float64{9, 3, 1}[:len(s.tails)] {
+			var values []float64
+			for _, c := range s.cells {
+				rounds, err := folder.ReadRounds(c.Run().Path(folder.RoundsFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum, n := 0.0, 0.0
+				for _, report := range rounds {
+					if at := report.End.Seconds() * of / r.Seconds; report.Evaluated && at >= 0.9 && at <= 1 {
+						sum, n = sum+report.Metrics[0], n+1
+					}
+				}
+				values = append(values, sum/n)
+			}
+			if got, want := s.Tail(rung).Mean, (values[0]+values[1])/2; math.Abs(got-want) > 1e-12 && want == want {
+				t.Errorf("%s at rung %d: %v, want %v", r.name(s), rung, got, want)
+			}
+		}
+	}
+	for name, got := range played {
+		if want := []int{3, 2, 1, 1, 1, 1}; !slices.Equal(got, want) {
+			t.Errorf("%s: settings were played to %v rungs, want %v", name, got, want)
+		}
+	}
+	if best := r.bests(); len(best) != 2 || len(best["fixed"]) != 2 {
+		t.Errorf("the best: %v", best)
+	}
+	for i := range r.Settings {
+		for j := range r.Settings[:i] { // of those that went as far, the ones before are better
+			a, b := &r.Settings[j], &r.Settings[i]
+			if a.Schedule == b.Schedule && a.last() > b.last() && a.Tail(b.last()).Mean < b.Tail(b.last()).Mean {
+				t.Errorf("%s went on, and %s was better at rung %d", r.name(a), r.name(b), b.last())
+			}
+		}
+	}
+	if err := r.Save(p.Out); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(p.Out)
+	if err != nil || fmt.Sprint(read.Sets) != fmt.Sprint(r.bests()) || read.Seconds != r.Seconds || read.Seeds != 2 {
+		t.Errorf("read back: %+v, %v", read, err)
+	}
+	c, err := config.Load(filepath.Join(p.Out, ConfigFile), nil)
+	if err != nil || string(c.YAML()) != string(r.Config().YAML()) {
+		t.Errorf("%s is read as another configuration (%v)", ConfigFile, err)
+	}
+}
+
+// A setting that diverges is the worst one, and ends nothing.
+func TestASettingThatDiverges(t *testing.T) {
+	t.Parallel()
+	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"1e6", "0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
+	r, err := Make(t.Context(), p, study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := r.Settings[3]; last.Values[0] != "1e6" || last.Diverged == 0 || len(last.tails) != 1 || r.Settings[0].Diverged != 0 {
+		t.Errorf("the last: %+v", last)
+	}
+	var text strings.Builder
+	if err := r.Write(&text); err != nil || strings.Contains(text.String(), "NaN") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	p.Grids[0].Values, p.Out = []string{"1e6"}, t.TempDir()
+	if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting has a result") {
+		t.Error(err)
+	}
+}
+
+func TestWhatCannotBeTuned(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"train: false":     {"train=false"},
+		"give a --grid":    nil,
+		"stop: says":       {"stop.rounds=null", "stop.validation_accuracy=0.9"},
+		"schedule.k0":      {"schedule.k0=0"},
+		"nats.listen: run": {"nats.listen=127.0.0.1:0"},
+	} {
+		p := small(t.TempDir(), sets...)
+		if sets == nil {
+			p.Grids = nil
+		}
+		if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", sets, err, want)
+		}
+	}
+	dir := t.TempDir()
+	for _, text := range []string{"", "{}", `{"virtual_seconds": 1, "seeds": 1, "best": []}`} {
+		if err := os.WriteFile(filepath.Join(dir, ResultFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "no result of fedpace tune") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := Read(filepath.Join(dir, "nowhere")); err == nil || !strings.Contains(err.Error(), "fedpace tune --out") {
+		t.Error(err)
+	}
+}
+
+// On three problems what is found is within noise of the best of the whole grid, for at most a third
+// of its steps.
+func TestItFindsTheBestOfTheGrid(t *testing.T) {
+	slow.Test(t, "plays whole grids of 16 settings on three problems")
+	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "schedule.eta0", Values: []string{"0.01", "0.05", "0.2", "1"}}}
+	for name, sets := range map[string][]string{
+		"logistic":  {"task=logistic", "synthetic.seed=1", "stop.rounds=100"},
+		"quadratic": {"task=quadratic", "synthetic.seed=1", "stop.rounds=200"},
+		"sent140":   {"task=sent140", "synthetic.seed=1", "clients=500", "cohort=20", "stop.rounds=200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := planOf(t.TempDir(), grids, sets...)
+			p.Seeds = 3
+			tuned, err := Make(t.Context(), p, study.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var played, whole int64
+			for i := range tuned.Settings {
+				played += tuned.Settings[i].Steps
+			}
+			all, err := newResult(t.Context(), &p) // the whole grid, from where the tuning left it
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []*Setting
+			for i := range all.Settings {
+				list = append(list, &all.Settings[i])
+			}
+			if err := all.play(t.Context(), list, p.Out, study.Options{Until: all.Seconds}); err != nil {
+				t.Fatal(err)
+			}
+			best := slices.MaxFunc(list, all.compare)
+			var gain []float64
+			for _, s := range list {
+				whole += s.Steps
+				if slices.Equal(s.Values, tuned.Settings[0].Values) {
+					for seed, v := range s.tails[0] {
+						gain = append(gain, all.quality.Error(v)-all.quality.Error(best.tails[0][seed]))
+					}
+				}
+			}
+			e := statistics.EstimateMean(gain)
+			t.Logf("found %v, best %v: below it by %v; %.3f of the steps", tuned.Settings[0].Values, best.Values, e.Digits(2), float64(played)/float64(whole))
+			if e.Mean > e.Half {
+				t.Errorf("%v is found, and %v is better by %v", tuned.Settings[0].Values, best.Values, e)
+			}
+			if 3*played > whole {
+				t.Errorf("%d steps of %d, over a third", played, whole)
+			}
+		})
+	}
+}

@@ -25,6 +25,7 @@ func TestDocumentedJSON(t *testing.T) {
 		"data info":     {"data", "info", "synthetic:femnist", "--clients", "10", "--json"},
 		"version":       {"version", "--json"},
 		"verify":        {"verify", dir, "--json"},
+		"tune":          {"tune", "--json", "--set", "task=logistic", "--set", "stop.rounds=9", "--grid", "schedule.k0=1,2,3", "--seeds", "1", "--out", filepath.Join(t.TempDir(), "tune")},
 		"plan":          {"plan", "--learn", "0", "--json", "--set", "task=logistic", "--out", filepath.Join(t.TempDir(), "plan")},
 	} {
 		documented := documentedKeys(t, command)

@@ -28,9 +28,8 @@ the best third of them to a third of it, and the best third of these to its end:
 about a quarter of the whole grid's time. Each schedule is tuned by itself.
 
 The folder gets the best setting (best.yaml, for fedpace run), every setting
-(tune.csv, tune.json) and the grid as a picture (tune.svg). fedpace compare
---tuned takes each schedule's best from it. A tuning that was interrupted goes on
-with the same command, to the same result.`,
+(tune.json) and the grid as a picture (tune.svg). A tuning that was interrupted
+goes on with the same command, to the same result.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --config exp.yaml --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1/5
   fedpace tune --schedules fixed,k-rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
@@ -47,7 +46,9 @@ with the same command, to the same result.`,
 				loaded.Out += "-tune"
 			}
 			plan := study.Plan{
-				Load:      func(sets ...string) (config.Config, error) { return config.LoadFiles(f.config, append(f.setsOf(c), sets...)) },
+				Load: func(sets ...string) (config.Config, error) {
+					return config.LoadFiles(f.config, append(f.setsOf(c), sets...))
+				},
 				Schedules: schedules, Out: loaded.Out,
 			}
 			if err := wide.apply(c, &plan); err != nil {

@@ -22,6 +22,10 @@ func TestParseGrid(t *testing.T) {
 	for text, want := range map[string]Grid{
 		"network.upload_mbps=1,5,20":              {"network.upload_mbps", []string{"1", "5", "20"}},
 		"schedule.k=fixed":                        {"schedule.k", []string{"fixed"}},
+		"schedule.eta0=0.01..1":                   {"schedule.eta0", []string{"0.01", "0.0464", "0.215", "1"}},
+		"schedule.eta0=0,1e-3..0.1/3":             {"schedule.eta0", []string{"0", "1e-3", "0.01", "0.1"}},
+		"schedule.k0=1..4/6":                      {"schedule.k0", []string{"1", "2", "3", "4"}},
+		"data=../a..b":                            {"data", []string{"../a..b"}},
 		"close={rule: all},{rule: first, n: 5}":   {"close", []string{"{rule: all}", "{rule: first, n: 5}"}},
 		"model={mlp: [784, 10, 62]},{mlp: [1,2]}": {"model", []string{"{mlp: [784, 10, 62]}", "{mlp: [1,2]}"}},
 	} {
@@ -30,7 +34,7 @@ func TestParseGrid(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, g, err)
 		}
 	}
-	for _, text := range []string{"", "key", "=1", "key=", "key=1,,2", "key={a"} {
+	for _, text := range []string{"", "key", "=1", "key=", "key=1,,2", "key={a", "key=2..1", "key=0..1", "key=1..2/1", "key=1..2/1001", "key=1..1e999", "key=1.0.0..2"} {
 		if _, err := ParseGrid(text); err == nil {
 			t.Errorf("%q is a grid", text)
 		}

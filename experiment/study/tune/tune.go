@@ -1,12 +1,3 @@
-// Package tune finds the values of keys with which schedules end best, by successive halving on
-// virtual time.
-//
-// Every setting of a grid is played to a ninth of the virtual time, the best third of them to a third
-// of it, and the best third of these to its end (Jamieson and Talwalkar 2016, Algorithm 1, with η = 3,
-// which makes it a bracket of Hyperband, Li et al. 2018): 22 to 26 % of the grid's virtual time, and
-// more of its local steps where the settings that go on have a large K. All settings have the same
-// seeds. A run that goes on does so from its checkpoint, so that the last ones are whole runs to the
-// bit, and what was played is read: a tuning that was stopped goes on to the same result.
 package tune
 
 import (
@@ -39,10 +30,9 @@ const evaluations = 10 * eta * eta
 
 // Result is what a tuning came to.
 type Result struct {
-	Seconds  float64   // virtual time of a whole run
-	Seed     uint64    // the first one
-	Seeds    int       // of every setting
-	Settings []Setting // the best first
+	Seconds  float64    // virtual time of a whole run
+	Seeds    int        // of every setting
+	Settings []*Setting // the best first
 
 	grids   []study.Grid
 	quality measure.Quality
@@ -50,15 +40,11 @@ type Result struct {
 
 // Setting is a schedule at a point of the grid.
 type Setting struct {
-	Schedule string
-	Values   []string             // of the grids
-	Below    statistics.Estimated // by how much the best is better at the last rung of this one, seed by seed
-	Steps    int64                // that one client of each round took, in the runs of all seeds
-	Diverged int                  // runs that did
+	Below statistics.Estimated // by how much the best is better at the last rung of this one, seed by seed
+	Steps int64                // that one client of each round took, in the runs of all seeds
 
 	cells []study.Cell
-	tails [][]float64 // by rung and seed: the quality in the last tenth of the rung's time
-	place int         // in the plan
+	tails [][]float64 // by rung and seed: the quality in the last tenth of the rung's time; NaN: none, or the run diverged
 }
 
 // Tail is what the setting came to at a rung, over its seeds.
@@ -78,23 +64,21 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
-	left := make([]*Setting, len(r.Settings))
-	for i := range r.Settings {
-		left[i] = &r.Settings[i]
-	}
-	for i, of := range rungs {
-		o.Until = r.Seconds / of
-		if o.Run.Notice != nil {
-			o.Run.Notice(fmt.Sprintf("%d %s to %s of %s, each with %d %s.", len(left), human.Plural(len(left), "setting"), human.VirtualTime(o.Until), human.VirtualTime(r.Seconds), r.Seeds, human.Plural(r.Seeds, "seed")))
-		}
-		if err := r.play(ctx, left, p.Out, o); err != nil {
+	left := slices.Clone(r.Settings)
+	for rung := range rungs {
+		if err := r.play(ctx, left, rung, p.Out, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
-		if i+1 < len(rungs) {
-			left = r.best(left)
-		}
+		left = r.best(left)
 	}
-	r.rank()
+	slices.SortStableFunc(r.Settings, r.order)
+	for _, s := range r.Settings {
+		rung, below := min(s.last(), r.Settings[0].last()), make([]float64, r.Seeds)
+		for n := range below {
+			below[n] = r.quality.Error(s.tails[rung][n]) - r.quality.Error(r.Settings[0].tails[rung][n])
+		}
+		s.Below = statistics.EstimateMean(below)
+	}
 	return r, nil
 }
 
@@ -112,7 +96,7 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	case len(base.Devices.Names) > 0:
 		return nil, &config.KeyError{Key: "devices.names", Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)"}
 	}
-	r := &Result{Seed: base.Seed, Seeds: max(1, p.Seeds), grids: p.Grids}
+	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
 	if r.Seconds, err = budget(ctx, base); err != nil {
 		return nil, err
 	}
@@ -120,14 +104,12 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	p.Load = func(sets ...string) (config.Config, error) {
 		c, err := load(sets...)
 		c.Stop = config.Stop{VirtualSeconds: r.Seconds}
-		if c.Evaluate.EverySeconds == 0 {
-			c.Evaluate.EverySeconds = r.Seconds / evaluations
-		}
+		c.Evaluate.EverySeconds = cmp.Or(c.Evaluate.EverySeconds, r.Seconds/evaluations)
 		return c, err
 	}
 	cells, err := p.Cells()
 	for seeds := range slices.Chunk(cells, r.Seeds) {
-		r.Settings = append(r.Settings, Setting{Schedule: seeds[0].Schedule, Values: seeds[0].Values, cells: seeds, place: len(r.Settings)})
+		r.Settings = append(r.Settings, &Setting{cells: seeds})
 	}
 	return r, err
 }
@@ -146,8 +128,15 @@ func budget(ctx context.Context, c config.Config) (float64, error) {
 	return u.Seconds.P50, err
 }
 
-// play plays settings to the time of a rung.
-func (r *Result) play(ctx context.Context, list []*Setting, out string, o study.Options) error {
+// play plays settings to a rung.
+func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string, o study.Options) error {
+	until := r.Seconds / rungs[rung]
+	if rung+1 < len(rungs) {
+		o.Until = until
+	}
+	if o.Run.Notice != nil {
+		o.Run.Notice(fmt.Sprintf("To %s of %s: %d %s.", human.VirtualTime(until), human.VirtualTime(r.Seconds), len(list), human.Plural(len(list), "setting")))
+	}
 	var cells []study.Cell
 	for _, s := range list {
 		cells = append(cells, s.cells...)
@@ -155,119 +144,80 @@ func (r *Result) play(ctx context.Context, list []*Setting, out string, o study.
 	if err := study.Play(ctx, out, cells, o); err != nil {
 		return err
 	}
+	found := false
 	for i, s := range list {
 		s.cells = cells[i*r.Seeds : (i+1)*r.Seeds]
-		if err := r.measure(s, o.Until); err != nil {
+		if err := r.measure(s, until); err != nil {
 			return err
 		}
+		found = found || !math.IsInf(r.score(s), 0)
 	}
-	if best := slices.MaxFunc(list, r.compare); math.IsNaN(best.score()) {
-		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then (evaluate.every_seconds)", human.VirtualTime(o.Until))
+	if !found {
+		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then (evaluate.every_seconds)", human.VirtualTime(until))
 	}
 	return nil
 }
 
-// measure takes what the runs of a setting have come to at a virtual time.
-func (r *Result) measure(s *Setting, until float64) error {
-	s.Steps, s.Diverged = 0, 0
-	var tails []float64
+// measure takes what the runs of a setting have come to at the virtual time of a rung.
+func (r *Result) measure(s *Setting, until float64) (err error) {
+	s.Steps = 0
+	tails := make([]float64, len(s.cells))
 	for i := range s.cells {
 		c := &s.cells[i]
-		if c.Diverged != "" {
-			s.Diverged++
-		}
-		quality, err := c.Run().Quality()
-		if err != nil {
+		if r.quality, err = c.Run().Quality(); err != nil {
 			return err
 		}
-		r.quality = quality
-		value, steps, err := tail(c, until)
-		if err != nil {
-			return err
+		var tail study.Tail
+		var steps int64
+		for p, err := range c.Run().Follow() {
+			if err != nil {
+				return err
+			}
+			at := p.End.Seconds()
+			if steps = p.SGDSteps; at <= until {
+				tail.Observe(at, p.Quality)
+			}
+			if at >= until {
+				break
+			}
 		}
 		s.Steps += steps
-		tails = append(tails, value)
+		if tails[i] = tail.Mean(until); c.Diverged != "" {
+			tails[i] = math.NaN()
+		}
 	}
 	s.tails = append(s.tails, tails)
 	return nil
 }
 
-// tail is a run's quality in the last tenth of the time until a moment, or else the last before that,
-// with the local steps of one client of each round. NaN: it has none, or had diverged before.
-func tail(c *study.Cell, until float64) (value float64, steps int64, err error) {
-	var tail study.Tail
-	last, end := math.NaN(), 0.0
-	for p, err := range c.Run().Follow() {
-		if err != nil {
-			return 0, 0, err
-		}
-		if steps, end = p.SGDSteps, p.End.Seconds(); end > until {
-			break
-		}
-		if p.Quality == p.Quality {
-			last = p.Quality
-			tail.Add(end, last)
-		}
-		if end == until {
-			break
-		}
+// score is what a setting came to at its last rung: the less, the better. Where a seed has no value
+// it is worse than any other.
+func (r *Result) score(s *Setting) float64 {
+	if e := s.Tail(s.last()); e.N == r.Seeds {
+		return r.quality.Error(e.Mean)
 	}
-	if value = tail.Mean(until); math.IsNaN(value) {
-		value = last
-	}
-	if c.Diverged != "" && end < until {
-		value = math.NaN()
-	}
-	return value, steps, nil
+	return math.Inf(1)
 }
 
-// score is what a setting came to at its last rung. One that diverged is worse than any other.
-func (s *Setting) score() float64 {
-	if s.Diverged > 0 {
-		return math.NaN()
-	}
-	return s.Tail(s.last()).Mean
-}
-
-// compare orders settings at the same rung, the worse first.
-func (r *Result) compare(a, b *Setting) int {
-	switch x, y := a.score(), b.score(); {
-	case r.quality.Better(x, y):
-		return 1
-	case r.quality.Better(y, x):
-		return -1
-	}
-	return 0
+// order puts better settings before others, and those that were played longer before those.
+func (r *Result) order(a, b *Setting) int {
+	failed := map[bool]int{true: 1}
+	x, y := r.score(a), r.score(b)
+	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
 }
 
 // best is the best third of the settings of each schedule, at least one.
 func (r *Result) best(list []*Setting) (left []*Setting) {
 	of := map[string][]*Setting{}
 	for _, s := range list {
-		of[s.Schedule] = append(of[s.Schedule], s)
+		of[s.cells[0].Schedule] = append(of[s.cells[0].Schedule], s)
 	}
 	for _, s := range list {
-		group := of[s.Schedule]
-		delete(of, s.Schedule)
-		slices.SortStableFunc(group, func(a, b *Setting) int { return r.compare(b, a) })
-		left = append(left, group[:min(len(group), max(1, len(group)/eta))]...)
+		if group := of[s.cells[0].Schedule]; s == group[0] {
+			group = slices.Clone(group)
+			slices.SortStableFunc(group, r.order)
+			left = append(left, group[:max(1, len(group)/eta)]...)
+		}
 	}
 	return left
-}
-
-// rank orders the settings, those that were played longer before others, and sets each beside the best.
-func (r *Result) rank() {
-	slices.SortStableFunc(r.Settings, func(a, b Setting) int {
-		return cmp.Or(min(a.Diverged, 1)-min(b.Diverged, 1), b.last()-a.last(), r.compare(&b, &a))
-	})
-	best := &r.Settings[0]
-	for i := range r.Settings {
-		s := &r.Settings[i]
-		last := min(s.last(), best.last())
-		below := make([]float64, r.Seeds)
-		for n := range below {
-			below[n] = r.quality.Error(s.tails[last][n]) - r.quality.Error(best.tails[last][n])
-		}
-		s.Below = statistics.EstimateMean(below)
-	}
 }

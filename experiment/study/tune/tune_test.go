@@ -3,7 +3,6 @@ package tune
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -76,7 +75,7 @@ func TestATuningGoesOn(t *testing.T) {
 	if stops < 2 {
 		t.Errorf("stopped %d times", stops)
 	}
-	best := whole.Config()
+	best := whole.Settings[0].cells[0].Config
 	best.Out = filepath.Join(t.TempDir(), "again")
 	s, err := run.Run(t.Context(), best, run.Options{})
 	if err != nil {
@@ -86,12 +85,10 @@ func TestATuningGoesOn(t *testing.T) {
 	if *s.ModelSHA256 != *cell.Summary.ModelSHA256 {
 		t.Error("best.yaml gives another model than the tuning")
 	}
-	for _, name := range []string{folder.RoundsFile} {
-		got, err := os.ReadFile(filepath.Join(best.Out, name))
-		want, wantErr := os.ReadFile(cell.Run().Path(name))
-		if err != nil || wantErr != nil || string(got) != string(want) {
-			t.Errorf("%s differs from the whole run's (%v, %v)", name, err, wantErr)
-		}
+	got, err := os.ReadFile(filepath.Join(best.Out, folder.RoundsFile))
+	want, wantErr := os.ReadFile(cell.Run().Path(folder.RoundsFile))
+	if err != nil || wantErr != nil || string(got) != string(want) || !cell.Summary.Completed {
+		t.Errorf("%s differs from the whole run's (%v, %v)", folder.RoundsFile, err, wantErr)
 	}
 }
 
@@ -105,9 +102,9 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	played := map[string][]int{}
-	for i := range r.Settings {
-		s := &r.Settings[i]
-		played[s.Schedule] = append(played[s.Schedule], len(s.tails))
+	for _, s := range r.Settings {
+		name := s.cells[0].Schedule
+		played[name] = append(played[name], len(s.tails))
 		for rung, of := range []float64{9, 3, 1}[:len(s.tails)] {
 			var values []float64
 			for _, c := range s.cells {
@@ -124,7 +121,7 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 				values = append(values, sum/n)
 			}
 			if got, want := s.Tail(rung).Mean, (values[0]+values[1])/2; math.Abs(got-want) > 1e-12 && want == want {
-				t.Errorf("%s at rung %d: %v, want %v", r.name(s), rung, got, want)
+				t.Errorf("%s at rung %d: %v, want %v", r.sets(s), rung, got, want)
 			}
 		}
 	}
@@ -133,14 +130,10 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 			t.Errorf("%s: settings were played to %v rungs, want %v", name, got, want)
 		}
 	}
-	if best := r.bests(); len(best) != 2 || len(best["fixed"]) != 2 {
-		t.Errorf("the best: %v", best)
-	}
-	for i := range r.Settings {
-		for j := range r.Settings[:i] { // of those that went as far, the ones before are better
-			a, b := &r.Settings[j], &r.Settings[i]
-			if a.Schedule == b.Schedule && a.last() > b.last() && a.Tail(b.last()).Mean < b.Tail(b.last()).Mean {
-				t.Errorf("%s went on, and %s was better at rung %d", r.name(a), r.name(b), b.last())
+	for i, b := range r.Settings {
+		for _, a := range r.Settings[:i] { // who went on was better
+			if a.cells[0].Schedule == b.cells[0].Schedule && a.last() > b.last() && a.Tail(b.last()).Mean < b.Tail(b.last()).Mean {
+				t.Errorf("%s went on, and %s was better at rung %d", r.sets(a), r.sets(b), b.last())
 			}
 		}
 	}
@@ -148,11 +141,11 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := Read(p.Out)
-	if err != nil || fmt.Sprint(read.Sets) != fmt.Sprint(r.bests()) || read.Seconds != r.Seconds || read.Seeds != 2 {
+	if best := r.Settings[0]; err != nil || !slices.Equal(read.Sets[best.cells[0].Schedule], r.sets(best)) || len(read.Sets) != 2 || read.Seconds != r.Seconds || read.Seed != 1 || read.Seeds != 2 {
 		t.Errorf("read back: %+v, %v", read, err)
 	}
 	c, err := config.Load(filepath.Join(p.Out, ConfigFile), nil)
-	if err != nil || string(c.YAML()) != string(r.Config().YAML()) {
+	if want := r.Settings[0].cells[0].Config; err != nil || len(c.Changes(want)) != 2 { // the name and the folder
 		t.Errorf("%s is read as another configuration (%v)", ConfigFile, err)
 	}
 }
@@ -165,7 +158,7 @@ func TestASettingThatDiverges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := r.Settings[3]; last.Values[0] != "1e6" || last.Diverged == 0 || len(last.tails) != 1 || r.Settings[0].Diverged != 0 {
+	if last := r.Settings[3]; last.cells[0].Values[0] != "1e6" || last.cells[0].Diverged == "" || len(last.tails) != 1 || r.Settings[0].Tail(2).N != 2 {
 		t.Errorf("the last: %+v", last)
 	}
 	var text strings.Builder
@@ -226,34 +219,30 @@ func TestItFindsTheBestOfTheGrid(t *testing.T) {
 				t.Fatal(err)
 			}
 			var played, whole int64
-			for i := range tuned.Settings {
-				played += tuned.Settings[i].Steps
+			for _, s := range tuned.Settings {
+				played += s.Steps
 			}
 			all, err := newResult(t.Context(), &p) // the whole grid, from where the tuning left it
 			if err != nil {
 				t.Fatal(err)
 			}
-			var list []*Setting
-			for i := range all.Settings {
-				list = append(list, &all.Settings[i])
-			}
-			if err := all.play(t.Context(), list, p.Out, study.Options{Until: all.Seconds}); err != nil {
+			if err := all.play(t.Context(), all.Settings, 2, p.Out, study.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			best := slices.MaxFunc(list, all.compare)
+			best, found := slices.MinFunc(all.Settings, all.order), tuned.sets(tuned.Settings[0])
 			var gain []float64
-			for _, s := range list {
+			for _, s := range all.Settings {
 				whole += s.Steps
-				if slices.Equal(s.Values, tuned.Settings[0].Values) {
+				if slices.Equal(all.sets(s), found) {
 					for seed, v := range s.tails[0] {
 						gain = append(gain, all.quality.Error(v)-all.quality.Error(best.tails[0][seed]))
 					}
 				}
 			}
 			e := statistics.EstimateMean(gain)
-			t.Logf("found %v, best %v: below it by %v; %.3f of the steps", tuned.Settings[0].Values, best.Values, e.Digits(2), float64(played)/float64(whole))
+			t.Logf("found %v, best %v: below it by %v; %.3f of the steps", found, all.sets(best), e.Digits(2), float64(played)/float64(whole))
 			if e.Mean > e.Half {
-				t.Errorf("%v is found, and %v is better by %v", tuned.Settings[0].Values, best.Values, e)
+				t.Errorf("%v is found, and %v is better by %v", found, all.sets(best), e)
 			}
 			if 3*played > whole {
 				t.Errorf("%d steps of %d, over a third", played, whole)

@@ -32,7 +32,7 @@ The folder gets the best setting (best.yaml, for fedpace run), every setting
 goes on with the same command, to the same result.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --config exp.yaml --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1/5
-  fedpace tune --schedules fixed,k-rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
+  fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)

@@ -96,7 +96,7 @@ func TestATuningGoesOn(t *testing.T) {
 func TestTheBestThirdGoesOn(t *testing.T) {
 	t.Parallel()
 	p := small(t.TempDir())
-	p.Schedules = []string{"fixed", "k-rounds"}
+	p.Schedules = []string{"fixed", "rounds"}
 	r, err := Make(t.Context(), p, study.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -43,8 +43,8 @@ func TestTheFilesThatMakeARound(t *testing.T) {
 		}
 	}
 	besides := regexp.MustCompile("`(\\w+\\.go)` beside it").FindAllStringSubmatch(section, -1)
-	if len(besides) != 3 {
-		t.Errorf("design.md names %d files beside them, want 3", len(besides))
+	if len(besides) < 3 {
+		t.Errorf("design.md names %d files beside them, want 3 at least", len(besides))
 	}
 	for _, beside := range besides {
 		if found, err := filepath.Glob("../coordinator/*/" + beside[1]); err != nil || len(found) != 1 {

@@ -171,6 +171,9 @@ func (c *Column) complete() {
 	if field := c.Field; field != nil {
 		c.read(field)
 	}
+	if c.Get == nil || c.Kind == "" {
+		panic(fmt.Sprintf("metrics: the column %s has no Field, and not both Get and Kind", c.Name))
+	}
 	if c.Metric == "" {
 		c.Metric = c.Name
 		if c.Kind == Total {

@@ -69,7 +69,7 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 	}
 	names, err := readHeader(s.Path(RoundsFile))
 	if got, want := strings.Join(names, ","), header(o.columns); err == nil && got != want {
-		err = fmt.Errorf("%s has the columns %s, and the run %s", RoundsFile, got, want)
+		err = fmt.Errorf("%s has the columns %s, and this version writes %s: go on with the version that began it", RoundsFile, got, want)
 	}
 	return err
 }

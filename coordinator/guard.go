@@ -119,6 +119,7 @@ func (t *trial) harmed() bool { return t.worse(t.comes) && !(t.comes <= t.start)
 func (t *trial) nothing() {
 	t.losses = slices.Repeat([]float64{t.start}, len(t.tasks))
 	t.mean, t.comes = t.start, t.start
+	t.refused = nil
 	clear(t.sum)
 	t.clip.Forget() // the norms of those that are left out
 	t.bound.Forget()

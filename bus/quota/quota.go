@@ -8,13 +8,13 @@ type Device struct {
 	Fetches     float64 `key:"fetches" default:"8" range:"[1,1e6]" is:"inert" help:"times that a device may fetch the model for each of its tasks; with more it has no place in the run any more"`
 	Refused     int     `key:"refused_tasks" default:"10" range:"[1,1e6]" is:"inert" help:"tasks in a row whose updates are refused, after which a device has no place in the run any more"`
 	Lost        int     `key:"lost_tasks" default:"5" range:"[1,1e6]" is:"inert" help:"tasks in a row that may be lost to liveness_seconds or task_seconds, after which a device has no place in the run any more"`
-	HeldSeconds float64 `key:"held_seconds" default:"1800" range:"(0,1e9]" unit:"seconds" is:"inert" help:"wall time by which the tasks of a device may, in all, take longer than ten times the median of the other devices; with more it has no place in the run any more"`
+	HeldSeconds float64 `key:"held_seconds" default:"120" range:"(0,1e9]" unit:"seconds" is:"inert" help:"wall time by which the tasks of a device may, in all and again each hour, take longer than ten times the median of the devices, or what its class takes if that is more; with more it has no place in the run for ban_seconds, or for an hour if that is 0"`
 	BanSeconds  float64 `key:"ban_seconds" default:"0" range:"[0,1e9]" unit:"seconds" is:"inert" help:"wall time for which a device that is over a quota has no place in the run, twice as long each further time; 0: for good"`
 }
 
 // Default is what configurations have that say nothing.
 func Default() Device {
-	return Device{Connections: 4, Messages: 500, PendingMB: 8, Fetches: 8, Refused: 10, Lost: 5, HeldSeconds: 1800}
+	return Device{Connections: 4, Messages: 500, PendingMB: 8, Fetches: 8, Refused: 10, Lost: 5, HeldSeconds: 120}
 }
 
 // Pending is PendingMB in bytes.

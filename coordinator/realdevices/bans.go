@@ -1,6 +1,7 @@
 package realdevices
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -57,8 +58,12 @@ func (d *Devices) LeftOut(client, round int, with, without float64) {
 // suspend bans a device that is over a quota, for as long as the quota says. expel closes the
 // run's own server to it, too, where its traffic is the harm.
 func (d *Devices) suspend(device int, reason string, expel bool) error {
-	ban := Ban{Client: d.run.First + device, Reason: reason, Expel: expel}
-	if seconds := d.accounts.quota.BanSeconds; seconds > 0 {
+	return d.suspendFor(d.accounts.quota.BanSeconds, Ban{Client: d.run.First + device, Reason: reason, Expel: expel})
+}
+
+// suspendFor bans a device for so many seconds, twice as long each further time; 0: for good.
+func (d *Devices) suspendFor(seconds float64, ban Ban) error {
+	if seconds > 0 {
 		for i := range d.bans {
 			if d.bans[i].Client == ban.Client && seconds < longestBan {
 				seconds *= 2
@@ -70,8 +75,22 @@ func (d *Devices) suspend(device int, reason string, expel bool) error {
 	return d.ban(ban)
 }
 
-// longestBan bounds what doubling makes of a ban, in seconds.
-const longestBan = 1e9
+// longestBan bounds what doubling makes of a ban, in seconds; heldBan is how long one is who holds
+// the run, which a bad link may do, too.
+const longestBan, heldBan = 1e9, 3600
+
+// release bans the device of a task with which it has held the run for too long.
+func (d *Devices) release(o *openTask, done bool) error {
+	now, usual := time.Now(), time.Duration(0)
+	if d.Usual != nil {
+		usual = time.Duration(d.Usual(d.run.First+o.device, int(o.task.LocalSteps)))
+	}
+	why := d.accounts.holds(o.device, now.Sub(o.sent), usual, done, now)
+	if why == "" || d.banned[o.device] {
+		return nil
+	}
+	return d.suspendFor(cmp.Or(d.accounts.quota.BanSeconds, heldBan), Ban{Client: d.run.First + o.device, Reason: why})
+}
 
 func (d *Devices) ban(ban Ban) error {
 	device := ban.Client - d.run.First

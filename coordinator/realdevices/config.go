@@ -27,6 +27,8 @@ type Config struct {
 	// MaxSamples is the largest number of samples that a device counts with; 0: so many times
 	// those of the middle one of the others. nil: 0 for all.
 	MaxSamples func(device int) int
+	// Usual is what a task of so many local steps takes a device by its class; 0, or nil: not known.
+	Usual func(client, steps int) round.Time
 	// Losses says which key of the run decides by the clients' losses, so that devices
 	// must tell them; empty: none does.
 	Losses string

@@ -275,6 +275,11 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 			}
 		}
 	}
+	if d.gateway != nil && a.Kind != round.Overtaken { // then the round did not wait
+		if err := d.release(o, true); err != nil {
+			return round.Event{}, err
+		}
+	}
 	switch a.Kind {
 	case round.Planned:
 		d.updates[a.Task] = a
@@ -360,6 +365,9 @@ func (d *Devices) look() error {
 	}
 	for _, o := range d.open {
 		name := d.Names[o.device]
+		if err := d.release(o, false); err != nil {
+			return err
+		}
 		switch {
 		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)

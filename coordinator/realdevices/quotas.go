@@ -30,7 +30,8 @@ type account struct {
 	issued        int // tasks
 	refused, lost int // tasks in a row
 	took          time.Duration
-	held          time.Duration
+	held          time.Duration // as it was at
+	at            time.Time
 	sent          int64 // to it, before its last ban ended
 }
 
@@ -57,21 +58,37 @@ func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (
 		x.refused++
 	case round.Silent:
 		x.lost++
-	default: // the round did not wait
-		return ""
-	}
-	if m := a.typical(); m > 0 && len(a.of) > 1 {
-		x.held += max(0, took-max(leastPatience, patience*m))
 	}
 	switch {
 	case x.refused >= a.quota.Refused:
 		return fmt.Sprintf("its updates of %d tasks in a row were refused (devices.quota.refused_tasks)", x.refused)
 	case x.lost >= a.quota.Lost:
 		return fmt.Sprintf("%d of its tasks in a row were lost (devices.quota.lost_tasks)", x.lost)
-	case x.held.Seconds() > a.quota.HeldSeconds:
-		return fmt.Sprintf("its tasks have taken %v longer than %d times as long as those of other devices (devices.quota.held_seconds)", x.held.Round(time.Second), patience)
 	}
 	return ""
+}
+
+// holds returns that a device has held the run for longer than it may, with a task that has taken so
+// long by now and that is done or not; "": it has not. usual is what its class takes, 0 if that is
+// not known. What it has held is forgotten at the rate of its quota an hour, so that of any hours
+// it costs the run no more than the quota, and the quota for each of them.
+func (a *accounts) holds(device int, took, usual time.Duration, done bool, now time.Time) (why string) {
+	x := &a.of[device]
+	if len(a.of) > 1 {
+		usual = max(usual, a.typical())
+	}
+	if usual == 0 {
+		return ""
+	}
+	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.at)))
+	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
+	if done {
+		x.held, x.at = held, now
+	}
+	if held.Seconds() <= a.quota.HeldSeconds {
+		return ""
+	}
+	return fmt.Sprintf("its tasks have held the run for %v in an hour, beyond %d times what its class or the other devices take (devices.quota.held_seconds)", held.Round(time.Second), patience)
 }
 
 // typical is the lower median of what the devices' last tasks took, as it was not many

@@ -44,33 +44,62 @@ func TestTasksInARow(t *testing.T) {
 	}
 }
 
-// The time that a device holds the run counts from ten times what the others take.
+// A device that holds the run costs it its quota at once, and no more than that in each hour after: it
+// is shut out before, with a task that is done or under way. What counts begins at ten times
+// what the others take, or its class if that is more.
 func TestTimeHeld(t *testing.T) {
 	const usual = 6 * time.Second
-	a := newAccounts(4)
-	play := func(slow time.Duration) (why string) {
-		for i := range 3 {
-			if why := a.ended(i, round.Planned, usual); why != "" {
-				t.Fatal(why)
+	quota := time.Duration(quota.Default().HeldSeconds) * time.Second
+	for _, x := range []struct {
+		name        string
+		slow, class time.Duration
+		most        time.Duration
+		shutOut     bool
+	}{
+		{"unequal and honest", 9 * usual, 0, 0, false},
+		{"of a slow class", 99 * usual, 10 * usual, 0, false},
+		{"polite", 10*usual + 6*time.Second, 0, quota, true},
+		{"polite, of a class", 100*usual + time.Minute, 10 * usual, quota, true},
+		{"a little", 10*usual + 3*time.Second, 0, quota, true},
+		{"as long as it may", time.Hour, 0, quota, true},
+	} {
+		a := newAccounts(4)
+		now := time.Time{}.Add(time.Hour)
+		var lost, until time.Duration
+		start, bans := now, 0
+		for hours := time.Duration(0); hours < 20*time.Hour; hours = now.Sub(start) {
+			for i := range 3 {
+				a.ended(i, round.Planned, usual)
+				if why := a.holds(i, usual, 0, true, now); why != "" {
+					t.Fatal(why)
+				}
+			}
+			if now = now.Add(usual); hours < until {
+				continue
+			}
+			allowed, why := patience*max(usual, x.class), ""
+			for took := allowed; why == "" && took <= x.slow; took += lookEvery { // as the run looks at what is open
+				if why = a.holds(3, took, x.class, false, now.Add(took)); why != "" {
+					lost, now = lost+took-allowed, now.Add(took)
+				}
+			}
+			if why == "" {
+				a.ended(3, round.Planned, x.slow)
+				lost, now = lost+max(0, x.slow-allowed), now.Add(x.slow)
+				why = a.holds(3, x.slow, x.class, true, now)
+			}
+			if why != "" {
+				bans++
+				until, a.of[3] = now.Sub(start)+heldBan*time.Second, account{}
 			}
 		}
-		return a.ended(3, round.Planned, slow)
-	}
-	for range 1000 { // of those that are unequal, and honest
-		if why := play(9 * usual); why != "" {
-			t.Fatal(why)
+		if bound := x.most + time.Duration(float64(x.most)*now.Sub(start).Hours()) + lookEvery; lost > bound || (bans > 0) != x.shutOut {
+			t.Errorf("%s: it costs the run %v in %v, want at most %v, and is shut out %d times", x.name, lost, now.Sub(start), bound, bans)
 		}
-	}
-	rounds := 1
-	for play(10*usual+90*time.Second) == "" {
-		rounds++
-	}
-	if want := int(quota.Default().HeldSeconds/90) + 1; rounds != want {
-		t.Errorf("it loses its place after %d rounds, want %d", rounds, want)
 	}
 	alone := newAccounts(1)
 	for range 1000 {
-		if why := alone.ended(0, round.Planned, time.Hour); why != "" {
+		if why := alone.holds(0, time.Hour, 0, true, time.Now()); why != "" {
 			t.Fatalf("a device alone: %s", why)
 		}
 	}

@@ -48,6 +48,18 @@ func (p *Problem) DeviceBits() clientmodel.Bits {
 	return clientmodel.Both(32 * int64(p.Model.Params()))
 }
 
+// Usual is what a task of so many local steps takes a real device by its class; 0: that is not known.
+func (p *Problem) Usual(client, steps int) round.Time {
+	if p.Fleet.DeviceClass(client) == clientmodel.NoClass {
+		return 0
+	}
+	d, err := p.Fleet.Expect(client, steps, p.DeviceBits())
+	if err != nil {
+		return 0
+	}
+	return round.Time(d.Download + d.Compute + d.Upload)
+}
+
 // VirtualTime is that of so many seconds, which must be some time that the clock can show.
 func VirtualTime(seconds float64) (round.Time, error) {
 	ns := math.RoundToEven(seconds * 1e9)

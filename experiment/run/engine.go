@@ -187,8 +187,8 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	v := &realdevices.Config{
 		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
-		Welcome: welcome,
-		Notice:  e.p.options.notice,
+		Welcome: welcome, Usual: e.p.Usual,
+		Notice: e.p.options.notice,
 		Refuse: func(device, reason string) {
 			e.p.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
 		},

@@ -254,7 +254,9 @@ func TestTheClosingSummary(t *testing.T) {
 		Metrics:  []folder.Metric{{Name: measure.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
 		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
-	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
+	c := config.Demonstration()
+	c.Schedule.Window = 150
+	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, c, s) }); err != nil {
 		t.Fatal(err)
 	}
 	want := `demo: femnist, schedule rounds, synthetic data, seed 1: completed
@@ -263,6 +265,7 @@ func TestTheClosingSummary(t *testing.T) {
   wall time            26 s (40 rounds/s)
   SGD steps            1,110 a client, 0.3500 of fixed K's in the same time
   training loss        2.5000 (best 2.2500)
+                       mean over 150 rounds, in a run of 1040 (schedule.window: 104 fits)
   validation loss      2.1250
   validation accuracy  0.5000 (best 0.5000)
   tasks                2,400 accepted, 1 lost

@@ -81,6 +81,9 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		}
 	}
 	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
+	if long := c.Schedule.TooLong(s.Rounds); long != "" && s.TrainingLoss != nil && s.Completed {
+		line("", "%s", long)
+	}
 	shown := s.Metrics
 	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == measure.Loss }) {
 		number("validation loss", s.ValidationLoss, nil)

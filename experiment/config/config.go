@@ -121,6 +121,15 @@ type Schedule struct {
 	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before the decay of step; null: when converged"`
 }
 
+// TooLong says that a window is more than a tenth of so many rounds; empty: it is not. Then a mean
+// over it is no loss of the moment, and F_0 is one of much of the run.
+func (s *Schedule) TooLong(rounds int) string {
+	if fits := max(1, rounds/10); rounds > 0 && s.Window > fits {
+		return fmt.Sprintf("mean over %d rounds, in a run of %d (schedule.window: %d fits)", s.Window, rounds, fits)
+	}
+	return ""
+}
+
 // FromFirst is the choice of F_0 that takes the first round's loss; the other
 // takes the first full window's mean (Eq. 13 and 14).
 const FromFirst = "first"

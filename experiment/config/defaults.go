@@ -82,7 +82,7 @@ func Demonstration() Config {
 		panic("config: the demonstration's task has no defaults")
 	}
 	c.Stop = Stop{Rounds: 40}
-	c.Schedule.Window = 10
+	c.Schedule.Window = 4
 	c.Evaluate.Every = 5
 	return c
 }

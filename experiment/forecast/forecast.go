@@ -198,6 +198,9 @@ func (f Forecast) Write(w io.Writer) error {
 	if f.Growth != nil {
 		notes = append(notes, fmt.Sprintf("It leaves about %s.", f.Growth))
 	}
+	if long := c.Schedule.TooLong(f.Rounds); long != "" && c.Train {
+		notes = append(notes, "The training loss is a "+long+".")
+	}
 	text := ""
 	for _, note := range append(append(notes, f.Tied...), f.State, f.private, f.noise, f.Attackers) {
 		if note != "" {

@@ -96,11 +96,14 @@ type sweepFlags struct {
 	grids  []string
 	seeds  int
 	figure string
+
+	controls bool
 }
 
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range of them, KEY=LOW..HIGH/N; may be repeated")
+	s.BoolVar(&f.controls, "controls", false, "play controls of each schedule whose K decays: a constant K of as much work, and its own K reversed and shuffled")
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
@@ -112,7 +115,7 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	if f.seeds < 1 || f.seeds > 1000 {
 		return fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds)
 	}
-	p.Seeds = f.seeds
+	p.Seeds, p.Controls = f.seeds, f.controls
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 type Cell struct {
 	Name     string // in messages
 	Schedule string
+	Control  string   // which of [Controls] it is; empty: none
 	Values   []string // of a sweep's grids, in their order
 	Point    []string // of them, those of grids that do not choose the schedule
 	Config   config.Config

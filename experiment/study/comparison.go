@@ -58,6 +58,17 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
+	if p.Controls {
+		more, err := Controls(cells)
+		if err != nil {
+			return nil, err
+		}
+		o.leaves = nil
+		if err := Play(ctx, filepath.Dir(cells[0].Config.Out), more, o); err != nil {
+			return nil, fmt.Errorf("compare: %w", err)
+		}
+		r.Runs = append(r.Runs, more...)
+	}
 	return r, r.measure()
 }
 
@@ -81,7 +92,7 @@ func (r *Comparison) Write(w io.Writer) error {
 	if r.Plan.Single() && len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
 		fmt.Fprintf(text, "\nData: %s.\n", *r.Runs[0].Summary.Data)
 	}
-	if err := t.writeDifferences(text, r.Reference); err != nil {
+	if err := t.writeDifferences(text); err != nil {
 		return err
 	}
 	return text.Flush()

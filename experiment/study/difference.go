@@ -22,53 +22,114 @@ func Paired[R any](mine, other []R, seed func(*R) uint64, of func(*R) float64) (
 	return differences
 }
 
-// Difference is how a row's runs differ from the reference's with the same seeds in a quantity.
+// Difference is how a row's runs differ from others with the same seeds in a quantity: those of the
+// reference or, of a control, those of which it is one.
 type Difference struct {
 	Row      *Row
+	Than     string // the schedule of the others
 	Quantity string
 	BySeed   []float64 // NaN: a run has no value
 	statistics.Estimated
 	Adjusted float64 // p-value by Holm's method among all differences of the table; NaN: no test
-	Of       float64 // mean of the reference's
+	Decided  string  // what made the difference; empty: there are no controls, or no difference was seen
 
-	title string
+	quantity
 	words words
 }
 
-// Differences compare each row of the table with the reference: how well its runs end, and when
-// they reach the level.
+// Differences compare each row of the table with the reference, and controls with what they control:
+// how well runs end, and when they reach the level.
 func (t *Table) Differences() []Difference {
 	var list []Difference
 	for i := range t.Rows {
-		row := &t.Rows[i]
-		if !slices.ContainsFunc(row.Cells, func(c Cell) bool { return c.reference != nil }) {
-			continue
-		}
 		for _, q := range t.quantities {
-			if q.words == nil {
-				continue
+			if d := t.Rows[i].difference(q); d.Than != "" {
+				list = append(list, d)
 			}
-			d := Difference{Row: row, Quantity: q.name, title: q.title, words: q.words(&row.Cells[0])}
-			var of []float64
-			for j := range row.Cells {
-				c := &row.Cells[j]
-				d.BySeed = append(d.BySeed, c.against(q.of))
-				if c.reference != nil {
-					of = append(of, q.of(c.reference))
-				}
-			}
-			d.Estimated, d.Of = statistics.EstimateMean(d.BySeed), statistics.EstimateMean(of).Mean
-			list = append(list, d)
 		}
 	}
 	p := make([]float64, len(list))
 	for i := range list {
 		p[i] = list[i].P()
+		list[i].decide(list)
 	}
 	for i, adjusted := range statistics.Holm(p) {
 		list[i].Adjusted = adjusted
 	}
 	return list
+}
+
+// difference is that of the row in a quantity; without a name of others there is none.
+func (r *Row) difference(q quantity) (d Difference) {
+	if q.words == nil {
+		return d
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		other := c.reference
+		if c.Control != "" {
+			other = c.controlled
+		}
+		if d.BySeed = append(d.BySeed, c.against(other, q.of)); other != nil {
+			d.Than = other.Schedule
+		}
+	}
+	if len(r.Cells) > 0 {
+		d.words = q.words(&r.Cells[0])
+	}
+	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.EstimateMean(d.BySeed)
+	return d
+}
+
+// makes reports whether the row's runs differ from the reference's as others do.
+func (d *Difference) makes(other *Difference) bool {
+	var values []float64
+	for i := range d.Row.Cells {
+		c := &d.Row.Cells[i]
+		values = append(values, c.against(c.reference, d.of))
+	}
+	return seen(statistics.EstimateMean(values)) == seen(other.Estimated)
+}
+
+// seen is 1 where the interval is above zero, -1 where it is below, and else 0.
+func seen(e statistics.Estimated) int {
+	switch {
+	case e.N < 2 || e.Half == 0 || math.Abs(e.Mean) <= e.Half:
+		return 0
+	case e.Mean < 0:
+		return -1
+	}
+	return 1
+}
+
+// decide says what made a difference that is seen: decay, if the schedule is further than both a
+// constant K that does as much work and its own values in another order; less work, if that constant
+// makes the difference, too, and the schedule is not seen to be further.
+func (d *Difference) decide(all []Difference) {
+	further := map[string]bool{} // than this control
+	var constant *Difference
+	for i := range all {
+		if c := &all[i]; c.Quantity == d.Quantity && c.Row.controls(d.Row) {
+			further[c.Row.Cells[0].Control] = seen(c.Estimated) == -seen(d.Estimated)
+			if c.Row.Cells[0].Control == constantK {
+				constant = c
+			}
+		}
+	}
+	switch {
+	case constant == nil || seen(d.Estimated) == 0:
+	case further[constantK] && further[shuffledK]:
+		d.Decided = "decay"
+	case !further[constantK] && constant.makes(d):
+		d.Decided = "less work"
+	default:
+		d.Decided = "not decided"
+	}
+}
+
+// controls reports whether the row's runs are controls of another's.
+func (r *Row) controls(other *Row) bool {
+	return len(r.Cells) > 0 && r.Cells[0].Control != "" && r.Schedule == other.Schedule+"-"+r.Cells[0].Control && slices.Equal(r.Values, other.Values)
 }
 
 // Verdict says what the interval shows, and no more.
@@ -78,14 +139,14 @@ func (d *Difference) Verdict() string {
 		return "-"
 	case d.N == 1:
 		return "one seed decides nothing"
+	case seen(d.Estimated) > 0:
+		return d.words.more
+	case seen(d.Estimated) < 0:
+		return d.words.less
 	case d.Half == 0 && d.Mean != 0:
 		return "not decided: all seeds agree"
-	case math.Abs(d.Mean) <= d.Half:
-		return fmt.Sprintf("no difference seen (%.2g could be)", d.Half)
-	case d.Mean > 0:
-		return d.words.more
 	}
-	return d.words.less
+	return fmt.Sprintf("no difference seen (%.2g could be)", d.Half)
 }
 
 // differenceColumns are those of the table of differences.
@@ -98,16 +159,22 @@ func (t *Table) differenceColumns() table.Columns[Difference] {
 			return "-"
 		}
 	}
+	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { return len(r.Cells) > 0 && r.Cells[0].Control != "" }) {
+		decided.Title = "decided by"
+	}
 	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values }, func(d Difference) string { return d.Row.Schedule }),
+		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Than }},
 		table.Column[Difference]{Name: "quantity", Title: "in", Of: func(d Difference) any { return d.Quantity }, Text: func(d Difference) string { return d.title }},
 		table.Column[Difference]{Name: "difference", Title: "difference", Of: func(d Difference) any { return d.Estimated }, Text: func(d Difference) string { return d.Digits(3) }},
 		table.Column[Difference]{Name: "p", Title: "p", Of: func(d Difference) any { return d.P() }, Text: number(func(d Difference) float64 { return d.P() })},
 		table.Column[Difference]{Name: "holm_p", Title: "Holm's p", Of: func(d Difference) any { return d.Adjusted }, Text: number(func(d Difference) float64 { return d.Adjusted })},
-		table.Column[Difference]{Name: "verdict", Title: "verdict", Of: func(d Difference) any { return d.Verdict() }})
+		table.Column[Difference]{Name: "verdict", Title: "verdict", Of: func(d Difference) any { return d.Verdict() }},
+		decided)
 }
 
 // writeDifferences writes the table of differences for people, and how to read it.
-func (t *Table) writeDifferences(w io.Writer, reference string) error {
+func (t *Table) writeDifferences(w io.Writer) error {
 	list := t.Differences()
 	if len(list) == 0 {
 		return nil
@@ -116,6 +183,6 @@ func (t *Table) writeDifferences(w io.Writer, reference string) error {
 		_, err := fmt.Fprintln(w, "\nOne seed decides nothing: --seeds 5 shows what differs.")
 		return err
 	}
-	fmt.Fprintf(w, "\nAgainst %s with the same seeds:\n\n", reference)
+	fmt.Fprint(w, "\nDifferences between runs with the same seeds:\n\n")
 	return table.WriteText(w, t.differenceColumns().Texts(list), true)
 }

@@ -23,6 +23,7 @@ type measured struct {
 	quality             measure.Metric // by which runs are timed
 	validations, losses Tail
 	reference           *Cell // the reference's run with this seed at this point; nil: none, or this one
+	controlled          *Cell // the run of which this is the control; nil: it is none
 }
 
 // measure reads the runs, and then compares those at one point of the grids that do not choose a
@@ -130,15 +131,20 @@ func (r *Comparison) time(cells []*Cell) {
 		if c != reference {
 			c.reference = reference
 		}
+		for _, of := range cells {
+			if c.Control != "" && c.Schedule == of.Schedule+"-"+c.Control && slices.Equal(c.Values, of.Values) {
+				c.controlled = of
+			}
+		}
 	}
 }
 
-// against is by how much a quantity of the run is above the reference's with the same seed.
-func (c *Cell) against(of func(*Cell) float64) float64 {
-	if c.reference == nil {
+// against is by how much a quantity of the run is above that of another one, if there is one.
+func (c *Cell) against(other *Cell, of func(*Cell) float64) float64 {
+	if other == nil {
 		return math.NaN()
 	}
-	return of(c) - of(c.reference)
+	return of(c) - of(other)
 }
 
 // level is that of the runs of a comparison where there is one; NaN: none, or each point has its own.

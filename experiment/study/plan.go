@@ -22,6 +22,7 @@ type Plan struct {
 	Schedules []string                                    // none: the configuration's own
 	Grids     []Grid
 	Seeds     int    // seed, seed+1, ...; 0: one
+	Controls  bool   // the runs of [Controls], too
 	Out       string // folder that holds a folder for each run; empty: the configuration's
 }
 

@@ -43,7 +43,7 @@ func quantities(names []string) []quantity {
 			}
 			return words{"better", "worse"}
 		}},
-		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(tail) }},
+		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
 		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, words: func(*Cell) words { return words{"later", "sooner"} }},
 		{name: "client_sgd_steps", title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},

@@ -295,7 +295,7 @@ func TestTheTailOfASweepsRuns(t *testing.T) {
 	for _, c := range cells {
 		at := strings.Join(c.Values, " ")
 		want := tails[at+c.Schedule+fmt.Sprint(c.Config.Seed)] - tails[at+"fixed"+fmt.Sprint(c.Config.Seed)]
-		gain := c.against(func(c *Cell) float64 { return c.Tail })
+		gain := c.against(c.reference, func(c *Cell) float64 { return c.Tail })
 		if none := c.Schedule == "fixed"; none != math.IsNaN(gain) || !none && gain != want {
 			t.Errorf("%s: gain %v, want %v", c.Name, gain, want)
 		}

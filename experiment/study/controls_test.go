@@ -24,7 +24,7 @@ func stepsOf(t *testing.T, c *Cell) (steps []int) {
 // time; two of them have its values of K.
 func TestControlsDoAsMuchWork(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "train=false", "schedule.k0=20", "stop.rounds=30")
-	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "k-rounds"}, Controls: true}, Options{})
+	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: true}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestControlsDoAsMuchWork(t *testing.T) {
 	for i, kind := range []string{constantK, reversedK, shuffledK} {
 		c := &r.Runs[3+i]
 		steps := stepsOf(t, c)
-		if c.Schedule != "k-rounds-"+kind || c.controlled != of || c.Summary.SGDSteps != of.Summary.SGDSteps || c.Summary.Rounds != of.Summary.Rounds {
+		if c.Schedule != "rounds-"+kind || c.controlled != of || c.Summary.SGDSteps != of.Summary.SGDSteps || c.Summary.Rounds != of.Summary.Rounds {
 			t.Errorf("%s: %d steps in %d rounds, want %d in %d", c.Schedule, c.Summary.SGDSteps, c.Summary.Rounds, of.Summary.SGDSteps, of.Summary.Rounds)
 		}
 		switch kind {
@@ -85,7 +85,7 @@ func TestWhatDecides(t *testing.T) {
 		for _, kind := range []string{constantK, reversedK, shuffledK} {
 			for i := range seeds {
 				own := c.Runs[seeds+i]
-				own.Control, own.Schedule, own.controlled = kind, "k-rounds-"+kind, &c.Runs[seeds+i]
+				own.Control, own.Schedule, own.controlled = kind, "rounds-"+kind, &c.Runs[seeds+i]
 				own.Tail += gains[kind] - gain + 0.3*random.NormFloat64()
 				c.Runs = append(c.Runs, own)
 			}
@@ -95,7 +95,7 @@ func TestWhatDecides(t *testing.T) {
 			t.Errorf("%v: %s, decided by %q, want %q", gains, d[0].Verdict(), d[0].Decided, want)
 		}
 		for _, control := range d[2:] {
-			if control.Than != "k-rounds" || control.Decided != "" {
+			if control.Than != "rounds" || control.Decided != "" {
 				t.Errorf("%s against %s is decided by %q", control.Row.Schedule, control.Than, control.Decided)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/registry"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestDocumentedConfigurations(t *testing.T) {
 	slow.NotUnderRace(t)
 	var blocks [][]string
-	for _, name := range []string{"stragglers.md", "local.md", "models.md", "robust.md", "privacy.md"} {
+	for _, name := range []string{"stragglers.md", "local.md", "models.md", "robust.md", "privacy.md", "coming.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 			continue
 		}
 		c.Out = filepath.Join(t.TempDir(), "run")
-		c.Train, c.Stop.Rounds = false, min(max(c.Stop.Rounds, 1), 5)
+		c.Train, c.Stop.Rounds = registry.NeedsOf(c.Select).Losses, min(max(c.Stop.Rounds, 1), 5)
 		mustRun(t, c, Options{})
 	}
 }

@@ -302,20 +302,25 @@ func TestMistakesWithATrainer(t *testing.T) {
 }
 
 // A trainer's own model takes the time of its own size: with 1,848,062 parameters that is
-// 9 times as long in transfers as the task's. A size that contradicts the model is told.
+// 9 times as long in transfers as the task's. Running means travel, and what is frozen does not.
+// A size that contradicts the model is told.
 func TestATrainersModelTakesItsTime(t *testing.T) {
 	t.Parallel()
 	const params = 784*1000 + 1000 + 1000*1000 + 1000 + 1000*62 + 62
+	const frozen = "greeting tensors=frozen"
 	for _, c := range []struct {
-		sets []string
-		bits float64
-		told string
+		sets  []string
+		bits  float64
+		told  string
+		flags []string
 	}{
-		{nil, 32 * params, ""},
-		{[]string{"network.model_megabits=6.71"}, 6.71e6, "network.model_megabits is 6.71, and the trainer's model of 1848062 parameters has 59.14 (exact)"},
-		{[]string{"network.model_megabits=59"}, 59e6, ""},
+		{nil, 32 * params, "", nil},
+		{nil, 32 * (params + 784), "", []string{"-buffers", "784"}},
+		{nil, 32 * params, "", []string{"-fault", frozen}},
+		{[]string{"network.model_megabits=6.71"}, 6.71e6, "network.model_megabits is 6.71, and the trainer's model of 1848062 parameters has 59.14 (exact)", nil},
+		{[]string{"network.model_megabits=59"}, 59e6, "", []string{"-fault", frozen}},
 	} {
-		args := []string{"run", "--dry-run", "--json", "--trainer", externaltest.Command("-model", "mlp:784,1000,1000,62")}
+		args := []string{"run", "--dry-run", "--json", "--trainer", externaltest.Command(append([]string{"-model", "mlp:784,1000,1000,62"}, c.flags...)...)}
 		for _, s := range append(strings.Fields("task=femnist clients=6 cohort=2 batch=2 evaluate.samples=8 schedule.k=fixed schedule.k0=5 stop.rounds=20 nats.url=none "+
 			"network.download_mbps=20 network.upload_mbps=5 compute.seconds_per_step=0.01 compute.std=0"), c.sets...) {
 			args = append(args, "--set", s)

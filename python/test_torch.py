@@ -107,6 +107,7 @@ class Steps(unittest.TestCase):
         t = trainer(normed)
         base = t.initialise(1)
         self.assertEqual([p.name for p in t.tensors if not p.trainable], ["1.running_mean", "1.running_var"])
+        self.assertFalse(any(p.frozen for p in t.tensors))
         correction = np.random.default_rng(0).normal(size=t.trainable).astype(np.float32) / 10
         for name, mu, c in (("fedprox", 0.5, None), ("scaffold", 0.0, correction), ("both", 0.5, correction)):
             with self.subTest(name):
@@ -213,8 +214,8 @@ class Models(unittest.TestCase):
         module = dense()
         module[0].bias.requires_grad = False
         t = trainer(module)
-        self.assertEqual([(p.name, p.trainable) for p in t.tensors],
-                         [("0.weight", True), ("2.weight", True), ("2.bias", True), ("0.bias", False)])
+        self.assertEqual([(p.name, p.trainable, p.frozen) for p in t.tensors],
+                         [("0.weight", True, False), ("2.weight", True, False), ("2.bias", True, False), ("0.bias", False, True)])
         self.assertEqual(t.initialise(1).tobytes(), t.initialise(2).tobytes())
         base = t.initialise(1)
         (model, _), = run(t, fedpace.Job(base, [task(1)]))

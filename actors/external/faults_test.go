@@ -260,6 +260,7 @@ func TestGreetingsThatLie(t *testing.T) {
 		"tensors=huge":     "[1048576 1048576]",
 		"tensors=behind":   `"w" is trainable and lies behind "m"`,
 		"tensors=twice":    `"w" is there twice`,
+		"tensors=both":     `"w" is frozen and trainable`,
 		"tensors=none":     "a model of 0 tensors",
 		"metrics=better":   "want higher or lower",
 		"metrics=dash":     `metric "top-1" is not 1 to 40 letters, digits and _`,

@@ -32,6 +32,7 @@ type Tensor struct {
 	Name      string `json:"name"`
 	Shape     []int  `json:"shape"`
 	Trainable bool   `json:"trainable"`
+	Frozen    bool   `json:"frozen,omitempty"` // it never changes, and no task transfers it
 }
 
 // MetricName is a quantity besides the loss.
@@ -133,6 +134,9 @@ func (g *Greeting) checkTensors() error {
 		if t.Trainable && i > 0 && !g.Tensors[i-1].Trainable {
 			return fmt.Errorf("tensor %q is trainable and lies behind %q, which is not: trainable ones come first", t.Name, g.Tensors[i-1].Name)
 		}
+	}
+	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen && t.Trainable }); i >= 0 {
+		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}
 	if !g.Tensors[0].Trainable {
 		return fmt.Errorf("no tensor is trainable")

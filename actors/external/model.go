@@ -15,6 +15,7 @@ import (
 type Model struct {
 	name              string
 	params, trainable int
+	frozen            int // that never change
 	tensors           []learn.Tensor
 	metrics           []learn.Metric
 	samples           learn.Samples
@@ -33,6 +34,8 @@ func (p *Program) Model() *Model {
 		m.tensors = append(m.tensors, learn.Tensor{Name: t.Name, Shape: t.Shape, Offset: m.params})
 		if m.params += t.len(); t.Trainable {
 			m.trainable = m.params
+		} else if t.Frozen {
+			m.frozen += t.len()
 		}
 	}
 	for _, of := range p.Metrics {
@@ -57,6 +60,7 @@ func (p *Program) samples() learn.Samples {
 func (m *Model) String() string          { return m.name }
 func (m *Model) Params() int             { return m.params }
 func (m *Model) Trainable() int          { return m.trainable }
+func (m *Model) Frozen() int             { return m.frozen }
 func (m *Model) Tensors() []learn.Tensor { return m.tensors }
 func (m *Model) Samples() learn.Samples  { return m.samples }
 func (m *Model) Metrics() []learn.Metric { return m.metrics }

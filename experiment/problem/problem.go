@@ -129,9 +129,13 @@ func (p *Problem) params() (all, trainable int) {
 	return p.Model.Params(), p.Model.Trainable()
 }
 
-// size settles how much a task transfers.
+// size settles how much a task transfers: not what is frozen, which clients have.
 func (p *Problem) size() error {
-	model, update := p.Config.Bits(p.params())
+	params, trainable := p.params()
+	if m, ok := p.Model.(*external.Model); ok {
+		params -= m.Frozen()
+	}
+	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {
 		key, what string
 		bits      float64
@@ -140,9 +144,9 @@ func (p *Problem) size() error {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
-	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(model/(32*float64(p.Model.Params()))-1) > 0.01 {
+	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(model/(32*float64(params))-1) > 0.01 {
 		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
-			c.Network.ModelMegabits, p.Model.Params(), 32e-6*float64(p.Model.Params())))
+			c.Network.ModelMegabits, params, 32e-6*float64(params)))
 	}
 	p.Bits = clientmodel.Bits{Down: int64(model), Up: int64(update)}
 	return nil

@@ -59,6 +59,7 @@ class Tensor:
     name: str
     shape: Tuple[int, ...]
     trainable: bool = True
+    frozen: bool = False  # never changes: every client has it from the beginning, and no task transfers it
 
     @property
     def size(self) -> int:
@@ -465,7 +466,7 @@ class _Conversation:
             "name": t.name,
             "class": t.kernel_class,
             "digest": _digest(_files(t)),
-            "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable} for p in t.tensors],
+            "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
             "data": t.data and {
@@ -639,7 +640,7 @@ def _rehearse(trainer: Trainer) -> None:
     _begin(trainer, Setting(None if trainer.data else _noise(o), 1, o.device))
     print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
     for t in trainer.tensors:
-        print(f"tensor  {t.name} {list(t.shape)}{'' if t.trainable else ', not trainable'}")
+        print(f"tensor  {t.name} {list(t.shape)}{', frozen' if t.frozen else '' if t.trainable else ', not trainable'}")
     model, nothing = trainer.initialise(1), lambda: None
     rows = np.arange(trainer.data.samples(0) if trainer.data else 4 * o.batch, dtype=np.int32)
     steps = [np.resize(np.roll(rows, -k * o.batch), min(o.batch, len(rows))) for k in range(o.steps)]
@@ -805,7 +806,7 @@ class _Torch(Trainer):
             if part.dtype != torch.float32:
                 raise TypeError(f"tensor {name} is {part.dtype}: a model's tensors are float32")
         parts.sort(key=lambda part: not part[2])  # trainable ones first, else in their order
-        self.tensors = [Tensor(n, tuple(p.shape), trainable) for n, p, trainable in parts]
+        self.tensors = [Tensor(n, tuple(p.shape), trainable, n in named and not trainable) for n, p, trainable in parts]
         n = self.trainable
         if n == 0:
             raise ValueError("the model has no trainable tensor")

@@ -100,6 +100,8 @@ func (t *trainer) faultyGreeting(o object) {
 		"huge":     []object{{"name": "w", "shape": []int{1 << 20, 1 << 20}, "trainable": true}},
 		"behind":   []object{{"name": "m", "shape": []int{3}, "trainable": false}, {"name": "w", "shape": []int{3}, "trainable": true}},
 		"twice":    []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "w", "shape": []int{3}, "trainable": true}},
+		"both":     []object{{"name": "w", "shape": []int{3}, "trainable": true, "frozen": true}},
+		"frozen":   []object{{"name": "w", "shape": []int{t.model.Params()}, "trainable": true}, {"name": "f", "shape": []int{100_000}, "trainable": false, "frozen": true}},
 		"none":     []object{},
 		"better":   []object{{"name": "accuracy", "better": "sideways"}},
 		"dash":     []object{{"name": "top-1", "better": "higher"}},

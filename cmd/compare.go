@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
+	"fedpace/experiment/study/tune"
 	"fedpace/experiment/ui"
 	"fedpace/internal/atomicfile"
 )
@@ -24,6 +26,7 @@ func compareCommand(p program) *cobra.Command {
 	var wide sweepFlags
 	var server natsconn.Config
 	var schedules []string
+	var tuned string
 	c := &cobra.Command{
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
@@ -58,6 +61,12 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err := wide.apply(c, &plan); err != nil {
 				return cli.Usage(c, err)
 			}
+			if tuned != "" {
+				best, err := tune.Read(tuned)
+				if err = cmp.Or(err, best.Apply(&plan)); err != nil {
+					return cli.Usage(c, fmt.Errorf("--tuned: %w", err))
+				}
+			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
 			if !plan.Single() {
@@ -88,6 +97,8 @@ compare.csv for programs) with a row for each run and where it comes from
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "rounds"}, "`SCHEDULES` to run, separated by commas")
 	cli.Complete(c, "schedules", scheduleList)
+	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune: each schedule has its own best keys from there, for the same time, with seeds that did not choose them")
+	cli.Complete(c, "tuned", cli.Folders)
 	return c
 }
 

@@ -20,6 +20,7 @@ import (
 type Plan struct {
 	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
 	Schedules []string                                    // none: the configuration's own
+	Own       map[string][]string                         // keys that a schedule has of its own, as key=value; its grids go before
 	Grids     []Grid
 	Seeds     int    // seed, seed+1, ...; 0: one
 	Controls  bool   // the runs of [Controls], too
@@ -163,6 +164,10 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 				err = p.ofGrid(err)
 			}
 			for _, name := range schedules {
+				c, err := c, err
+				if own := p.Own[name]; len(own) > 0 && err == nil {
+					c, err = p.Load(slices.Concat(own, Sets(p.Grids, values))...)
+				}
 				for n := range max(1, p.Seeds) {
 					c.Seed = base.Seed + uint64(n)
 					if !yield(p.cell(c, err, name, values, cmp.Or(p.Out, base.Out))) {

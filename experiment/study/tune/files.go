@@ -1,12 +1,15 @@
 package tune
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"fedpace/actors/measure"
@@ -117,6 +120,26 @@ func Read(dir string) (b Best, err error) {
 		err = fmt.Errorf("%s is no result of fedpace tune: %w", path, err)
 	}
 	return b, err
+}
+
+// Apply gives each schedule of a plan its own best keys, the virtual time for which they were chosen
+// unless the configuration has one, and seeds by which they were not chosen.
+func (b Best) Apply(p *study.Plan) error {
+	for _, name := range p.Schedules {
+		if b.Sets[name] == nil {
+			return fmt.Errorf("schedule %s was not tuned, but %s (fedpace tune --schedules, with the same --out)", name, strings.Join(slices.Sorted(maps.Keys(b.Sets)), ", "))
+		}
+	}
+	load := p.Load
+	p.Own, p.Load = b.Sets, func(sets ...string) (config.Config, error) {
+		c, err := load(sets...)
+		c.Stop = config.Stop{VirtualSeconds: cmp.Or(c.Stop.VirtualSeconds, b.Seconds)}
+		if next := b.Seed + uint64(b.Seeds); c.Seed >= b.Seed && c.Seed < next {
+			c.Seed = next
+		}
+		return c, err
+	}
+	return nil
 }
 
 // YAML is the file best.yaml: the configuration of the best setting with the first seed, and what it is.

@@ -144,6 +144,26 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 	if best := r.Settings[0]; err != nil || !slices.Equal(read.Sets[best.cells[0].Schedule], r.sets(best)) || len(read.Sets) != 2 || read.Seconds != r.Seconds || read.Seed != 1 || read.Seeds != 2 {
 		t.Errorf("read back: %+v, %v", read, err)
 	}
+	compared := small(t.TempDir(), "stop.rounds=7")
+	compared.Grids, compared.Schedules = nil, p.Schedules
+	if err := read.Apply(&compared); err != nil {
+		t.Fatal(err)
+	}
+	cells, err := compared.Cells()
+	if err != nil || len(cells) != 4 || cells[0].Config.Seed != 3 || cells[3].Config.Seed != 4 {
+		t.Fatalf("the comparison: %d runs, %v", len(cells), err)
+	}
+	for i := range cells {
+		same := func(s *Setting) bool { return s.cells[0].Schedule == cells[i].Schedule }
+		best := r.Settings[slices.IndexFunc(r.Settings, same)].cells[0].Config
+		if got := cells[i].Config; got.Schedule != best.Schedule || got.Stop != best.Stop {
+			t.Errorf("%s is compared with %+v, %+v, want %+v, %+v", cells[i].Name, got.Schedule, got.Stop, best.Schedule, best.Stop)
+		}
+	}
+	compared.Schedules = []string{"fixed", "step"}
+	if err := read.Apply(&compared); err == nil || !strings.Contains(err.Error(), "step was not tuned, but fixed, rounds") {
+		t.Error(err)
+	}
 	c, err := config.Load(filepath.Join(p.Out, ConfigFile), nil)
 	if want := r.Settings[0].cells[0].Config; err != nil || len(c.Changes(want)) != 2 { // the name and the folder
 		t.Errorf("%s is read as another configuration (%v)", ConfigFile, err)
@@ -207,9 +227,9 @@ func TestItFindsTheBestOfTheGrid(t *testing.T) {
 	slow.Test(t, "plays whole grids of 16 settings on three problems")
 	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"5", "10", "20", "40"}}, {Key: "schedule.eta0", Values: []string{"0.01", "0.05", "0.2", "1"}}}
 	for name, sets := range map[string][]string{
-		"logistic":  {"task=logistic", "synthetic.seed=1", "stop.rounds=100"},
-		"quadratic": {"task=quadratic", "synthetic.seed=1", "stop.rounds=200"},
-		"sent140":   {"task=sent140", "synthetic.seed=1", "clients=500", "cohort=20", "stop.rounds=200"},
+		"logistic": {"task=logistic", "synthetic.seed=1", "stop.rounds=100"},
+		"femnist":  {"task=femnist", "synthetic.seed=1", "clients=60", "cohort=6", "stop.rounds=20"},
+		"sent140":  {"task=sent140", "synthetic.seed=1", "clients=500", "cohort=20", "stop.rounds=200"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planOf(t.TempDir(), grids, sets...)

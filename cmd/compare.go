@@ -25,7 +25,7 @@ func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
 	var server natsconn.Config
-	var schedules []string
+	var schedules scheduleFlag
 	var tuned string
 	c := &cobra.Command{
 		Use:   "compare",
@@ -44,11 +44,6 @@ compare.csv for programs) with a row for each run and where it comes from
 			if err = errors.Join(err, cli.CheckServer(c, &server)); err != nil {
 				return err
 			}
-			for _, name := range schedules {
-				if _, err := loaded.Schedule.Named(name); err != nil {
-					return cli.Usage(c, fmt.Errorf("--%w", err))
-				}
-			}
 			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
 				loaded.Out += "-compare" // where no run of that name is
 			}
@@ -56,9 +51,13 @@ compare.csv for programs) with a row for each run and where it comes from
 				Load: func(sets ...string) (config.Config, error) {
 					return config.LoadFiles(f.config, slices.Concat(f.setsOf(c), sets))
 				},
-				Schedules: schedules, Out: loaded.Out,
+				Schedules: schedules.list, Out: loaded.Out,
 			}
 			if err := wide.apply(c, &plan); err != nil {
+				return cli.Usage(c, err)
+			}
+			schedules.list = plan.Schedules
+			if err := schedules.check(f.sets, loaded.Schedule); err != nil {
 				return cli.Usage(c, err)
 			}
 			if tuned != "" {
@@ -95,8 +94,7 @@ compare.csv for programs) with a row for each run and where it comes from
 	wide.add(c)
 	cli.AddServer(c, &server)
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
-	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "rounds"}, "`SCHEDULES` to run, separated by commas")
-	cli.Complete(c, "schedules", scheduleList)
+	schedules.add(c, []string{"fixed", "rounds"}, "")
 	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune: each schedule has its own best keys from there, for the same time, with seeds that did not choose them")
 	cli.Complete(c, "tuned", cli.Folders)
 	return c

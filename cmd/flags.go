@@ -16,8 +16,49 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/experiment/study/lab"
 	"fedpace/internal/names"
 )
+
+// scheduleFlag lists schedules, of which some may be one's own.
+type scheduleFlag struct {
+	list  []string
+	given bool
+}
+
+// schedulesUsage explains them.
+const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' or 'mine={k: {power: 1/2}, eta0: 0.1}'"
+
+func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
+	f.list = standard
+	c.Flags().Var(f, "schedules", schedulesUsage+more)
+	cli.Complete(c, "schedules", scheduleList)
+}
+
+func (f *scheduleFlag) String() string { return strings.Join(f.list, ",") }
+func (f *scheduleFlag) Type() string   { return "strings" }
+
+func (f *scheduleFlag) Set(text string) error {
+	list, err := study.Split(text)
+	if err != nil {
+		return err
+	}
+	if f.given {
+		list = append(f.list, list...)
+	}
+	f.list, f.given = list, true
+	return nil
+}
+
+// check finds schedules that are none, and a --set that they override.
+func (f *scheduleFlag) check(sets []string, own config.Schedule) error {
+	for _, text := range f.list {
+		if _, err := own.Named(text); err != nil && text != lab.TheoryAhead {
+			return fmt.Errorf("--%w", err)
+		}
+	}
+	return study.Overridden(sets, f.list, own)
+}
 
 // configFlags say which configuration is meant.
 type configFlags struct {

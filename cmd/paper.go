@@ -24,15 +24,16 @@ import (
 
 // paperFlags are what part of the paper's evaluation is asked for.
 type paperFlags struct {
-	plan     paper.Plan
-	tasks    []string
-	data     []string
-	files    []string
-	from     string
-	verdicts bool
-	dry      bool
-	beside   int
-	server   natsconn.Config
+	plan      paper.Plan
+	schedules scheduleFlag
+	tasks     []string
+	data      []string
+	files     []string
+	from      string
+	verdicts  bool
+	dry       bool
+	beside    int
+	server    natsconn.Config
 }
 
 func paperCommand() *cobra.Command {
@@ -70,7 +71,7 @@ and go at any time, and the results are the same bits.`,
 	}
 	s := c.Flags()
 	s.StringSliceVar(&f.tasks, "tasks", nil, "tasks, separated by commas (all: sent140,femnist,cifar100,shakespeare)")
-	s.StringSliceVar(&f.plan.Schedules, "schedules", nil, "schedules, separated by commas (all: "+strings.Join(paper.Table3(), ",")+")")
+	f.schedules.add(c, nil, " (all: "+strings.Join(paper.Table3(), ",")+")")
 	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, "runs with so many seeds each: means with 95% confidence intervals")
 	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
 	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
@@ -147,6 +148,7 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
 	}
+	f.plan.Schedules = f.schedules.list
 	f.plan.Data = map[config.Task]string{}
 	for _, d := range f.data {
 		task, path, ok := strings.Cut(d, "=")

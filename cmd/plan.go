@@ -11,6 +11,7 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/plan"
 	"fedpace/internal/atomicfile"
@@ -40,7 +41,7 @@ plan that was interrupted goes on with the same command.`,
 			if err != nil {
 				return err
 			}
-			q, err := f.request(c)
+			q, err := f.request(c, loaded.Schedule)
 			if err != nil {
 				return cli.Usage(c, err)
 			}
@@ -70,13 +71,12 @@ plan that was interrupted goes on with the same command.`,
 	}
 	f.flags.add(c)
 	s := c.Flags()
-	s.StringSliceVar(&f.schedules, "schedules", nil, "`SCHEDULES` to compare, separated by commas (default the configuration's, fixed, rounds and error)")
+	f.schedules.add(c, nil, " (default the configuration's, fixed, rounds and error)")
 	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default a quarter of K_0 and K_0, half the cohort and the cohort, with and without over-selection)")
 	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default what the configuration's own takes)")
 	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
 	s.IntVar(&f.learn, "learn", 3, "settings that are trained, and the configuration's own beside them; 0: none is")
 	s.IntVar(&f.seeds, "seeds", 3, "seeds of each that is trained")
-	cli.Complete(c, "schedules", scheduleList)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
@@ -84,14 +84,15 @@ plan that was interrupted goes on with the same command.`,
 
 type planFlags struct {
 	flags
-	schedules, grids    []string
+	schedules           scheduleFlag
+	grids               []string
 	hours               float64
 	draws, learn, seeds int
 }
 
 // request is what the flags ask for.
-func (f *planFlags) request(c *cobra.Command) (q plan.Request, err error) {
-	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds}
+func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
+	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds}
 	for _, x := range []struct {
 		flag       string
 		n          int
@@ -111,7 +112,7 @@ func (f *planFlags) request(c *cobra.Command) (q plan.Request, err error) {
 		}
 		q.Grids = append(q.Grids, g)
 	}
-	return q, nil
+	return q, f.schedules.check(f.sets, own)
 }
 
 // write writes the files of a plan.

@@ -111,6 +111,13 @@ func TestCompareHasItsSchedules(t *testing.T) {
 	if !strings.Contains(stdout, "schedule") {
 		t.Errorf("no table: %s", stdout)
 	}
+	own := []string{"fixed", "mine=max(5,k0/(1+t/5))", "half={k: {power: 1/2}, eta0: 0.1}", "error"}
+	if status, _, stderr := call(t, r, "compare", "--set", "schedule.k=error", "--schedules", strings.Join(own[:2], ","), "--schedules", strings.Join(own[2:], ",")); status != 0 {
+		t.Error(stderr)
+	}
+	if diff := cmp.Diff(own, r.schedules); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The statuses and the one line that a mistake gives.
@@ -137,6 +144,10 @@ func TestMistakes(t *testing.T) {
 		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
 		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: fedpace run takes no argument, found "exp.yaml" (did you mean --config exp.yaml?) (see fedpace run --help)`},
 		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
+		{"a schedule that --schedules overrides", []string{"compare", "--set", "schedule.k=error"}, nil, 2,
+			"fedpace: --set schedule.k=error: --schedules fixed,rounds takes its place (write --schedules 'fixed,rounds,error' to compare it, too, or choose by --schedules alone) (see fedpace compare --help)"},
+		{"a schedule in a map that --schedules overrides", []string{"plan", "--set", "schedule={k0: 7, k: error}", "--schedules", "fixed"}, nil, 2, "fedpace: --set schedule={k0: 7, k: error}: --schedules fixed takes its place (write --schedules 'fixed,error' to compare it, too, or choose by --schedules alone) (see fedpace plan --help)"},
+		{"a bracket in a schedule", []string{"compare", "--schedules", "fixed,mine=max(5"}, nil, 2, `fedpace: invalid argument "fixed,mine=max(5" for "--schedules" flag: a bracket is not closed (see fedpace compare --help)`},
 		{"a misspelt schedule", []string{"compare", "--schedules", "round"}, nil, 2, `fedpace: --schedules: "round" is not a schedule (did you mean "rounds"?) (see fedpace compare --help)`},
 		{"a wrong key", []string{"run", "--set", "chort=3"}, nil, 1, `fedpace: --set chort: unknown key (did you mean "cohort"?)`},
 		{"a wrong value", []string{"compare", "--set", "cohort=0"}, nil, 1, `fedpace: --set cohort: 0 is out of range (a whole number from 1 to 1000000)`},

@@ -165,7 +165,7 @@ type labFlags struct {
 	force     bool
 	from      string
 	seeds     int
-	schedules []string
+	schedules scheduleFlag
 }
 
 func labCommand() *cobra.Command {
@@ -194,13 +194,12 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	f.add(c)
 	s := c.Flags()
 	s.IntVar(&f.seeds, "seeds", 5, "seeds of each schedule")
-	s.StringSliceVar(&f.schedules, "schedules", lab.Schedules, "schedules to run, separated by commas")
+	f.schedules.add(c, lab.Schedules, "")
 	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
 	s.StringVar(&f.from, "from", "", "run nothing: draw the figures anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "replace the runs that the folder holds")
 	cli.QuietFlag(c, "no progress")
 	cli.JSONFlag(c, "what the tables say")
-	cli.Complete(c, "schedules", cli.Words(lab.Names()...))
 	cli.Complete(c, "from", cli.Folders)
 	cli.Complete(c, "out", cli.Folders)
 	return c
@@ -210,17 +209,15 @@ func (f *labFlags) run(c *cobra.Command) error {
 	if f.seeds < 1 || f.seeds > lab.MaxSeeds {
 		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to %d", f.seeds, lab.MaxSeeds))
 	}
-	for _, name := range f.schedules {
-		if !slices.Contains(lab.Names(), name) {
-			return cli.Usage(c, fmt.Errorf("--schedules: %.40q is not one of %s", name, strings.Join(lab.Names(), ", ")))
-		}
-	}
 	config, err := f.load(c)
 	if err != nil {
 		return err
 	}
+	if err := f.schedules.check(f.sets, config.Schedule); err != nil {
+		return cli.Usage(c, err)
+	}
 	show := cli.NewDisplay(c)
-	plan := lab.Plan{Config: config, Schedules: f.schedules, Seeds: f.seeds, Out: f.out}
+	plan := lab.Plan{Config: config, Schedules: f.schedules.list, Seeds: f.seeds, Out: f.out}
 	result, err := plan.Run(c.Context(), study.Options{Run: options(show, f.force), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
 	show.Close()
 	if err != nil {

@@ -74,7 +74,7 @@ func TestTheoryMistakes(t *testing.T) {
 		{"advise --points 1", 2, "2 to 1000"},
 		{"advise --seeds 3", 2, "unknown flag: --seeds"},
 		{"lab --seeds 0", 2, "1 to 1000"},
-		{"lab --schedules round", 2, "theory-ahead"},
+		{"lab --schedules theori", 2, "theory"},
 		{"lab --figure a.svg", 2, "unknown flag: --figure"},
 		{"advise --figure a.gif", 2, ".svg or .png"},
 		{"advise --gap other", 2, "proof, stated, appendix"},

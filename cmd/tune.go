@@ -18,7 +18,7 @@ func tuneCommand() *cobra.Command {
 	var f flags
 	var wide sweepFlags
 	var server natsconn.Config
-	var schedules []string
+	var schedules scheduleFlag
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the K_0, learning rate or other keys with which schedules end best",
@@ -49,9 +49,12 @@ goes on with the same command, to the same result.`,
 				Load: func(sets ...string) (config.Config, error) {
 					return config.LoadFiles(f.config, append(f.setsOf(c), sets...))
 				},
-				Schedules: schedules, Out: loaded.Out,
+				Schedules: schedules.list, Out: loaded.Out,
 			}
 			if err := wide.apply(c, &plan); err != nil {
+				return cli.Usage(c, err)
+			}
+			if err := schedules.check(f.sets, loaded.Schedule); err != nil {
 				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c)
@@ -76,11 +79,10 @@ goes on with the same command, to the same result.`,
 	}
 	f.add(c)
 	s := c.Flags()
-	s.StringSliceVar(&schedules, "schedules", nil, "`SCHEDULES` to tune, separated by commas (default the configuration's)")
+	schedules.add(c, nil, " (default the configuration's)")
 	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or four of a range, KEY=LOW..HIGH, or N of it, KEY=LOW..HIGH/N; may be repeated")
 	s.IntVar(&wide.seeds, "seeds", 3, "seeds of each setting")
 	cli.AddServer(c, &server)
-	cli.Complete(c, "schedules", scheduleList)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")
 	return c

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 	"fedpace/metrics"
 )
@@ -107,6 +105,7 @@ type Logistic struct {
 
 // Schedule decides K_r and eta_r (Table 3).
 type Schedule struct {
+	Label      string       `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
 	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
 	K0         int          `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
 	Unit       string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of each client's own samples"`
@@ -133,26 +132,6 @@ func (s *Schedule) TooLong(rounds int) string {
 // FromFirst is the choice of F_0 that takes the first round's loss; the other
 // takes the first full window's mean (Eq. 13 and 14).
 const FromFirst = "first"
-
-// Name is the schedule as command lines and results write it: dsgd, fixed,
-// rounds, eta-step and so on. Where both K and eta decay, both names are joined
-// by a plus sign.
-func (s Schedule) Name() string {
-	return schedule.Pair{K: schedule.Ks.NameOf(s.K), Eta: schedule.Etas.NameOf(s.Eta)}.String()
-}
-
-// Named returns the schedule with K and eta set by one of [schedule.Names],
-// everything else kept.
-func (s Schedule) Named(name string) (Schedule, error) {
-	pair, err := schedule.Parse(name)
-	if now := schedule.Renamed(name); now != "" {
-		return s, &KeyError{Key: "schedules", Problem: fmt.Sprintf("%q is called %q", name, now)}
-	}
-	if err != nil {
-		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
-	}
-	return s, cmp.Or(set(&s.K, tree.Word(pair.K), "schedules"), set(&s.Eta, tree.Word(pair.Eta), "schedules"))
-}
 
 // The words of Schedule.
 const (

@@ -71,7 +71,7 @@ func (c *Config) checkNames() error {
 		key, text string
 		check     func(string) error
 	}
-	list := []form{{"name", c.Name, names.CheckName}, {"http", c.HTTP, names.CheckAddress}, {"nats.listen", c.NATS.Listen, names.CheckAddress}, {"nats.url", c.NATS.URL, checkServer}}
+	list := []form{{"name", c.Name, names.CheckName}, {"schedule.name", c.Schedule.Label, checkLabel}, {"http", c.HTTP, names.CheckAddress}, {"nats.listen", c.NATS.Listen, names.CheckAddress}, {"nats.url", c.NATS.URL, checkServer}}
 	for i, k := range c.Fleet {
 		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}

@@ -47,32 +47,44 @@ func ParseGrid(s string) (Grid, error) {
 		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", s)
 	}
 	g := Grid{Key: key}
+	parts, err := Split(list)
+	for _, part := range parts {
+		var values []string
+		if values, err = rangeOf(part); err != nil {
+			break
+		}
+		g.Values = append(g.Values, values...)
+	}
+	if err != nil {
+		return Grid{}, fmt.Errorf("--grid %q: %w", s, err)
+	}
+	return g, nil
+}
+
+// Split are the parts of a list that commas separate, but for those within brackets.
+func Split(list string) (parts []string, err error) {
 	depth, from := 0, 0
 	for i, r := range list + "," {
 		switch r {
-		case '{', '[':
+		case '{', '[', '(':
 			depth++
-		case '}', ']':
+		case '}', ']', ')':
 			depth--
 		case ',':
 			if depth > 0 {
 				continue
 			}
 			if i == from {
-				return Grid{}, fmt.Errorf("--grid %q: a value is empty", s)
+				return nil, errors.New("a value is empty")
 			}
-			values, err := rangeOf(list[from:i])
-			if err != nil {
-				return Grid{}, fmt.Errorf("--grid %q: %w", s, err)
-			}
-			g.Values = append(g.Values, values...)
+			parts = append(parts, list[from:i])
 			from = i + 1
 		}
 	}
 	if depth != 0 {
-		return Grid{}, fmt.Errorf("--grid %q: a bracket is not closed", s)
+		return nil, errors.New("a bracket is not closed")
 	}
-	return g, nil
+	return parts, nil
 }
 
 // A range has so many values unless it says, and so many at most.
@@ -113,6 +125,24 @@ func rangeOf(value string) (values []string, err error) {
 	return values, nil
 }
 
+// Overridden finds a key of a command line that chooses a schedule which is none of those that the
+// command line names beside it. own is the configuration's schedule.
+func Overridden(sets, schedules []string, own config.Schedule) error {
+	for _, s := range sets {
+		key, value, _ := strings.Cut(s, "=")
+		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
+		if !chooses || len(schedules) == 0 || slices.Contains(schedules, own.Name()) {
+			continue
+		}
+		list := strings.Join(schedules, ",")
+		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, too, or choose by --schedules alone)", s, list, list, own.Name())
+	}
+	return nil
+}
+
+// choosing finds what chooses a schedule in a map of its keys.
+var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
+
 // Single reports whether the plan has one run of each schedule.
 func (p *Plan) Single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
 
@@ -130,15 +160,17 @@ func (p Plan) Cells() ([]Cell, error) {
 		return nil, err
 	}
 	var cells []Cell
-	names := map[string]string{} // by what the cells compute
+	names := map[string]string{} // by what the cells compute, and by their names
 	for cell, err := range p.Each(base, maxCells) {
 		if err != nil {
 			return nil, err
 		}
-		if other, taken := names[cell.ID]; taken {
-			return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
+		for _, same := range []string{cell.ID, cell.Name} {
+			if other, taken := names[same]; taken {
+				return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
+			}
+			names[same] = cell.Name
 		}
-		names[cell.ID] = cell.Name
 		cells = append(cells, cell)
 	}
 	return cells, nil
@@ -221,7 +253,7 @@ func (p *Plan) ofGrid(err error) error {
 
 // ofSchedule reports whether a key chooses the schedule, as --schedules does.
 func ofSchedule(key string) bool {
-	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
+	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || key == "schedule.name" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
 }
 
 // gridPoints is the product of the grids' values, the last grid varying fastest; one empty point

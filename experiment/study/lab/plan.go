@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"fedpace/actors/algorithm"
 	"fedpace/coordinator/closing"
@@ -94,8 +95,11 @@ func (p Plan) of(name string) ([]study.Cell, error) {
 	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{known}, Seeds: p.Seeds}.Cells()
 	for i := range cells {
 		cell := &cells[i]
-		cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, cell.Config.Seed)
-		cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, cell.Config.Seed))
+		if name == TheoryAhead {
+			cell.Schedule = name
+		}
+		cell.Name = fmt.Sprintf("%s, seed %d", cell.Schedule, cell.Config.Seed)
+		cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", cell.Schedule, cell.Config.Seed))
 	}
 	return cells, err
 }
@@ -191,6 +195,7 @@ func gather(p Plan, of *objective, traces []*trace) *Result {
 	}
 	for i, name := range p.Schedules {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
+		name, _, _ := strings.Cut(name, "=") // of one's own
 		own := k
 		own.G, own.Variance = 0, 0
 		for _, t := range seeds {

@@ -167,6 +167,9 @@ func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, er
 	if err != nil {
 		return nil, err
 	}
+	if err := study.Overridden(p.Sets, p.Schedules, c.Schedule); err != nil {
+		return nil, err
+	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return nil, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
@@ -180,7 +183,7 @@ func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, er
 	for i := range cells {
 		cell := &cells[i]
 		// The name tells the runs of one server apart, the folder those of one disk.
-		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, cell.Config.Seed, cell.ID)
+		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, cell.Schedule, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, cell.Schedule, cell.Config.Seed, cell.ID)
 		cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
 	}
 	return cells, err

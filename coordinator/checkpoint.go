@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"fmt"
+
 	"fedpace/actors/algorithm"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
@@ -62,6 +64,8 @@ func (d *driver) save() error {
 // restore puts the machine and the clock where a state was taken.
 func (d *driver) restore(s *State) (err error) {
 	d.clock = simclock.Restore(s.Clock)
-	d.machine, err = round.Restore(d.config.Round, s.Machine)
+	if d.machine, err = round.Restore(d.config.Round, s.Machine); err != nil {
+		err = fmt.Errorf("%w: %w", ErrState, err)
+	}
 	return err
 }

@@ -43,13 +43,16 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 		}
 		return err
 	}
-	if err = d.open(driving); err != nil {
+	if err = d.attempt(driving, d.open); err != nil {
 		return nil, errors.Join(d.why(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
-	err = errors.Join(d.play(driving), d.close())
+	err = errors.Join(d.attempt(driving, d.play), d.close())
+	if errors.Is(err, ErrState) {
+		return nil, err
+	}
 	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}
 	if d.learner != nil {
 		result.Params = d.learner.params

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpace/coordinator"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -124,8 +125,18 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
+	if r.Summary, err = p.goOn(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil}); errors.Is(err, coordinator.ErrState) {
+		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
+	}
 	return r, err
+}
+
+// goOn is execute for a run whose checkpoint somebody else may have made.
+func (p *experiment) goOn(ctx context.Context, started time.Time, previous *attempt) (_ folder.Summary, err error) {
+	if previous.checkpoint != nil {
+		defer coordinator.Recovered(&err)
+	}
+	return p.execute(ctx, started, previous)
 }
 
 // agreed refuses to execute what a folder's configuration names, which may be anybody's.

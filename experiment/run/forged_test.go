@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpace/experiment/checkpoint"
+	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
+)
+
+// A checkpoint with a right checksum that no run wrote ends in an error that says what to do,
+// or in a run, and never in a panic.
+func TestForgedCheckpoints(t *testing.T) {
+	slow.NotUnderRace(t)
+	refused := 0
+	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: last_losses, candidates: 8}"}} {
+		c := pausing(t, sets...)
+		stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+		c.Pace = 0
+		for seed := range uint64(25) {
+			dir := copyOf(t, c.Out)
+			var state checkpoint.Checkpoint
+			results, err := folder.ReopenResults(dir)
+			if err == nil {
+				err = results.ReadCheckpoint(folder.CheckpointFile, state.Read)
+			}
+			forge(rand.New(rand.NewPCG(seed, 1)), reflect.ValueOf(&state.State.Machine).Elem())
+			forge(rand.New(rand.NewPCG(seed, 2)), reflect.ValueOf(&state.State.Clock).Elem())
+			forge(rand.New(rand.NewPCG(seed, 3)), reflect.ValueOf(&state.Body.Recorder).Elem())
+			if err == nil {
+				err = results.Checkpoint(false, func(w io.Writer, _ []folder.FileDigest) error { return state.WriteWith(w, state.Body.Outputs) })
+			}
+			if err := errors.Join(err, results.Close()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			_, err = Resume(ctx, dir, Options{Version: "v", Again: Again{Overrides: &c}})
+			stop()
+			if err != nil && strings.Contains(err.Error(), "start the run again with run --config") {
+				refused++
+			}
+			t.Log(sets, seed, err)
+		}
+	}
+	if t.Log(refused, "refused"); refused == 0 {
+		t.Error("no state was forged so that the run cannot go on")
+	}
+}
+
+// forge changes some values of a state to others of their type.
+func forge(random *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				forge(random, v.Field(i))
+			}
+		}
+		return
+	case reflect.Slice:
+		for i := range v.Len() {
+			if v.Type().Elem().Kind() != reflect.Uint8 { // what gob has packed already, which it refuses
+				forge(random, v.Index(i))
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			forge(random, v.Index(i))
+		}
+		return
+	}
+	if random.IntN(40) > 0 {
+		return
+	}
+	switch n := []int64{-1, 0, 1, 7, 1 << 20, 1 << 40}[random.IntN(6)]; v.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(n)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(n))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(float64(n))
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Slice:
+		if v.Len() > 0 {
+			v.SetLen(random.IntN(v.Len()))
+		}
+	}
+}

@@ -204,6 +204,15 @@ func TestTrainersThatHang(t *testing.T) {
 	}
 }
 
+// A trainer that says for ever that it is alive, and not what it is, is stopped.
+func TestATrainerThatNeverGreets(t *testing.T) {
+	t.Parallel()
+	slow.Test(t, "it waits for ten times the silence that a start may take")
+	if _, err := open(t, &heard{}, 3*time.Second, "-fault", "alive without end"); err == nil || !strings.Contains(err.Error(), "it has said for 30s that it is alive, and no greeting") {
+		t.Error(err)
+	}
+}
+
 // What a trainer says is checked before it is used. A lie ends the job at once.
 func TestTrainersThatLie(t *testing.T) {
 	slow.NotUnderRace(t)

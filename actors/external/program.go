@@ -78,6 +78,12 @@ func Open(ctx context.Context, c Config) (_ *Program, err error) {
 	return p, nil
 }
 
+// maxStart is how many times trainer.silence_seconds a process may say that it is alive
+// before its greeting.
+const maxStart = 10
+
+var errNoGreeting = errors.New("no greeting")
+
 // start starts a process and greets it.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
 	process, err := start(&p.config, p.Protocol == 0)
@@ -98,8 +104,12 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	if err = process.send(ctx, &request{Hello: h}); err != nil {
 		return nil, nil, p.explain(process, err)
 	}
-	r, err := process.receive(ctx)
+	greeted, done := context.WithTimeoutCause(ctx, maxStart*c.silence(), errNoGreeting)
+	defer done()
+	r, err := process.receive(greeted)
 	switch {
+	case err != nil && ctx.Err() == nil && context.Cause(greeted) == errNoGreeting && !process.broken:
+		return nil, nil, process.wrong("it has said for %v that it is alive, and no greeting (%d times trainer.silence_seconds)", maxStart*c.silence(), maxStart)
 	case err != nil:
 		return nil, nil, p.explain(process, err)
 	case r.Error != nil:

@@ -1,6 +1,7 @@
 package natsconn
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,8 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// WithHint adds to an error what to do where a limit of the server is why.
+// WithHint adds to an error what to do where a limit of the server, or somebody who answers
+// in its place, is why.
 func WithHint(err error) error {
+	if errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(*json.UnmarshalTypeError)) {
+		return fmt.Errorf("somebody else answers on this server what only the server should (%w): let nobody in without credentials (fedpace enroll), or give the run a server of its own", err)
+	}
 	if hint := limitHint(err); hint != "" {
 		return fmt.Errorf("%w: %s", err, hint)
 	}

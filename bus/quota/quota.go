@@ -4,7 +4,7 @@ package quota
 type Device struct {
 	Connections int     `key:"connections" default:"4" range:"[1,1000]" is:"inert" help:"connections that a device may have open at a time; more are refused"`
 	Messages    float64 `key:"messages_per_second" default:"500" range:"[1,1e6]" is:"inert" help:"messages that are taken from a device in a second; more wait"`
-	PendingMB   float64 `key:"pending_mb" default:"8" range:"[1,1024]" unit:"MB" is:"inert" help:"what may wait for a device that reads slowly; with more its connection is closed"`
+	PendingMB   float64 `key:"pending_mb" default:"8" range:"[1,1024]" unit:"MB" is:"inert" help:"what may wait on each connection of a device that reads slowly; with more the connection is closed"`
 	Fetches     float64 `key:"fetches" default:"8" range:"[1,1e6]" is:"inert" help:"times that a device may fetch the model for each of its tasks; with more it has no place in the run any more"`
 	Refused     int     `key:"refused_tasks" default:"10" range:"[1,1e6]" is:"inert" help:"tasks in a row whose updates are refused, after which a device has no place in the run any more"`
 	Lost        int     `key:"lost_tasks" default:"5" range:"[1,1e6]" is:"inert" help:"tasks in a row that may be lost to liveness_seconds or task_seconds, after which a device has no place in the run any more"`

@@ -124,6 +124,10 @@ func Main() {
 		leaveChild()
 	}
 	t.faultNow("start")
+	for t.faulty("alive without end") {
+		t.say(object{"alive": object{}})
+		time.Sleep(time.Millisecond)
+	}
 	for {
 		m := t.read()
 		switch {

@@ -1,9 +1,12 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +62,8 @@ func (s *source) propose(w io.Writer) error {
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	fmt.Fprintf(&b, "task: custom\nname: own                      # of the folder with the results, runs/own\n%s", p.YAML(s.path))
+	name := nameOf(s.path)
+	fmt.Fprintf(&b, "task: custom\n%-30s # of the folder with the results, runs/%s\n%s", "name: "+name, name, p.YAML(s.path))
 	for _, t := range trial {
 		for _, key := range t.keys {
 			if k, ok := known[key[0]]; ok {
@@ -74,6 +78,13 @@ func (s *source) propose(w io.Writer) error {
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// nameOf is what a run on a file is called: as the file, without what cannot stand in a name.
+func nameOf(path string) string {
+	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(base, "-"), "-")
+	return cmp.Or(name[:min(len(name), 32)], "own")
 }
 
 // setting is the value of a key, and why it is proposed.

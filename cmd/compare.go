@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -168,5 +169,13 @@ func keep(out string, r *study.Comparison) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(out, study.PageFile), func(w io.Writer) error { _, err := library.Export(w); return err })
+	var says strings.Builder
+	var picture bytes.Buffer
+	if err := errors.Join(r.Write(&says), r.Table().Picture(&picture)); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(out, study.PageFile), func(w io.Writer) error {
+		_, err := library.Export(w, says.String(), picture.Bytes())
+		return err
+	})
 }

@@ -127,7 +127,7 @@ func TestAComparisonKeepsHouse(t *testing.T) {
 		t.Errorf("the runs are %s, %v", runs, err)
 	}
 	page, err := os.ReadFile(filepath.Join(out, study.PageFile))
-	if err != nil || !strings.Contains(string(page), "demo-compare/rounds") {
+	if err != nil || !strings.Contains(string(page), "demo-compare/rounds") || !strings.Contains(string(page), `id="comparison"`) {
 		t.Errorf("a page of %d bytes, %v", len(page), err)
 	}
 

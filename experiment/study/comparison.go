@@ -168,7 +168,7 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Reference string   `json:"reference"`
-		Level     *float64 `json:"level"`                // that all runs reach, of what they are compared by
+		Level     *float64 `json:"level"`                // that the reference reaches, of what they are compared by
 		Equal     int      `json:"equal_runtime_rounds"` // rounds of fixed K whose virtual time every run had; 0: by other stops
 		Runs      []run    `json:"runs"`
 	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs})

@@ -5,9 +5,11 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"fedpace/internal/statistics"
 	"fedpace/internal/table"
+	"fedpace/metrics/figure"
 )
 
 // Paired are the differences in a quantity between runs with the same seed, in the order of the
@@ -31,6 +33,7 @@ type Difference struct {
 	BySeed   []float64 // NaN: a run has no value
 	statistics.Estimated
 	Adjusted float64 // p-value by Holm's method among all differences of the table; NaN: no test
+	Never    int     // seeds with which the row's run has no value and the other has; then there is no mean
 	Decided  string  // what made the difference; empty: there are no controls, or no difference was seen
 
 	quantity
@@ -70,14 +73,22 @@ func (r *Row) difference(q quantity) (d Difference) {
 		if c.Control != "" {
 			other = c.controlled
 		}
-		if d.BySeed = append(d.BySeed, c.against(other, q.of)); other != nil {
-			d.Than = other.Schedule
+		d.BySeed = append(d.BySeed, c.against(other, q.of))
+		if other == nil {
+			continue
+		}
+		d.Than = other.Schedule
+		if q.name == toLevel && math.IsNaN(q.of(c)) && !math.IsNaN(q.of(other)) {
+			d.Never++
 		}
 	}
 	if len(r.Cells) > 0 {
 		d.words = q.words(&r.Cells[0])
 	}
 	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.EstimateMean(d.BySeed)
+	if d.Never > 0 { // a mean of the seeds that were fast enough says little
+		d.Estimated = statistics.EstimateMean(nil)
+	}
 	return d
 }
 
@@ -135,6 +146,8 @@ func (r *Row) controls(other *Row) bool {
 // Verdict says what the interval shows, and no more.
 func (d *Difference) Verdict() string {
 	switch {
+	case d.Never > 0:
+		return fmt.Sprintf("not reached with %d of %d seeds", d.Never, len(d.BySeed))
 	case d.N == 0:
 		return "-"
 	case d.N == 1:
@@ -185,4 +198,31 @@ func (t *Table) writeDifferences(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\nDifferences between runs with the same seeds:\n\n")
 	return table.WriteText(w, t.differenceColumns().Texts(list), true)
+}
+
+// Picture draws the differences as SVG: a dot for each seed, and the mean with its interval.
+func (t *Table) Picture(w io.Writer) error {
+	var panels []figure.Panel
+	for _, d := range t.Differences() {
+		if d.N < 2 {
+			continue
+		}
+		i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == d.title })
+		if i < 0 {
+			i = len(panels)
+			panels = append(panels, figure.Panel{Title: d.title, Y: "difference with the same seed"})
+		}
+		p := &panels[i]
+		x := float64(len(p.Names))
+		name := append(slices.Clone(d.Row.Values), strings.ReplaceAll(d.Row.Schedule, "-", "-\n"), "− "+d.Than)
+		p.Names = append(p.Names, strings.Join(name, "\n"))
+		for _, v := range d.BySeed {
+			p.Add("a seed", figure.Point{X: x, Y: v, Half: math.NaN()})
+		}
+		p.Add("mean, 95 % interval", figure.Point{X: x, Y: d.Mean, Half: d.Half})
+	}
+	if len(panels) == 0 {
+		return nil
+	}
+	return figure.Write(w, "svg", panels)
 }

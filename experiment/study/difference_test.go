@@ -102,6 +102,18 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A mean of the seeds that were fast enough is none.
+func TestALevelThatSomeNeverReach(t *testing.T) {
+	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
+	for i := range c.Runs {
+		c.Runs[i].TimeToLevel = float64(i)
+	}
+	c.Runs[4].TimeToLevel = math.NaN()
+	if d := c.Table().Differences()[1]; d.Verdict() != "not reached with 1 of 3 seeds" || d.N != 0 || !math.IsNaN(d.Adjusted) {
+		t.Errorf("%q, %v, p %v", d.Verdict(), d.Estimated, d.Adjusted)
+	}
+}
+
 // The values 4 and 1 of 8 seconds and of 2 are 3.4 on the mean of all ten, 1.75 of the last
 // 2.5 + and so on, however their time is cut; a span that is not full has no mean.
 func TestAMeanOverASpanOfTime(t *testing.T) {
@@ -124,5 +136,30 @@ func TestAMeanOverASpanOfTime(t *testing.T) {
 	}
 	if at := whole.first(9.5, func(float64) bool { return false }); !math.IsNaN(at) {
 		t.Errorf("what is never reached is at %v", at)
+	}
+}
+
+// What a comparison says of schedules that read no loss does not depend on the rounds over which the
+// training loss is averaged.
+func TestNoMeasureReadsTheWindow(t *testing.T) {
+	said := map[string]string{}
+	for _, window := range []string{"1", "10", "30", "100"} {
+		s := smallSweep(t, "stop.rounds=40", "evaluate.every=2", "schedule.window="+window)
+		s.Grids, s.Seeds = nil, 5
+		r, err := Run(t.Context(), s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := r.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		said[text.String()] = window
+		if e := r.Table().Rows[1].Means[columnOf(toLevel)]; e.N == 0 || !(e.Mean > 0) {
+			t.Errorf("window %s: the level is reached after %v s", window, e)
+		}
+	}
+	if len(said) != 1 {
+		t.Errorf("windows change what a comparison says: %v", said)
 	}
 }

@@ -71,7 +71,7 @@ func (t *Table) Figure(path string) error {
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
 		{"tail_validation_" + t.first, "in the end: validation " + t.first},
-		{toLevel, "virtual seconds to a level that all reach"},
+		{toLevel, "virtual seconds to where the reference ends"},
 	} {
 		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
 		if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[column].N > 0 }) {

@@ -15,7 +15,7 @@ const spans = 20
 
 // measured is what the rounds of a run say of it.
 type measured struct {
-	Level       float64 // that all runs at the point reach; NaN: nothing was learned
+	Level       float64 // that the reference's runs at the point reach; NaN: nothing was learned
 	TimeToLevel float64 // virtual seconds until the mean over a span was as good; NaN: never
 	Tail        float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
 	TailLoss    float64 // training loss, too; of each round as much as it lasts
@@ -42,7 +42,7 @@ func (r *Comparison) measure() error {
 		}
 	}
 	for _, cells := range points {
-		setLevel(cells)
+		r.setLevel(cells)
 	}
 	for _, cells := range pairs {
 		r.time(cells)
@@ -85,10 +85,10 @@ func (c *Cell) followed() *Tail {
 
 var trainingLoss = measure.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets evaluate.target as the level to reach or, without one, where the worst of the runs
-// ended, less the standard deviation of its last values: all runs come to it, and none of them at its
-// best moment alone. A level has four digits.
-func setLevel(cells []*Cell) {
+// setLevel sets evaluate.target as the level to reach or, without one, where the worst of the
+// reference's runs ended, less the standard deviation of its last values: all of these come to it, and
+// none at its best moment alone. A level has four digits.
+func (r *Comparison) setLevel(cells []*Cell) {
 	set := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
 		for _, c := range cells {
@@ -98,6 +98,9 @@ func setLevel(cells []*Cell) {
 	}
 	level := math.NaN()
 	for _, c := range cells {
+		if c.Schedule != r.Reference {
+			continue
+		}
 		end := c.Summary.VirtualSeconds
 		if v := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end)); math.IsNaN(level) || c.quality.Better(level, v) {
 			level = v

@@ -16,7 +16,7 @@ type quantity struct {
 	words       func(*Cell) words // nil: runs are not compared by it
 }
 
-// toLevel is the time until a run is as good as all become.
+// toLevel is the time until a run is as good as the reference becomes.
 const toLevel = "seconds_to_level"
 
 // words are what a difference is called.

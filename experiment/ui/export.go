@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -24,8 +25,9 @@ type Exported struct {
 
 // Export writes the library as one file that needs nothing else: the page with the list, each
 // run's curves and its own view. Curves of very long runs are thinned, and say so. A run that
-// cannot be read is left out; where all are, that is an error.
-func (l *Library) Export(w io.Writer) (e Exported, err error) {
+// cannot be read is left out; where all are, that is an error. Above the list stands what a comparison
+// of the runs says, if anything, and its picture as SVG, if it has one.
+func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, err error) {
 	runs, err := l.list(time.Now())
 	if err != nil {
 		return e, err
@@ -57,7 +59,15 @@ func (l *Library) Export(w io.Writer) (e Exported, err error) {
 	if err != nil {
 		return e, err
 	}
-	return e, page.Write(w, append([]page.Document{{ID: "runs", Text: text}}, documents...)...)
+	documents = append(documents, page.Document{ID: "runs", Text: text})
+	if says != "" {
+		text, err := json.Marshal(map[string]any{"says": says, "picture": picture})
+		if err != nil {
+			return e, err
+		}
+		documents = append(documents, page.Document{ID: "comparison", Text: text})
+	}
+	return e, page.Write(w, documents...)
 }
 
 // export is the run's columns and its own view.

@@ -48,10 +48,10 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (kept []float64) {
 		if t.Status != TaskAccepted {
 			continue
 		}
-		if slices.Contains(refused, t.Task) {
-			m.takeBack(t)
-		} else {
+		if !slices.Contains(refused, t.Task) {
 			kept = append(kept, losses[0])
+		} else {
+			m.takeBack(t)
 		}
 		losses = losses[1:]
 	}
@@ -60,11 +60,10 @@ func (m *Machine) refuse(refused []uint64, losses []float64) (kept []float64) {
 
 // takeBack makes an accepted task a refused one.
 func (m *Machine) takeBack(t *TaskState) {
-	r := &m.round
-	r.Outcomes[Accepted]--
-	r.Outcomes[Refused]++
+	m.round.Outcomes[Accepted]--
+	m.round.Outcomes[Refused]++
 	if m.late(t) {
-		r.LateUsed--
+		m.round.LateUsed--
 	}
 	m.stepsDone[t.Client] -= int64(t.LocalSteps)
 	t.Status = TaskDone

@@ -76,7 +76,6 @@ type Forecast struct {
 // Trial is what some rounds of a run came to that were played without learning.
 type Trial struct {
 	Stop       round.Stop
-	Steps      int64   // sum of K_r
 	Wall, Core float64 // seconds, and those of one core
 }
 

@@ -22,100 +22,89 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	own.Config.Untrained()
 	most := max(1, tasks/tasksOf(&own.Config))
 	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
-		all, err := playPart(ctx, &own, part{by: 1}, limit, most)
-		if f.Rounds, f.Virtual, f.Steps = int(all.rounds), all.seconds, int64(all.steps); err != nil || all.ended {
+		all, err := playPart(ctx, &own, limit, 1, 0, most)
+		if err != nil || all != nil {
+			f.set(all)
 			return err
 		}
 	}
-	var rounds, seconds, steps []float64
+	var of [3][]float64
 	by := 1.0
-	for n := 0; n < fewDraws; n++ {
-		x := part{by: by, seed: keyed.Hash(own.Config.Seed, keyed.Twin, uint64(n)), from: (float64(n) + 0.5) / fewDraws}
-		x, err := playPart(ctx, &own, x, limit, max(1, most/fewDraws))
+	for draw := 1; draw <= fewDraws; draw++ {
+		part, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws))
 		if err != nil || by > maxWalked { // of rounds without a length there is no end
 			return err
 		}
-		if !x.ended {
-			by, n, rounds, seconds, steps = 2*by, -1, nil, nil, nil
-			continue
+		if part == nil {
+			by, draw, of = 2*by, 0, [3][]float64{}
 		}
-		rounds, seconds, steps = append(rounds, x.rounds), append(seconds, x.seconds), append(steps, x.steps)
+		for i, v := range part {
+			of[i] = append(of[i], v)
+		}
 	}
-	r, s := narrowed(rounds, by), narrowed(seconds, by)
-	f.About, f.Rounds, f.Virtual, f.Steps = true, int(math.Round(r.P50)), s.P50, int64(math.Round(narrowed(steps, by).P50))
-	if f.VirtualWithin = &s; own.Config.Stop.Rounds == 0 {
-		f.RoundsWithin, f.VirtualWithin = &r, nil
+	// Another part would differ from the median of n by the parts' variance times 1 + π/2n, the run,
+	// which is as long as by parts, times 1/by + π/2n.
+	rounds, seconds, median := intervalOf(of[0]), intervalOf(of[1]), math.Pi/2/fewDraws
+	for _, v := range []*Interval{&rounds, &seconds} {
+		near := math.Sqrt((1/by + median) / (1 + median))
+		v.P05, v.P95 = v.P50+near*(v.P05-v.P50), v.P50+near*(v.P95-v.P50)
+	}
+	f.set([]float64{rounds.P50, seconds.P50, intervalOf(of[2]).P50})
+	f.About = true
+	if f.VirtualWithin = &seconds; own.Config.Stop.Rounds == 0 {
+		f.RoundsWithin, f.VirtualWithin = &rounds, nil
 	}
 	return nil
 }
 
-// narrowed is the interval of a run of which each of some values comes from one of by parts, around
-// their mean. Another part differs from the mean of n by their variance σ² times 1 + 1/n, and the
-// run, which is as long as by parts, by σ² times 1/by + 1/n.
-func narrowed(values []float64, by float64) Interval {
-	mean, n := 0.0, float64(len(values))
-	for _, v := range values {
-		mean += v / n
+// set takes rounds, seconds and steps.
+func (f *Forecast) set(v []float64) {
+	if v != nil {
+		f.Rounds, f.Virtual, f.Steps = int(math.Round(v[0])), v[1], int64(math.Round(v[2]))
 	}
-	v, factor := intervalOf(values), math.Sqrt((1/by+1/n)/(1+1/n))
-	return Interval{mean + factor*(v.P05-mean), mean, mean + factor*(v.P95-mean)}
 }
 
-// part is a run that is played in part, by other draws, and what the whole comes to then.
-type part struct {
-	by   float64 // one of so many rounds is played
-	from float64 // which one, from 0 to 1
-	seed uint64  // of the draws
-
-	rounds, seconds, steps float64
-	ended                  bool // else there are more than were to be played
-}
-
-// playPart plays at most so many rounds of a run that ends at limit (0: at none).
-func playPart(ctx context.Context, p *problem.Problem, x part, limit round.Time, most int) (part, error) {
+// playPart plays one of so many rounds of a run that ends at limit (0: at none), which one by the
+// draw, and returns the rounds, seconds and steps that the run comes to then; nil where more
+// rounds than may be are to be played. Draw 0 is the run's own.
+func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by float64, draw, most int) ([]float64, error) {
 	c, err := roundsOf(p, limit)
-	all := c.Stop.Rounds
-	n := int(math.Ceil(float64(all) / x.by))
+	n := int(math.Ceil(float64(c.Stop.Rounds) / by))
 	if err != nil || limit == 0 && n > most {
-		return x, err
+		return nil, err
+	}
+	if n > 0 {
+		by = float64(c.Stop.Rounds) / float64(n)
 	}
 	if c.Stop.Rounds = most; n > 0 {
-		c.Stop.Rounds, x.by = min(n, most), float64(all)/float64(n)
+		c.Stop.Rounds = min(n, most)
 	}
-	if x.by > 1 {
-		c.K, c.Stop.Time = thinned{c.K, c.Eta, x}, round.Time(float64(limit)/x.by)
+	if draw > 0 {
+		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
+		c.K, c.Stop.Time = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}, round.Time(float64(limit)/by)
 	}
-	if x.seed != 0 {
-		c.Seed = x.seed
-	}
-	t := timing{rounds: c, answer: answers(&p.Timing), report: func(r *round.Report) error {
-		x.steps = float64(r.SGDSteps)
-		return nil
-	}}
+	steps := 0.0
+	t := timing{rounds: c, answer: answers(&p.Timing), report: func(r *round.Report) error { steps = float64(r.SGDSteps); return nil }}
 	stop, _, err := t.play(ctx)
 	if err != nil || stop.Rounds == most && n != most {
-		return x, err
+		return nil, err
 	}
-	if x.by > 1 && limit > 0 && stop.At > 0 && stop.Rounds != n { // without the round that it broke off
-		x.by = limit.Seconds() / stop.At.Seconds()
+	if draw > 0 && limit > 0 && stop.At > 0 && stop.Rounds != n { // without the round that it broke off
+		by = limit.Seconds() / stop.At.Seconds()
 	}
-	x.ended, x.rounds, x.seconds, x.steps = true, x.by*float64(stop.Rounds), x.by*stop.At.Seconds(), x.by*x.steps
-	return x, nil
+	return []float64{by * float64(stop.Rounds), by * stop.At.Seconds(), by * steps}, nil
 }
 
-// thinned is a schedule of K that decides for one of so many rounds.
+// thinned is a schedule of K that decides for one of so many rounds, at a place among them.
 type thinned struct {
-	schedule.K
-	eta  schedule.Eta
-	part part
+	k         schedule.K
+	eta       schedule.Eta
+	by, place float64
 }
-
-// NeedsWith implements what [schedule.NeedsOf] asks for.
-func (s thinned) NeedsWith(run schedule.Setup) schedule.Needs { return schedule.NeedsOf(s.K, run) }
 
 // LocalSteps implements [schedule.K].
 func (s thinned) LocalSteps(p schedule.Progress) int {
-	p.Round, p.Seconds = 1+int((float64(p.Round-1)+s.part.from)*s.part.by), p.Seconds*s.part.by
+	p.Round, p.Seconds = 1+int((float64(p.Round-1)+s.place)*s.by), p.Seconds*s.by
 	p.LearningRate = s.eta.LearningRate(p)
-	return s.K.LocalSteps(p)
+	return s.k.LocalSteps(p)
 }

@@ -70,10 +70,7 @@ func (p *experiment) try(ctx context.Context, limit round.Time) (t forecast.Tria
 	}
 	defer e.Close()
 	started, worked := time.Now(), cputime.Since(time.Now())
-	result, err := e.play(ctx, limit, coordinator.Observer{Report: func(r *round.Report) error {
-		t.Steps = r.SGDSteps
-		return nil
-	}})
+	result, err := e.play(ctx, limit, coordinator.Observer{})
 	if err != nil {
 		return t, err
 	}

@@ -38,7 +38,7 @@ func TestConvexMistakes(t *testing.T) {
 		{[]string{"task=quadratic", "quadratic.mu=2"}, `--set quadratic.mu: 2 is more than quadratic.l, 1: no objective is more convex than it is smooth`},
 		{[]string{"task=quadratic", "quadratic.dimension=1"}, `--set quadratic.dimension: 1 is out of range (a whole number from 2 to 10000)`},
 		{[]string{"task=quadratic", "data=x"}, `--set data: quadratics are made, not read (set data: synthetic)`},
-		{[]string{"task=quadratic", "schedule.k=step"}, `--set schedule.k: "step" decides by the validation accuracy, and a quadratic classifies nothing (use adacomm, cosine, dsgd, error, exponential, expression, fixed, linear, list, power, rounds or theory, or set schedule.decay_round)`},
+		{[]string{"task=quadratic", "schedule.k=step"}, `--set schedule.k: "step" decides by the validation accuracy, and a quadratic classifies nothing (use adacomm, cosine, dsgd, error, exponential, expression, fixed, linear, list, power, quadratic, rounds or theory, or set schedule.decay_round)`},
 		{[]string{"task=quadratic", "evaluate.target=0.5"}, `--set evaluate.target: a quadratic classifies nothing and has no validation accuracy (remove it)`},
 		{[]string{"task=logistic", "data=x", "model=linear"}, `--set model: task logistic has a model of its own (set model: task)`},
 		{[]string{"schedule.k=theory"}, `--set schedule.k: theory.l: is not set: schedule.k: theory needs it, and it cannot be calculated for task femnist`},

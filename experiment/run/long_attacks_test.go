@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"fedpace/actors"
 	"fedpace/actors/algorithm"
+	"fedpace/actors/attack"
 	"fedpace/bus"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
@@ -24,8 +28,8 @@ type lie struct {
 	round        int
 	base, values []float32 // the model, and what it honestly came to: to be changed
 	update       *bus.Update
-	random       *rand.Rand // its own
-	which, of    int        // attackers
+	flipped      []float32 // what it would have come to with wrong labels
+	which        int       // attacker
 }
 
 // push adds a vector of a length, in a direction that is the same for one seed.
@@ -41,6 +45,13 @@ func (l *lie) push(length float64, seed uint64) {
 	}
 }
 
+// move sends an update that is so many times as long as that to some values.
+func (l *lie) move(towards []float32, times float64) {
+	for i, x := range towards {
+		l.values[i] = l.base[i] + float32(times*float64(x-l.base[i]))
+	}
+}
+
 // frog adds a vector that grows by a part in each round.
 func frog(growth float64) func(*lie) {
 	return func(l *lie) { l.push(0.3*math.Pow(1+growth, float64(l.round)), 7) }
@@ -53,6 +64,7 @@ type siege struct {
 	seed                       uint64
 	attack                     func(*lie) // nil: the hostile devices stay away
 	sets                       []string
+	leaves                     int // tasks after which a hostile device leaves, and joins anew; 0: it stays
 	stopAt                     int // round after which it is stopped, and goes on; 0: none
 }
 
@@ -62,6 +74,7 @@ type outcome struct {
 	dir   string
 	tail  float64 // mean accuracy of the last five evaluations
 	loss  float64 // the last
+	grown float64 // bytes that the process holds at its end beyond those after a quarter
 	lines string
 	err   error
 }
@@ -105,8 +118,19 @@ func (s siege) play(t *testing.T) (o outcome) {
 	defer stop()
 	for id, change := range devices {
 		all.Go(func() {
-			if err := (runtest.Device{ID: id, URL: server.NATS.URL, Forgives: true, Waits: true, Answer: change}).TakePart(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s: %v", id, err)
+			for ctx.Err() == nil {
+				life, leave := context.WithCancel(ctx)
+				answered := 0
+				device := runtest.Device{ID: id, URL: server.NATS.URL, Forgives: true, Waits: true, Answer: func(task *bus.Task, values []float32, u *bus.Update) {
+					if answered++; s.leaves > 0 && answered > s.leaves && s.isHostile(id) {
+						leave()
+					}
+					change(task, values, u)
+				}}
+				if err := device.TakePart(life); err != nil && life.Err() == nil {
+					t.Errorf("%s: %v", id, err)
+				}
+				leave()
 			}
 		})
 	}
@@ -118,9 +142,14 @@ func (s siege) play(t *testing.T) (o outcome) {
 	}
 	going, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	server.Model = func(round int, _ []float32) {
-		if round == s.stopAt {
+	server.Model = func(number int, _ []float32) {
+		switch number {
+		case s.stopAt:
 			interrupt()
+		case s.rounds / 4:
+			o.grown -= heap()
+		case s.rounds:
+			o.grown += heap()
 		}
 	}
 	if o.Summary, o.err = Run(going, c, server); s.stopAt > 0 && errors.Is(o.err, context.Canceled) {
@@ -141,30 +170,48 @@ func (s siege) play(t *testing.T) (o outcome) {
 	return o
 }
 
+// isHostile reports whether a device is one that attacks.
+func (s siege) isHostile(id string) bool {
+	var i int
+	_, err := fmt.Sscanf(id, "d%d", &i)
+	return err == nil && i >= s.honest
+}
+
 // device is the i-th device, which trains on the samples of a client behind the simulated ones.
 func (s siege) device(t *testing.T, p *problem.Problem, i int) lies {
 	t.Helper()
-	trainer, err := actors.NewTrainer(*p.Learning())
+	learning := *p.Learning()
+	learning.Attacks = []attack.Attack{attack.LabelFlip{Map: "reverse", Factor: 1}}
+	trainer, err := actors.NewTrainer(learning)
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(s.seed, uint64(i)))
 	return func(task *bus.Task, values []float32, u *bus.Update) {
-		base, sum := append([]float32(nil), values...), make([]int64, len(values))
-		done, err := trainer.Train(context.Background(), base, nil, []actors.Assignment{{
-			Task: task.Task, Client: s.simulated + i, LocalSteps: int(task.LocalSteps), StepsDone: int64(task.StepsDone), Rate: task.LearningRate, Weight: 1,
-		}}, sum)
+		base := slices.Clone(values)
+		train := func(attacker int) ([]float32, []actors.Outcome, error) {
+			own, sum := slices.Clone(base), make([]int64, len(base))
+			done, err := trainer.Train(context.Background(), base, nil, []actors.Assignment{{
+				Task: task.Task, Client: s.simulated + i, LocalSteps: int(task.LocalSteps), StepsDone: int64(task.StepsDone), Rate: task.LearningRate, Weight: 1, Attacker: attacker,
+			}}, sum)
+			for j := range own {
+				own[j] += float32(float64(sum[j]) / algorithm.One)
+			}
+			return own, done, err
+		}
+		own, done, err := train(0)
 		u.DownloadNs, u.ComputeNs, u.UploadNs, u.Samples = 1, 1, 1, 50
 		if err != nil { // its model is none
 			values[0] = float32(math.NaN())
 			return
 		}
 		u.FirstStepLoss = done[0].FirstStepLoss
-		for j := range values {
-			values[j] = base[j] + float32(float64(sum[j])/algorithm.One)
-		}
+		copy(values, own)
 		if which := i - s.honest; which >= 0 {
-			s.attack(&lie{int(task.Round), base, values, u, random, which, s.hostile})
+			flipped, _, err := train(1)
+			if err != nil {
+				flipped = own
+			}
+			s.attack(&lie{int(task.Round), base, values, u, flipped, which})
 		}
 	}
 }
@@ -228,5 +275,90 @@ func TestALostModelIsLeft(t *testing.T) {
 	alone.stopAt = 41
 	if again := alone.play(t); *again.ModelSHA256 != *o.ModelSHA256 || again.Returns != o.Returns {
 		t.Errorf("%d returns where it is stopped and goes on, %d where not; %v", again.Returns, o.Returns, again.err)
+	}
+}
+
+// What a device sends of a model that has lost much, any other might send: it is refused, and does
+// not count towards a ban.
+func TestALostModelBansNobody(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	o := siege{hostile: 1, sets: []string{"devices.quota.refused_tasks=2"}, attack: func(l *lie) {
+		if l.push(0.3*math.Pow(1.2, float64(l.round)), 7); l.update.FirstStepLoss > 4 && l.round%3 > 0 {
+			refused++
+			l.values[0] = float32(math.NaN())
+		}
+	}}.play(t)
+	if o.err != nil || o.Banned != nil || refused < 4 || o.Outcomes[round.Refused] != int64(refused) || o.Rounds != 60 {
+		t.Errorf("%v after %d rounds, %d updates that are none, outcomes %v, banned are %v", o.err, o.Rounds, refused, o.Outcomes, o.Banned)
+	}
+}
+
+// longAttacks are attackers that live for 60 rounds.
+var longAttacks = []struct {
+	name    string
+	hostile int
+	leaves  int
+	attack  func(*lie)
+	sets    []string
+}{
+	{name: "grows by 5 % a round", attack: frog(0.05)},
+	{name: "grows by 100 % a round", attack: frog(1)},
+	{name: "grows with alternate signs", attack: func(l *lie) { l.push(math.Pow(-1.3, float64(l.round)), 7) }},
+	{name: "is honest until round 30", attack: func(l *lie) {
+		if l.round > 30 {
+			l.move(l.values, -100)
+		}
+	}},
+	{name: "is two who take turns", hostile: 2, attack: func(l *lie) {
+		if l.round%2 == l.which {
+			l.push(0.3*math.Pow(1.2, float64(l.round)), 7)
+		}
+	}},
+	{name: "flips labels more and more", attack: func(l *lie) { l.move(l.flipped, 1+float64(l.round)/4) }},
+	{name: "claims more and more time", attack: func(l *lie) {
+		l.push(0.1*float64(l.round), 7)
+		l.update.ComputeNs = int64(1e6 * math.Pow(1.5, float64(l.round)))
+	}},
+	{name: "claims more and more samples and loss", sets: []string{"aggregate.weights=samples", "schedule={k: error, k0: 4, window: 2}"}, attack: func(l *lie) {
+		l.update.Samples = 50 + uint64(l.round)*uint64(l.round)
+		l.update.FirstStepLoss *= 1 + float64(l.round)/10
+	}},
+	{name: "leaves and joins anew", leaves: 15, attack: frog(0.2)},
+	{name: "stays below the bound on norms", attack: func(l *lie) { l.push(2, 7) }},
+	{name: "is another than it was in each round", attack: func(l *lie) { l.push(5, uint64(l.round)) }},
+}
+
+// Attackers of 60 rounds, beside three honest devices and more: none of these is banned, the model
+// learns, the clock shows no time that was not waited, and the run holds no more at its end.
+func TestLongAttacks(t *testing.T) {
+	for _, x := range longAttacks {
+		seeds := uint64(1)
+		switch {
+		case slow.On() && x.leaves > 0: // the run waits for its device, seconds each time
+			seeds = 3
+		case slow.On():
+			seeds = 20
+		case x.leaves > 0:
+			continue
+		}
+		worst, began := 0.0, time.Now()
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("one that %s, seed %d", x.name, seed), func(t *testing.T) {
+				honest := 3 + 2*int(seed%4)
+				o := siege{honest: honest, hostile: max(1, x.hostile), seed: seed, attack: x.attack, leaves: x.leaves, sets: x.sets}.play(t)
+				worst = max(worst, o.loss)
+				if o.err != nil || o.Rounds != 60 || o.bannedOf(honest) != nil {
+					t.Errorf("%v after %d rounds; honest and banned are %v", o.err, o.Rounds, o.bannedOf(honest))
+				}
+				if o.grown > 2<<20 {
+					t.Errorf("the run holds %.0f kB more at its end than after a quarter", o.grown/1e3)
+				}
+				if !(o.loss < 1.5) || o.VirtualSeconds > 1.001*o.WallSeconds {
+					t.Errorf("a loss of %.3f, of an untrained model 1.61; %.3f virtual seconds in %.3f of the clock on the wall", o.loss, o.VirtualSeconds, o.WallSeconds)
+				}
+			})
+		}
+		t.Logf("one that %s: a loss of %.3f at most, %v a run", x.name, worst, (time.Since(began) / time.Duration(seeds)).Round(time.Millisecond))
 	}
 }

@@ -131,7 +131,7 @@ var attackSuite = []attack{
 		}),
 	},
 	{
-		name: "reading nothing", does: "asks for models without end and reads none", holds: "`devices.quota.pending_mb`, and two requests at a time",
+		name: "reading nothing", does: "asks for models without end and reads none", holds: "`devices.quota.pending_mb` of each connection, and two requests at a time",
 		do: besiege("unread", 3),
 	},
 	{

@@ -285,8 +285,8 @@ func TestNothingToResume(t *testing.T) {
 	}{
 		{[]string{"resume"}, 2, "want one: the folder of a run"},
 		{[]string{"resume", "a", "b"}, 2, "want one: the folder of a run"},
-		{[]string{"resume", filepath.Join(t.TempDir(), "none")}, 1, "no run is there to go on with"},
-		{[]string{"resume", t.TempDir()}, 1, "it holds no config.yaml"},
+		{[]string{"resume", filepath.Join(t.TempDir(), "none")}, 1, "holds no run: it has no config.yaml"},
+		{[]string{"resume", t.TempDir()}, 1, "holds no run: it has no config.yaml"},
 	} {
 		_, stderr, exit := finish(t, fedpace(t, c.args...))
 		if exit != c.exit || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -29,12 +28,4 @@ func panicked() string {
 			return fmt.Sprintf("%s, line %d", f.Function, f.Line)
 		}
 	}
-}
-
-// attempt does a part of the run, which may go on from a state that somebody made.
-func (d *driver) attempt(ctx context.Context, do func(context.Context) error) (err error) {
-	if d.config.Resume != nil {
-		defer Recovered(&err)
-	}
-	return do(ctx)
 }

@@ -24,9 +24,12 @@ type Result struct {
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
 // so far together with the context's error.
-func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error) {
+func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
 	if err := c.validate(); err != nil {
 		return nil, err
+	}
+	if c.Resume != nil {
+		defer Recovered(&err) // and without a result
 	}
 	c.Bus.Kernel = c.Learning.Kernel
 	c.Bus.PublishModels = c.Bus.PublishModels || c.Devices != nil && !c.Devices.Replay
@@ -43,17 +46,14 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 		}
 		return err
 	}
-	if err = d.attempt(driving, d.open); err != nil {
+	if err = d.open(driving); err != nil {
 		return nil, errors.Join(d.why(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
-	err = errors.Join(d.attempt(driving, d.play), d.close())
-	if errors.Is(err, ErrState) {
-		return nil, err
-	}
-	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}
+	err = errors.Join(d.play(driving), d.close())
+	result = &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}

@@ -207,7 +207,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		{"the configuration is gone", func(dir string) { remove(dir, folder.ConfigFile) }, "goes on after", ""},
 		{"the configuration and the checkpoints are gone", func(dir string) {
 			remove(dir, folder.ConfigFile, folder.CheckpointFile, folder.PreviousCheckpointFile)
-		}, "", "no run is there to go on with"},
+		}, "", "holds no run: it has no config.yaml"},
 		{"the configuration is not one", func(dir string) { change(dir, folder.ConfigFile, func([]byte) []byte { return []byte("a: [") }) }, "", "config.yaml"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

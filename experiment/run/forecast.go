@@ -107,7 +107,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 // and sets change the configuration, such as the fleet, as those of [config.LoadFiles].
 func Predict(ctx context.Context, dir string, files, sets []string, o Options) (found *forecast.Comparison, err error) {
 	if dir != "" {
-		if err := noRun(dir, ""); err != nil {
+		if err := folder.HoldsRun(dir); err != nil {
 			return nil, err
 		}
 		files = append([]string{filepath.Join(dir, folder.ConfigFile)}, files...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,14 +23,6 @@ type Resumed struct {
 	Config   config.Config
 	Summary  folder.Summary
 	Complete bool // it was complete before, and nothing was done
-}
-
-// noRun refuses a folder without a run.
-func noRun(dir, hint string) error {
-	if _, err := os.Stat(filepath.Join(dir, folder.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: no run is there to go on with (it holds no %s%s)", dir, folder.ConfigFile, hint)
-	}
-	return nil
 }
 
 // restoreConfig writes config.yaml again, where it is gone, as a checkpoint holds it.
@@ -65,7 +56,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err := restoreConfig(dir, &o.Shown); err != nil {
 		return r, err
 	}
-	if err := noRun(dir, "; start one with run --out "+dir); err != nil {
+	if err := folder.HoldsRun(dir); err != nil {
 		return r, err
 	}
 	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
@@ -125,18 +116,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	if r.Summary, err = p.goOn(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil}); errors.Is(err, coordinator.ErrState) {
+	if r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil}); errors.Is(err, coordinator.ErrState) {
 		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
 	}
 	return r, err
-}
-
-// goOn is execute for a run whose checkpoint somebody else may have made.
-func (p *experiment) goOn(ctx context.Context, started time.Time, previous *attempt) (_ folder.Summary, err error) {
-	if previous.checkpoint != nil {
-		defer coordinator.Recovered(&err)
-	}
-	return p.execute(ctx, started, previous)
 }
 
 // agreed refuses to execute what a folder's configuration names, which may be anybody's.
@@ -188,7 +171,7 @@ func givesTrainer(sets []string) bool {
 // are as for [Load]; one that changes what the run computes ends in another
 // history than the devices answered. trust is as [Again.Trust].
 func LoadReplay(dir string, sets []string, trust bool) (config.Config, error) {
-	if err := noRun(dir, ""); err != nil {
+	if err := folder.HoldsRun(dir); err != nil {
 		return config.Config{}, err
 	}
 	if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "out=") }) {

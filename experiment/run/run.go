@@ -129,6 +129,9 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 
 // execute runs the experiment; it resumes from previous unless that is nil.
 func (p *experiment) execute(ctx context.Context, started time.Time, previous *attempt) (s folder.Summary, err error) {
+	if previous != nil && previous.checkpoint != nil {
+		defer coordinator.Recovered(&err) // somebody else may have made it
+	}
 	said, tell := &notices{}, p.options.Notice
 	p.options.Shown = said.copied(p.options.Shown)
 	if state := p.State(); state != "" {

@@ -16,6 +16,7 @@ import (
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/expect"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/tune"
 	"fedpace/experiment/ui"
@@ -35,7 +36,7 @@ func compareCommand(p program) *cobra.Command {
 same virtual time, and print one table. The folder keeps it (compare.txt, and
 compare.csv for programs) with a row for each run and where it comes from
 (runs.csv), and the runs on one page for a browser (compare.html). A comparison that was interrupted goes on with the same command. The schedules are
-` + strings.Join(schedule.Names(), ", ") + `.`,
+` + strings.Join(schedule.Names(), ", ") + `.` + cli.Statuses,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
@@ -59,6 +60,9 @@ compare.csv for programs) with a row for each run and where it comes from
 			}
 			schedules.list = plan.Schedules
 			if err := schedules.check(f.sets, loaded.Schedule); err != nil {
+				return cli.Usage(c, err)
+			}
+			if err := study.CheckExpected(&loaded, plan.Names(), plan.Seeds); err != nil {
 				return cli.Usage(c, err)
 			}
 			if tuned != "" {
@@ -88,7 +92,13 @@ compare.csv for programs) with a row for each run and where it comes from
 					return err
 				}
 			}
-			return study.Diverged(result.Runs)
+			if err := study.Diverged(result.Runs); err != nil {
+				return err
+			}
+			if err := expect.Missed(result.Expected()); err != nil {
+				return cli.StatusError{Status: cli.ExitMissed, Problem: err}
+			}
+			return nil
 		},
 	}
 	f.add(c)

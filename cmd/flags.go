@@ -13,6 +13,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
+	"fedpace/experiment/expect"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
@@ -87,9 +88,10 @@ func (f *configFlags) check(example string) error {
 // flags are those that run and compare share.
 type flags struct {
 	configFlags
-	out  string
-	name string
-	tags []string
+	out    string
+	name   string
+	tags   []string
+	expect []string
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
@@ -102,11 +104,15 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
 	s.StringVar(&f.name, "name", "", "`NAME` of the run, which its folder takes; the same as --set name=")
 	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which fedpace ls and ui show and find the run; may be repeated")
+	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
 	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
 	cli.QuietFlag(c, "no progress and no closing summary")
 	cli.Complete(c, "out", cli.Folders)
 }
+
+// expectUsage explains the flag of runs and comparisons.
+const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; else the exit status is 3; may be repeated"
 
 // trainerUsage explains the flag of those who run a trainer.
 const trainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
@@ -116,7 +122,32 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	if err := errors.Join(f.check("schedule.k=error"), f.checkNames(c)); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
-	return config.LoadFiles(f.config, f.setsOf(c))
+	loaded, err := config.LoadFiles(f.config, f.setsOf(c))
+	if err == nil {
+		err = cli.Usage(c, study.CheckExpected(&loaded, nil, 0))
+	}
+	return loaded, err
+}
+
+// missed holds a complete run against what is expected of it, by the command or else by its
+// configuration, and against evaluate.target.
+func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
+	expected := f.expect
+	if expected == nil {
+		expected = c.Expect
+	}
+	if len(expected) > 0 {
+		if err := study.ExpectedOf(expected, dir, s); err != nil {
+			return err
+		}
+	}
+	if err := expect.Missed(s.Expected); err != nil {
+		return cli.StatusError{Status: cli.ExitMissed, Problem: err}
+	}
+	if t := c.Evaluate.Target; t != nil && s.TimeToTarget == nil {
+		return cli.StatusError{Status: cli.ExitNotReached, Problem: fmt.Errorf("evaluate.target: %g was never reached", *t)}
+	}
+	return nil
 }
 
 // checkNames holds --name and --tag to their forms.
@@ -144,12 +175,17 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 			sets = append(sets, flag.set)
 		}
 	}
-	if len(f.tags) > 0 {
-		quoted := make([]string, len(f.tags))
-		for i, tag := range f.tags {
-			quoted[i] = strconv.Quote(tag)
+	for _, list := range []struct {
+		key    string
+		values []string
+	}{{"tags", f.tags}, {"expect", f.expect}} {
+		if len(list.values) > 0 {
+			quoted := make([]string, len(list.values))
+			for i, v := range list.values {
+				quoted[i] = strconv.Quote(v)
+			}
+			sets = append(sets, list.key+"=["+strings.Join(quoted, ", ")+"]")
 		}
-		sets = append(sets, "tags=["+strings.Join(quoted, ", ")+"]")
 	}
 	return sets
 }

@@ -4,7 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
 
 func resumeCommand(p program) *cobra.Command {
@@ -25,6 +27,9 @@ given again (--trainer), or with --trust.`,
 
 		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := study.CheckExpected(&config.Config{Task: config.TaskCustom, Expect: f.expect}, nil, 0); err != nil {
+				return cli.Usage(c, err)
+			}
 			show := cli.NewDisplay(c)
 			o := f.options(show)
 			o.RemoteHosts, o.Trainer = elsewhere, f.trainer
@@ -32,6 +37,7 @@ given again (--trainer), or with --trust.`,
 		},
 	}
 	f.add(c, "")
+	c.Flags().StringArrayVar(&f.expect, "expect", nil, expectUsage+" (default the configuration's)")
 	cli.QuietFlag(c, "no progress and no closing summary")
 	c.Flags().StringVar(&f.trainer, "trainer", "", "`COMMAND` of the run's trainer; the script must be the one with which the run began")
 	trustFlag(c, &f.trust)

@@ -28,7 +28,7 @@ of that name; no run overwrites another. --out chooses another folder, and
 fedpace ls lists what is there.
 
 A run with real devices keeps what they said in devices.log; --replay plays it
-again without them, to the same bits.`,
+again without them, to the same bits.` + cli.Statuses,
 		Example: `  fedpace run
   fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run
@@ -135,19 +135,23 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	if errors.Is(err, coordinator.ErrDiverged) {
 		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
 	}
+	var missed error
+	if err == nil && r.Summary.Completed {
+		missed = f.missed(&r.Config, r.Config.Out, &r.Summary)
+	}
 	switch {
 	case r.Complete && cli.AsJSON(c):
-		return cli.PrintJSON(c, reported{r.Summary, kept})
+		return errors.Join(cli.PrintJSON(c, reported{r.Summary, kept}), missed)
 	case r.Complete && cli.Quiet(c):
-		return nil
+		return missed
 	case r.Complete:
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", kept, r.Summary.Rounds)
-		return err
+		return errors.Join(err, missed)
 	case kept == "" && r.Summary.Version != "":
 		kept = r.Config.Out
 	}
 	if kept != "" {
 		kept += ", to go on: fedpace resume " + kept
 	}
-	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err))
+	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err), missed)
 }

@@ -67,6 +67,7 @@ type Config struct {
 	Pace         float64                  `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
 	Out          string                   `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
 	Events       Events                   `key:"events"`
+	Expect       []string                 `key:"expect" is:"null,inert" help:"what the run or comparison must come to, [tail_accuracy >= 0.75, ...]; one that it misses is an exit status of its own"`
 	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [NAME, {sink: NAME, ...}, ...]"`
 }
 

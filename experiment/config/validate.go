@@ -16,6 +16,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
+	"fedpace/experiment/expect"
 	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
@@ -80,6 +81,12 @@ func (c *Config) checkNames() error {
 	}
 	for i, tag := range c.Tags {
 		list = append(list, form{fmt.Sprintf("tags[%d]", i), tag, names.CheckTag})
+	}
+	for i, text := range c.Expect {
+		list = append(list, form{fmt.Sprintf("expect[%d]", i), text, func(text string) error { _, err := expect.Parse(text); return err }})
+	}
+	if len(c.Expect) > expect.Most {
+		return problem("expect", nil, "are %d, and a run has at most %d", len(c.Expect), expect.Most)
 	}
 	if len(c.Tags) > maxTags {
 		return problem("tags", nil, "are %d, and a run has at most %d", len(c.Tags), maxTags)

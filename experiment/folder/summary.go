@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"fedpace/actors/measure"
+	"fedpace/experiment/expect"
+	"fedpace/internal/atomicfile"
 	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
@@ -65,6 +68,8 @@ type Summary struct {
 
 	// Prediction is beside what the run took; nil where no real device has a class.
 	Prediction *Prediction `json:"prediction,omitempty"`
+
+	Expected []expect.Outcome `json:"expected,omitempty"` // what came of what the configuration expects
 
 	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
 	Fingerprint string   `json:"fingerprint"`           // of the clock's events
@@ -254,6 +259,15 @@ func (s *Summary) seal() ([]byte, error) {
 	}
 	s.SummarySHA256 = sealOf(text)
 	return s.JSON()
+}
+
+// Rewrite writes the summary of a complete run again.
+func (s *Summary) Rewrite(dir string) error {
+	text, err := s.seal()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, SummaryFile), atomicfile.Bytes(text))
 }
 
 // sealOf is the digest of a text that holds unsealed.

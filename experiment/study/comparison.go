@@ -14,6 +14,7 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/expect"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/table"
@@ -151,7 +152,9 @@ func fourDigits(v float64) string {
 // summary.json, and when it first had the level to reach; or the rows of the table.
 func (r *Comparison) MarshalJSON() ([]byte, error) {
 	if !r.Plan.Single() {
-		return r.Table().MarshalJSON()
+		t := r.Table()
+		t.expected = r.Expected()
+		return t.MarshalJSON()
 	}
 	type run struct {
 		folder.Summary
@@ -171,5 +174,7 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 		Level     *float64 `json:"level"`                // that the reference reaches, of what they are compared by
 		Equal     int      `json:"equal_runtime_rounds"` // rounds of fixed K whose virtual time every run had; 0: by other stops
 		Runs      []run    `json:"runs"`
-	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs})
+
+		Expected []expect.Outcome `json:"expected,omitempty"`
+	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs, r.Expected()})
 }

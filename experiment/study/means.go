@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"fedpace/actors/measure"
+	"fedpace/experiment/expect"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/internal/table"
@@ -21,6 +22,7 @@ type Table struct {
 	quantities []quantity
 	first      string // what runs are compared by
 	cells      []Cell
+	expected   []expect.Outcome
 }
 
 // Row is one schedule at one point of the grids, over its seeds.
@@ -142,7 +144,8 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Rows        []row            `json:"rows"`
 		Differences []map[string]any `json:"differences"` // from the reference with the same seeds
-	}{rows, t.differenceColumns().Objects(t.Differences())})
+		Expected    []expect.Outcome `json:"expected,omitempty"`
+	}{rows, t.differenceColumns().Objects(t.Differences()), t.expected})
 }
 
 // ByKey are the values at a point of the grids by their keys.

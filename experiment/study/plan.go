@@ -143,6 +143,15 @@ func Overridden(sets, schedules []string, own config.Schedule) error {
 // choosing finds what chooses a schedule in a map of its keys.
 var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
 
+// Names are those of the plan's schedules; nil: its grids choose them.
+func (p *Plan) Names() (list []string) {
+	for _, text := range p.Schedules {
+		name, _, _ := strings.Cut(text, "=")
+		list = append(list, name)
+	}
+	return list
+}
+
 // Single reports whether the plan has one run of each schedule.
 func (p *Plan) Single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
 

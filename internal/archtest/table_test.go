@@ -107,11 +107,12 @@ metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config/tree: github.com/goccy/go-yaml/...
-experiment/config: internal/regular bus/quota experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
+experiment/expect: internal/names github.com/expr-lang/expr/...
+experiment/config: experiment/expect internal/regular bus/quota experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/clientmodel actors/learn actors/algorithm actors/algorithm/combine coordinator/closing actors/measure actors/algorithm/privacy coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os time
 experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
+experiment/folder: experiment/expect internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go
@@ -128,7 +129,7 @@ experiment/report: actors/measure experiment/config experiment/folder experiment
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
+experiment/study: experiment/expect experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/regular actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os

@@ -21,8 +21,25 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitUsage       = 2
+	ExitMissed      = 3   // something that was expected
+	ExitNotReached  = 4   // evaluate.target
 	ExitInterrupted = 130 // by a signal, and by nothing else
 )
+
+// StatusError is a failure with an exit status of its own.
+type StatusError struct {
+	Status  int
+	Problem error
+}
+
+func (e StatusError) Error() string { return e.Problem.Error() }
+func (e StatusError) Unwrap() error { return e.Problem }
+
+// Statuses explain in help the exit statuses of runs and comparisons.
+const Statuses = `
+
+The exit status is 3 where something that --expect or the key expect demands is
+missed, and 4 where a run never has evaluate.target.`
 
 // Main runs a program until its command ends or a signal stops it, and exits.
 func Main(root *cobra.Command) {
@@ -88,6 +105,7 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	if err == nil || out.err != nil && !interrupted {
 		err = out.err // lost output is why the command failed, where it did
 	}
+	var own StatusError
 	switch usage := (UsageError{}); {
 	case err == nil:
 		return ExitOK
@@ -97,6 +115,9 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	case errors.As(err, &usage):
 		complain(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
 		return ExitUsage
+	case errors.As(err, &own):
+		complain(stderr, root, err.Error())
+		return own.Status
 	default:
 		complain(stderr, root, err.Error())
 		return ExitFailure

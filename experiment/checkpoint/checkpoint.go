@@ -54,6 +54,7 @@ type Summary struct {
 	Best     []float64                 // validations, as shown; NaN: none yet
 	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
 	Restarts int64                     // of the trainer's processes, in earlier attempts
+	Forked   string                    // where the run went on from another one; empty: it began by itself
 }
 
 // Checkpoint is a run's state as its file holds it.

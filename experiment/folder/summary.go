@@ -77,6 +77,7 @@ type Summary struct {
 	DataDigest  string   `json:"data_digest,omitempty"` // of samples and split; "": none were read
 	Trainer     *Trainer `json:"trainer,omitempty"`     // that took the steps; nil: they were taken here
 	Bus         string   `json:"bus"`                   // what carried the messages, see OverNATS
+	Forked      string   `json:"forked_from,omitempty"` // the run, and after which round, from which this one went on; "": it began by itself
 	Version     string   `json:"version"`
 
 	// DeviceVersions are what real devices told of their programs when they joined last.

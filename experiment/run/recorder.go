@@ -222,6 +222,9 @@ func (r *recorder) report(report *round.Report) error {
 	if until := r.p.options.Until; until > 0 && report.End.Seconds() >= until {
 		r.pause()
 	}
+	if f := r.p.options.Round; f != nil {
+		f(report)
+	}
 	return r.outputs.Round(report)
 }
 
@@ -266,7 +269,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           r.p.Kernel, Bus: r.p.carrier(), Version: r.p.options.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
-		LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: r.versions(),
+		Forked: r.saved.Forked, LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: r.versions(),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())

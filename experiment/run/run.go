@@ -43,6 +43,8 @@ type Shown struct {
 	Notice     func(string)       // takes lines for the user, from any goroutine
 	HostNotice func(bus.Notice)   // takes those about the server and the hosts, which a study's runs share; nil: Notice
 
+	Round func(*round.Report) // called after each round, from the run's goroutine
+
 	// Model is called with every round's model, which may be kept and must not be changed.
 	Model func(round int, params []float32)
 }

@@ -96,18 +96,27 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
 	}
+	if o.Whole == nil {
+		if p.forks, err = forks(cells); err != nil {
+			return err
+		}
+	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Beside)
 	for i := range cells {
-		group.Go(func() error {
-			if err := inner.Err(); err != nil {
-				return err
-			}
-			if err := p.play(inner, &cells[i]); err != nil {
-				return fmt.Errorf("%s: %w", cells[i].Name, err)
-			}
-			return nil
-		})
+		if !cells[i].forked {
+			group.Go(func() error {
+				for _, c := range append([]*Cell{&cells[i]}, p.forks[&cells[i]]...) {
+					if err := inner.Err(); err != nil {
+						return err
+					}
+					if err := p.play(inner, c); err != nil {
+						return fmt.Errorf("%s: %w", c.Name, err)
+					}
+				}
+				return nil
+			})
+		}
 	}
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
@@ -122,7 +131,8 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 type player struct {
 	Options
 	hosts hostNotices
-	turn  sync.Mutex // of the cell that says that it is done
+	forks map[*Cell][]*Cell // by the cell that they go on from
+	turn  sync.Mutex        // of the cell that says that it is done
 
 	mu    sync.Mutex
 	state Progress
@@ -166,6 +176,9 @@ func (p *player) options(c *Cell) run.Options {
 		if p.Progress != nil {
 			o.Progress = p.watch(c)
 		}
+	}
+	if list := p.forks[c]; len(list) > 0 {
+		o.Round = p.fork(c, list)
 	}
 	if p.Adjust != nil {
 		p.Adjust(c, &o)

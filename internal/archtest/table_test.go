@@ -129,7 +129,7 @@ experiment/report: actors/measure experiment/config experiment/folder experiment
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
 experiment/ui: internal/regular actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
-experiment/study: experiment/expect experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
+experiment/study: coordinator/round experiment/expect experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/regular actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os

@@ -37,8 +37,9 @@ type Cell struct {
 	Begun    bool   // its folder holds a part of it, from which it is resumed
 	measured        // of a comparison
 
-	anew   bool // its folder holds a run that is replaced
-	forked bool // it is played after the cell that it goes on from
+	name   string // of its run on a server; empty: as in Config
+	anew   bool   // its folder holds a run that is replaced
+	forked bool   // it is played after the cell that it goes on from
 }
 
 // Run is the cell's run in its folder.
@@ -279,17 +280,25 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	return s, other, err
 }
 
+// named is the configuration as the cell is played.
+func (c *Cell) named() config.Config {
+	mine := c.Config
+	mine.Name = cmp.Or(c.name, mine.Name)
+	return mine
+}
+
 // play runs the cell, or resumes it. That it diverges is a result, too.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
+	mine := c.named()
 	if c.Begun {
-		o.Overrides, o.Trainer = &c.Config, c.Config.Trainer.Command // the command is given again
+		o.Overrides, o.Trainer = &mine, c.Config.Trainer.Command // the command is given again
 		var r run.Resumed
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
 	}
 	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
 		o.Force = o.Force || c.Begun || c.anew
-		c.Summary, err = run.Run(ctx, c.Config, o)
+		c.Summary, err = run.Run(ctx, mine, o)
 	}
 	switch {
 	case ctx.Err() != nil:

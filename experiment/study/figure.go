@@ -29,9 +29,9 @@ func (p Plan) CheckFigure(path string) error {
 	return nil
 }
 
-// Axis is where a grid's values stand in a figure: numbers where they are, others
+// axis is where a grid's values stand in a figure: numbers where they are, others
 // one beside the other by name.
-func (g Grid) Axis() (at map[string]float64, names []string) {
+func (g Grid) axis() (at map[string]float64, names []string) {
 	numbers, places := map[string]float64{}, map[string]float64{}
 	for i, v := range g.Values {
 		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
@@ -67,7 +67,7 @@ func (t *Table) Figure(path string) error {
 	if err := (Plan{Grids: t.Grids}).CheckFigure(path); err != nil {
 		return err
 	}
-	at, names := t.Grids[0].Axis()
+	at, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
 		{"tail_validation_" + t.first, "in the end: validation " + t.first},

@@ -60,7 +60,7 @@ func (p *player) fork(c *Cell, forks []*Cell) func(*round.Report) {
 			return
 		}
 		for _, f := range forks {
-			if last, err := run.Fork(c.Config.Out, f.Config); err == nil {
+			if last, err := run.Fork(c.Config.Out, f.named()); err == nil {
 				f.Begun = true
 				p.Run.Notice(fmt.Sprintf("%s goes on from %s after round %d.", f.Name, c.Name, last))
 			}

@@ -50,6 +50,19 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 	return len(reached) > 0, nil
 }
 
+// apart names runs that have one name, by which a server tells runs apart, for what they compute, too.
+func apart(cells []Cell) {
+	of := map[string]int{}
+	for i := range cells {
+		of[cells[i].Config.Name]++
+	}
+	for i := range cells {
+		if c := &cells[i]; of[c.Config.Name] > 1 {
+			c.name = fmt.Sprintf("%.50s-%.10s", c.Config.Name, c.ID)
+		}
+	}
+}
+
 // hostNotices passes on once what several cells say of the server and the hosts, each of them over
 // a connection of its own. A notice is news unless its subject was in the same state before. The
 // cells of one task want the same of hosts, so what they say of hosts counts as one.

@@ -9,6 +9,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 )
 
 // Where each cell goes: to the plan's server, to its configuration's, or to none.
@@ -68,5 +69,25 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Runs that go over one server have names of their own.
+func TestRunsOfOneServerAreToldApart(t *testing.T) {
+	p := Plan{Load: setting("task=logistic", "name=same"), Schedules: []string{"fixed", "rounds"}, Seeds: 2}
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart(cells)
+	found := map[string]bool{}
+	for _, c := range cells {
+		if err := names.CheckName(c.name); err != nil {
+			t.Error(err)
+		}
+		found[c.name] = true
+	}
+	if len(found) != 4 {
+		t.Errorf("four runs have the names %v", found)
 	}
 }

@@ -80,6 +80,9 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if err != nil {
 		return err
 	}
+	if remote {
+		apart(cells)
+	}
 	switch {
 	case o.Beside > 0:
 	case remote:

@@ -153,13 +153,12 @@ func (r *Result) YAML() []byte {
 // panels draw the grid at each rung, against its first key. Settings that differ in another key are
 // lines of their own.
 func (r *Result) panels() (panels []figure.Panel) {
-	at, names := r.grids[0].Axis()
 	for i, name := range rungNames {
-		panel := figure.Panel{Title: "at " + name + " of the virtual time", X: r.grids[0].Key, Y: measure.Title(r.quality.Name), Names: names}
-		for _, value := range r.grids[0].Values {
+		panel := figure.Panel{Title: "virtual time: " + name, X: r.grids[0].Key, Y: measure.Title(r.quality.Name), Names: r.grids[0].Values}
+		for x, value := range panel.Names {
 			for _, s := range r.Settings {
 				if e := s.Tail(i); s.cells[0].Values[0] == value && e.N > 0 {
-					panel.Add(strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "), figure.Point{X: at[value], Y: e.Mean, Half: e.Half})
+					panel.Add(strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "), figure.Point{X: float64(x), Y: e.Mean, Half: e.Half})
 				}
 			}
 		}

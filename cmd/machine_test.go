@@ -53,7 +53,7 @@ func TestJSONOfEveryCommandThatPrintsResults(t *testing.T) {
 		t.Errorf("dry run: %v", dry)
 	}
 	compare := jsonOf(t, r, "compare", "--json")
-	if compare["reference"] != "fixed" || compare["target_loss"] != nil {
+	if compare["reference"] != "fixed" || compare["level"] != nil {
 		t.Errorf("compare: %v", compare)
 	}
 	if v := jsonOf(t, r, "version", "--json"); v["version"] == "" || !strings.HasPrefix(v["go"].(string), "go1.") || v["kernel"] == "" {

@@ -96,7 +96,23 @@ func (r *Comparison) Write(w io.Writer) error {
 	if err := t.writeDifferences(text); err != nil {
 		return err
 	}
+	r.writeWindows(text)
 	return text.Flush()
+}
+
+// writeWindows says of which schedules the loss that they read is a mean over too many rounds.
+func (r *Comparison) writeWindows(w io.Writer) {
+	said := map[string]bool{}
+	for i := range r.Runs {
+		c := &r.Runs[i]
+		s := &c.Config.Schedule
+		long := s.TooLong(c.Summary.Rounds)
+		if said[c.Schedule] || long == "" || !schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
+			continue
+		}
+		said[c.Schedule] = true
+		fmt.Fprintf(w, "\n%s reads a loss that is a %s.\n", c.Schedule, long)
+	}
 }
 
 // ended are the runs, of which those that diverged have no more than how far they went.

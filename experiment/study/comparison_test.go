@@ -44,6 +44,11 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
 	}
+	var said strings.Builder
+	r.Runs[2].Config.Schedule.K = schedule.ErrorK{}
+	if r.writeWindows(&said); said.String() != "\nrounds reads a loss that is a mean over 2 rounds, in a run of 8 (schedule.window: 1 fits).\n" {
+		t.Errorf("of windows it says %q", said.String())
+	}
 	// The same cohorts: first-step losses of round 1 are the same numbers.
 	first := map[string]bool{}
 	for _, name := range []string{"dsgd", "fixed", "rounds"} {

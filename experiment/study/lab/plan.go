@@ -14,7 +14,6 @@ import (
 
 	"fedpace/actors/algorithm"
 	"fedpace/coordinator/closing"
-	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
@@ -32,13 +31,10 @@ const TheoryAhead = "theory-ahead"
 // Schedules are those that a laboratory compares unless told.
 var Schedules = []string{"dsgd", "fixed", "rounds", "error", "step", "theory", TheoryAhead}
 
-// Names are the schedules that a laboratory knows.
-func Names() []string { return append(schedule.Names(), TheoryAhead) }
-
 // Plan is what a laboratory does.
 type Plan struct {
 	Config    config.Config // of a convex task
-	Schedules []string      // of Names
+	Schedules []string      // as study.Plan has them, and TheoryAhead
 	Seeds     int           // seed, seed+1, ...
 	Out       string        // folder of the results and, below runs/, of every run
 }

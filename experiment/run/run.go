@@ -136,9 +136,6 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	}
 	said, tell := &notices{}, p.options.Notice
 	p.options.Shown = said.copied(p.options.Shown)
-	if state := p.State(); state != "" {
-		p.options.notice(state)
-	}
 	for _, line := range p.CorrelationNotes() {
 		p.options.notice(line)
 	}
@@ -159,6 +156,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		return s, err
 	}
 	defer e.Close()
+	if state := p.State(); state != "" {
+		p.options.notice(state)
+	}
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
 		p.options.notice(forecast.AboutGrowth(&p.Problem))
 	}

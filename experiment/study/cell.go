@@ -37,9 +37,8 @@ type Cell struct {
 	Begun    bool   // its folder holds a part of it, from which it is resumed
 	measured        // of a comparison
 
-	name   string // of its run on a server; empty: as in Config
-	anew   bool   // its folder holds a run that is replaced
-	forked bool   // it is played after the cell that it goes on from
+	name string // of its run on a server; empty: as in Config
+	anew bool   // its folder holds a run that is replaced
 }
 
 // Run is the cell's run in its folder.

@@ -11,14 +11,14 @@ import (
 // forks finds the cells that agree with another one until the validation error converges, as the
 // schedules named step do with fixed ones. They go on from its last checkpoint before that, and are
 // played after it. What has begun is left as it is.
-func forks(cells []Cell) (of map[*Cell][]*Cell, err error) {
+func forks(cells []Cell) (of map[*Cell][]*Cell, forked map[*Cell]bool, err error) {
 	fresh := map[string]*Cell{} // by what they compute
 	for i := range cells {
 		if c := &cells[i]; !c.Begun && !c.Reused && !c.anew {
 			fresh[c.ID] = c
 		}
 	}
-	of = map[*Cell][]*Cell{}
+	of, forked = map[*Cell][]*Cell{}, map[*Cell]bool{}
 	for i := range cells {
 		c, trunk := &cells[i], cells[i].Config
 		_, k := trunk.Schedule.K.(schedule.StepK)
@@ -34,13 +34,13 @@ func forks(cells []Cell) (of map[*Cell][]*Cell, err error) {
 		}
 		id, err := Identity(trunk)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if root := fresh[id]; root != nil {
-			of[root], c.forked = append(of[root], c), true
+			of[root], forked[c] = append(of[root], c), true
 		}
 	}
-	return of, nil
+	return of, forked, nil
 }
 
 // fork makes forks of a cell's run when its validation error converges. One that cannot be made, as

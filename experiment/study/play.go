@@ -99,15 +99,16 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
 	}
+	var forked map[*Cell]bool
 	if o.Whole == nil {
-		if p.forks, err = forks(cells); err != nil {
+		if p.forks, forked, err = forks(cells); err != nil {
 			return err
 		}
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(o.Beside)
 	for i := range cells {
-		if !cells[i].forked {
+		if !forked[&cells[i]] {
 			group.Go(func() error {
 				for _, c := range append([]*Cell{&cells[i]}, p.forks[&cells[i]]...) {
 					if err := inner.Err(); err != nil {

@@ -118,6 +118,7 @@ type sweepFlags struct {
 	figure string
 
 	controls bool
+	until    study.Until
 }
 
 func (f *sweepFlags) add(c *cobra.Command) {
@@ -125,6 +126,8 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range of them, KEY=LOW..HIGH/N; may be repeated")
 	s.BoolVar(&f.controls, "controls", false, "play controls of each schedule whose K decays: a constant K of as much work, and its own K reversed and shuffled")
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
+	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds and at least 5")
+	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
@@ -135,7 +138,10 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	if f.seeds < 1 || f.seeds > 1000 {
 		return fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds)
 	}
-	p.Seeds, p.Controls = f.seeds, f.controls
+	if !(f.until.Half >= 0) || f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
+		return fmt.Errorf("--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds", f.until.Half, f.until.Most)
+	}
+	p.Seeds, p.Controls, p.Until = f.seeds, f.controls, f.until
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

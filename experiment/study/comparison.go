@@ -42,33 +42,49 @@ type Comparison struct {
 // Run plays a plan and compares its runs. Those of a plan with one run of each schedule are
 // played one after the other.
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
+	o.leaves = Files
+	p.Seeds = p.Until.begin(p.Seeds)
+	r, err := p.compare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.leaves = nil
+	if more := r.more(o.Run.Notice); more > 0 {
+		p.Seeds, p.Until.first = more, p.Seeds
+		if r, err = p.compare(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if cells := r.Runs; p.Controls {
+		more, err := Controls(cells)
+		if err != nil {
+			return nil, err
+		}
+		if err := Play(ctx, filepath.Dir(cells[0].Config.Out), more, o); err != nil {
+			return nil, fmt.Errorf("compare: %w", err)
+		}
+		r.Runs = append(r.Runs, more...)
+	}
+	return r, r.measure()
+}
+
+// compare plays a plan's own runs and measures them.
+func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	cells, err := p.Cells()
 	if err != nil {
 		return nil, err
 	}
-	r := &Comparison{p, cells, schedule.Fixed}
+	r := &Comparison{*p, cells, schedule.Fixed}
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
 		r.Reference = cells[0].Schedule
 	}
 	if p.Single() {
 		o.Beside = 1
 	}
-	o.leaves = Files
 	if err := Play(ctx, filepath.Dir(cells[0].Config.Out), cells, o); errors.Is(err, context.Canceled) {
 		return nil, err
 	} else if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
-	}
-	if p.Controls {
-		more, err := Controls(cells)
-		if err != nil {
-			return nil, err
-		}
-		o.leaves = nil
-		if err := Play(ctx, filepath.Dir(cells[0].Config.Out), more, o); err != nil {
-			return nil, fmt.Errorf("compare: %w", err)
-		}
-		r.Runs = append(r.Runs, more...)
 	}
 	return r, r.measure()
 }

@@ -85,7 +85,7 @@ func (r *Row) difference(q quantity) (d Difference) {
 	if len(r.Cells) > 0 {
 		d.words = q.words(&r.Cells[0])
 	}
-	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.EstimateMean(d.BySeed)
+	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.TwoStage(d.BySeed, r.first)
 	if d.Never > 0 { // a mean of the seeds that were fast enough says little
 		d.Estimated = statistics.EstimateMean(nil)
 	}

@@ -127,10 +127,11 @@ func (r *Row) point() []string {
 // the 95 % interval of the mean. One seed has none.
 func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
+	first := 0
 	cells := func(schedule string) (list []Cell) {
 		for i := range t.Rows {
 			if row := &t.Rows[i]; row.Schedule == schedule && slices.Equal(row.point(), point) {
-				list = append(list, row.Cells...)
+				list, first = append(list, row.Cells...), row.first
 			}
 		}
 		return list
@@ -138,7 +139,7 @@ func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
-	d := statistics.EstimateMean(Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of))
+	d := statistics.TwoStage(Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of), first)
 	if d.N < 2 {
 		d.Half = math.Inf(1)
 	}

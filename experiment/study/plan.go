@@ -22,7 +22,8 @@ type Plan struct {
 	Schedules []string                                    // none: the configuration's own
 	Own       map[string][]string                         // keys that a schedule has of its own, as key=value; its grids go before
 	Grids     []Grid
-	Seeds     int    // seed, seed+1, ...; 0: one
+	Seeds     int // seed, seed+1, ...; 0: one
+	Until     Until
 	Controls  bool   // the runs of [Controls], too
 	Out       string // folder that holds a folder for each run; empty: the configuration's
 }

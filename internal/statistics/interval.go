@@ -16,6 +16,7 @@ import (
 type Estimated struct {
 	Mean, Half float64
 	N          int
+	First      int // values whose deviation decided how many there are (see [TwoStage]); 0: none did
 }
 
 // EstimateMean leaves out what is NaN.
@@ -26,10 +27,32 @@ func EstimateMean(values []float64) Estimated {
 		e.Mean = stat.Mean(known, nil)
 	}
 	if e.N > 1 {
-		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}.Quantile(0.975)
-		e.Half = t * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
+		e.Half = quantile(e.N) * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
 	}
 	return e
+}
+
+// TwoStage is the mean of values of which the first decided how many there are (Stein 1945): the
+// interval follows from the deviation of the first alone, and keeps its level for normal values
+// however many were added.
+func TwoStage(values []float64, first int) Estimated {
+	e := EstimateMean(values)
+	if first >= 2 && e.N > first && e.N == len(values) {
+		e.First, e.Half = first, quantile(first)*stat.StdErr(stat.StdDev(values[:first], nil), float64(e.N))
+	}
+	return e
+}
+
+// Enough is how many values there must be, those of the first stage included, for half of the
+// interval of [TwoStage] to be at most so wide.
+func Enough(first []float64, half float64) int {
+	wanted := quantile(len(first)) * stat.StdDev(first, nil) / half
+	return max(len(first), int(min(math.Ceil(wanted*wanted), math.MaxInt32)))
+}
+
+// quantile is that of Student's t for the 95 % interval of the deviation of so many values.
+func quantile(n int) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
 }
 
 // Deviation is the standard deviation of values; NaN of fewer than two.
@@ -46,7 +69,7 @@ func (e Estimated) P() float64 {
 	if e.N < 2 || e.Half == 0 {
 		return math.NaN()
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(cmp.Or(e.First, e.N) - 1)}
 	return 2 * t.Survival(math.Abs(e.Mean)/e.Half*t.Quantile(0.975))
 }
 

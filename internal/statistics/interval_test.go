@@ -2,6 +2,7 @@ package statistics
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -43,5 +44,62 @@ func TestHolm(t *testing.T) {
 	}
 	if p := Holm([]float64{0.7, 0.9}); p[0] != 1 || p[1] != 1 {
 		t.Errorf("p-values above 1: %v", p)
+	}
+}
+
+// Stein's two stages hold the truth in 95 of 100 samples and are as narrow as wanted, whatever the
+// deviation; adding values one at a time until Student's interval is narrow does not hold it.
+func TestTwoStagesKeepTheirLevel(t *testing.T) {
+	const samples, first = 4000, 5
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, wanted := range []float64{2, 0.7} { // of a deviation of 1
+		held, naive := 0, 0
+		for range samples {
+			var values []float64
+			draw := func(n int) {
+				for len(values) < n {
+					values = append(values, r.NormFloat64())
+				}
+			}
+			draw(first)
+			for e := EstimateMean(values); e.Half > wanted; e = EstimateMean(values) {
+				draw(len(values) + 1)
+			}
+			if e := EstimateMean(values); math.Abs(e.Mean) <= e.Half {
+				naive++
+			}
+			values = values[:first]
+			draw(Enough(values, wanted))
+			e := TwoStage(values, first)
+			if e.Half > wanted*(1+1e-12) && e.N > first {
+				t.Fatalf("half of the interval is %g, wanted %g", e.Half, wanted)
+			}
+			if math.Abs(e.Mean) <= e.Half {
+				held++
+			}
+		}
+		share, deviation := float64(held)/samples, math.Sqrt(0.95*0.05/samples)
+		if math.Abs(share-0.95) > 4*deviation {
+			t.Errorf("half a width of %g: %.4f hold the truth", wanted, share)
+		}
+		t.Logf("half a width of %g: %.4f hold the truth; with values added one at a time %.4f", wanted, share, float64(naive)/samples)
+		if wanted == 0.7 && float64(naive)/samples > 0.945 {
+			t.Errorf("the test would not see a rule that does not keep its level")
+		}
+	}
+}
+
+// Of 1, 2 and 3 with two added the deviation is 1 and t 4.302653: ±4.302653/sqrt(5).
+func TestTwoStagesByHand(t *testing.T) {
+	e := TwoStage([]float64{1, 2, 3, 10, 4}, 3)
+	if e.Mean != 4 || e.N != 5 || math.Abs(e.Half-4.302653/math.Sqrt(5)) > 1e-6 {
+		t.Errorf("%+v", e)
+	}
+	e.Mean = e.Half
+	if p := e.P(); math.Abs(p-0.05) > 1e-9 {
+		t.Errorf("an end of the interval is zero: p = %v", p)
+	}
+	if n := Enough([]float64{1, 2, 3}, 1); n != 19 { // 4.302653² = 18.51
+		t.Errorf("%d values are enough", n)
 	}
 }

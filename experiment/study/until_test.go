@@ -1,0 +1,55 @@
+package study
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/run"
+	"fedpace/internal/statistics"
+)
+
+// Seeds are added until the difference is known as well as wanted, no more than are allowed, and the
+// same command goes on with what was played.
+func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
+	out := t.TempDir()
+	p := Plan{
+		Load:      setting("task=logistic", "clients=20", "cohort=3", "stop.equal_runtime_rounds=20", "schedule.k0=8", "evaluate.every=2", "out="+filepath.Join(out, "runs")),
+		Schedules: []string{"fixed", "rounds"}, Seeds: 2, Out: filepath.Join(out, "runs"),
+	}
+	var said []string
+	o := Options{Run: run.Options{Shown: run.Shown{Notice: func(line string) { said = append(said, line) }}}}
+	p.Seeds = 5
+	first, err := Run(t.Context(), p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := first.Table().Differences()[0]
+	want := 0.7 * d.Half
+	enough := statistics.Enough(d.BySeed, want)
+	if enough < 7 || enough > 30 {
+		t.Fatalf("%d seeds would be enough: the test says little", enough)
+	}
+	p.Seeds, p.Until = 2, Until{Half: want, Most: 100}
+	for again := range 2 {
+		said = nil
+		r, err := Run(t.Context(), p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wide := r.Table().Differences()[0]
+		if wide.N != enough || wide.Half > want*(1+1e-12) || wide.First != 5 {
+			t.Errorf("%d seeds, ±%g of %d: want %d and ±%g at most", wide.N, wide.Half, wide.First, enough, want)
+		}
+		if text := strings.Join(said, "\n"); !strings.Contains(text, "until the difference of rounds is known to ±") || again > 0 && strings.Contains(text, "run ") && !strings.Contains(text, "were done before") {
+			t.Errorf("said %s", text)
+		}
+	}
+	p.Until.Most = 6
+	said = nil
+	r, err := Run(t.Context(), p, o)
+	if d := r.Table().Differences()[0]; err != nil || d.N != 6 || math.IsNaN(d.Half) || !strings.Contains(strings.Join(said, "\n"), "6 are played, the most allowed") {
+		t.Errorf("%v, %d seeds, said %q", err, d.N, said)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/internal/keyed"
 )
 
@@ -36,7 +35,7 @@ func Controls(cells []Cell) (list []Cell, err error) {
 	for _, kind := range []string{constantK, reversedK, shuffledK} {
 		for i := range cells {
 			c := &cells[i]
-			if c.Diverged != "" || c.Config.Schedule.Unit == config.Epochs || !decays(values[i]) {
+			if c.Diverged != "" || !decays(values[i]) {
 				continue
 			}
 			own, err := c.control(kind, values[i])

@@ -3,8 +3,10 @@ package study
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"fedpace/experiment/config"
 	"fedpace/internal/testkit/runtest"
 )
 
@@ -27,6 +29,11 @@ func TestControlsDoAsMuchWork(t *testing.T) {
 	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: true}, Options{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	epochs := c
+	epochs.Schedule.Unit = config.Epochs
+	if _, err := Run(t.Context(), Plan{Load: Just(epochs), Schedules: []string{"fixed", "rounds"}, Controls: true}, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: clients whose K counts epochs") {
+		t.Errorf("controls of epochs: %v", err)
 	}
 	if len(r.Runs) != 6 {
 		t.Fatalf("%d runs, want those of three schedules and of three controls", len(r.Runs))

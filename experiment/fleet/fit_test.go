@@ -459,7 +459,7 @@ func TestRunsThatCannotBeFitted(t *testing.T) {
 		alone:       "the run has no real devices",
 		short:       "no device has done two tasks",
 		silent:      "it holds no events.log (run it without events.sample: off)",
-		sized:       "network.model_megabits is exact, and stat ",
+		sized:       "network.model_megabits is exact, and open ",
 	} {
 		if _, err := FitRun(dir, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -19,12 +19,15 @@ import (
 // or in a run, and never in a panic.
 func TestForgedCheckpoints(t *testing.T) {
 	slow.NotUnderRace(t)
-	refused := 0
+	refused, seeds := 0, uint64(8)
+	if slow.On() {
+		seeds = 25
+	}
 	for _, sets := range [][]string{nil, {"network.server_upload_mbps=20", "network.server_download_mbps=20"}, {"train=true", "schedule.k0=1", "select={rule: last_losses, candidates: 8}"}} {
 		c := pausing(t, sets...)
 		stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 		c.Pace = 0
-		for seed := range uint64(25) {
+		for seed := range seeds {
 			dir := copyOf(t, c.Out)
 			var state checkpoint.Checkpoint
 			results, err := folder.ReopenResults(dir)

@@ -12,6 +12,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/tables"
 )
 
@@ -33,9 +34,14 @@ func last(t *testing.T, c config.Config) (s folder.Summary, model []float32) {
 // one that a hundredth of the update leads to, which a sum takes; where a robust rule combines
 // them, the one without the client, to the bit, and its tasks are refused.
 func TestOneTooLongUpdateEndsNoRun(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const tooLong, fits, late = "{kind: scale, factor: 1e6}", "{kind: scale, factor: 1e4}", "{kind: slow, factor: 1e6}"
-	for n := range 6 {
+	seeds := 2
+	if slow.On() {
+		seeds = 6
+	}
+	for n := range seeds {
 		seed := fmt.Sprintf("seed=%d", n+1)
 		for _, x := range []struct {
 			clip   string

@@ -26,11 +26,11 @@ type scarce struct {
 	said   lines
 }
 
-func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarce {
+// serve starts a server of this machine alone.
+func serve(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 1 << 20, NoSigs: true,
-	})
+	o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,12 @@ func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarc
 	if !s.ReadyForConnections(patience) {
 		t.Fatal("the server does not get ready")
 	}
+	return s
+}
+
+func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarce {
+	t.Helper()
+	s := serve(t, server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 1 << 20})
 	bare, err := nats.Connect(s.ClientURL())
 	if err != nil {
 		t.Fatal(err)

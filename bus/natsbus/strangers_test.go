@@ -15,15 +15,7 @@ import (
 // On an open server anybody may answer what only the server should: the run says so, and how
 // to keep them out. This server has no JetStream, so that the stranger is always heard.
 func TestAStrangerAnswersForTheServer(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not get ready")
-	}
+	s := serve(t, server.Options{})
 	stranger, err := nats.Connect(s.ClientURL())
 	if err != nil {
 		t.Fatal(err)

@@ -56,16 +56,17 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 			return nil, err
 		}
 	}
-	if cells := r.Runs; p.Controls {
-		more, err := Controls(cells)
-		if err != nil {
-			return nil, err
-		}
-		if err := Play(ctx, filepath.Dir(cells[0].Config.Out), more, o); err != nil {
-			return nil, fmt.Errorf("compare: %w", err)
-		}
-		r.Runs = append(r.Runs, more...)
+	if !p.Controls {
+		return r, nil
 	}
+	more, err := Controls(r.Runs)
+	if err != nil {
+		return nil, err
+	}
+	if err := Play(ctx, filepath.Dir(r.Runs[0].Config.Out), more, o); err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	r.Runs = append(r.Runs, more...)
 	return r, r.measure()
 }
 

@@ -124,7 +124,7 @@ type sweepFlags struct {
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range of them, KEY=LOW..HIGH/N; may be repeated")
-	s.BoolVar(&f.controls, "controls", false, "play controls of each schedule whose K decays: a constant K of as much work, and its own K reversed and shuffled")
+	s.BoolVar(&f.controls, "controls", false, controlsUsage)
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds and at least 5")
 	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")

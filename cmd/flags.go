@@ -30,6 +30,9 @@ type scheduleFlag struct {
 // schedulesUsage explains them.
 const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' or 'mine={k: {power: 1/2}, eta0: 0.1}'"
 
+// controlsUsage explains --controls.
+const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its own K reversed and shuffled"
+
 func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 	f.list = standard
 	c.Flags().Var(f, "schedules", schedulesUsage+more)

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ type paperFlags struct {
 	tasks     []string
 	data      []string
 	files     []string
-	from      string
+	from      []string
 	verdicts  bool
 	dry       bool
 	beside    int
@@ -64,6 +63,7 @@ and go at any time, and the results are the same bits.`,
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,rounds,error,step --seeds 1
   fedpace paper --tasks femnist --config pi4.yaml --timing
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
+  fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --schedules 'rounds,k3=3,k10=10' --controls
   fedpace paper --from docs/paper/femnist
   fedpace paper --verdicts --from docs/paper`,
 		Args: cli.None,
@@ -79,9 +79,10 @@ and go at any time, and the results are the same bits.`,
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
 	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set a key of every run, as in evaluate.every=200; may be repeated")
+	s.BoolVar(&f.plan.Controls, "controls", false, controlsUsage)
 	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
 	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
-	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
+	s.StringArrayVar(&f.from, "from", nil, "run nothing: print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
 	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")
 	cli.QuietFlag(c, "no progress")
@@ -92,18 +93,21 @@ and go at any time, and the results are the same bits.`,
 
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
-		list, err := paper.Verdicts(cmp.Or(f.from, "docs/paper"))
+		list, err := paper.Verdicts(append(f.from, "docs/paper")[0])
 		if err != nil {
 			return err
 		}
 		return paper.WriteVerdicts(c.OutOrStdout(), list, false)
 	}
-	if f.from != "" {
-		curves, err := paper.Load(f.from)
+	if len(f.from) > 0 {
+		curves, err := paper.Load(f.from...)
+		if err == nil && len(f.from) > 1 {
+			err = paper.Write(f.from[0], curves)
+		}
 		if err != nil {
 			return err
 		}
-		return errors.Join(paper.Draw(f.from, curves), results(c.OutOrStdout(), f.from, curves))
+		return errors.Join(paper.Draw(f.from[0], curves), results(c.OutOrStdout(), f.from[0], curves))
 	}
 	cells, err := f.cells(c)
 	if err != nil {
@@ -125,10 +129,18 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	show := cli.NewDisplay(c)
 	started, worked := time.Now(), cputime.Since(time.Now())
-	err = f.plan.Run(c.Context(), cells, study.Options{
+	options := study.Options{
 		Run:    run.Options{Version: cli.Version(), Place: run.Place{NATS: f.server}, Shown: run.Shown{Notice: show.Notice}},
 		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
-	})
+	}
+	err = f.plan.Run(c.Context(), cells, options)
+	if f.plan.Controls && err == nil {
+		var more []study.Cell
+		if more, err = f.plan.Controlled(cells); err == nil {
+			cells = append(cells, more...)
+			err = f.plan.Run(c.Context(), cells[len(cells)-len(more):], options)
+		}
+	}
 	if slices.ContainsFunc(cells, func(c study.Cell) bool { return !c.Reused }) {
 		show.Notice(fmt.Sprintf("It took %.3g core-hours of this machine, in %s.", (cputime.Since(started) - worked).Hours(), human.Duration(time.Since(started))))
 	}

@@ -74,5 +74,5 @@ func checkLabel(name string) error {
 	case slices.Contains(schedule.Names(), name):
 		return fmt.Errorf("%q is another schedule's name", name)
 	}
-	return names.CheckName(name)
+	return names.CheckName(strings.ReplaceAll(name, "+", "-")) // as of a control of two that decay
 }

@@ -14,7 +14,6 @@ import (
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/experiment/expect"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
@@ -76,8 +75,8 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Controls && slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
-		return nil, &config.KeyError{Key: "schedule.unit", Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)"}
+	if err := Controllable(cells); p.Controls && err != nil {
+		return nil, err
 	}
 	r := &Comparison{*p, cells, schedule.Fixed}
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {

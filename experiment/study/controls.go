@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 	"fedpace/internal/keyed"
 )
 
@@ -19,6 +20,14 @@ const (
 // blocks bounds the values of K in the configuration of a control: those of a long run are ordered
 // anew by so many blocks of rounds.
 const blocks = 4096
+
+// Controllable finds what has no controls among runs that are to have them.
+func Controllable(cells []Cell) error {
+	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
+		return &config.KeyError{Key: "schedule.unit", Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)"}
+	}
+	return nil
+}
 
 // Controls are the runs that tell what decides, of each cell that was played and whose K decays: that
 // it works less, or that it works less later on.
@@ -51,7 +60,7 @@ func Controls(cells []Cell) (list []Cell, err error) {
 // control is the cell's control with its values of K.
 func (c *Cell) control(kind string, steps []int) (own Cell, err error) {
 	own = Cell{Name: c.Name + " " + kind, Schedule: c.Schedule + "-" + kind, Control: kind, Values: c.Values, Point: c.Point, Config: c.Config}
-	own.Config.Out += "-" + kind
+	own.Config.Out, own.Config.Schedule.Label = c.Config.Out+"-"+kind, own.Schedule
 	switch kind {
 	case constantK:
 		own.Config.Schedule.K = constant(steps)

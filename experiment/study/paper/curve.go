@@ -91,8 +91,39 @@ func Write(dir string, curves []Curve) error {
 	return errors.Join(table.Write(filepath.Join(dir, CellsFile), curves, -1), table.Write(filepath.Join(dir, CurvesFile), points, -1))
 }
 
-// Load reads what Write wrote.
-func Load(dir string) ([]Curve, error) {
+// Load reads what Write wrote to folders, and merges it. A run that was played twice must have come to
+// the same; the one with more points is kept.
+func Load(dirs ...string) (all []Curve, err error) {
+	for _, dir := range dirs {
+		curves, err := load(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range curves {
+			i := slices.IndexFunc(all, func(known Curve) bool { return known.key() == c.key() })
+			switch {
+			case i < 0:
+				all = append(all, c)
+			case all[i].outcome() != c.outcome():
+				return nil, fmt.Errorf("paper: %s: %v came to something else than in a folder before: %v, not %v", filepath.Join(dir, CellsFile), c.key(), c.outcome(), all[i].outcome())
+			case len(all[i].Points) < len(c.Points):
+				all[i] = c
+			}
+		}
+	}
+	if len(dirs) > 1 {
+		sortCurves(all)
+	}
+	return all, nil
+}
+
+// outcome is what tells a run from another one of the same name.
+func (c *Curve) outcome() string {
+	return fmt.Sprint(c.DataDigest, c.FixedRounds, c.Rounds, c.VirtualSeconds, c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy)
+}
+
+// load reads one folder.
+func load(dir string) ([]Curve, error) {
 	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
@@ -144,15 +175,26 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 			curves[i].Data = said
 		}
 	}
-	order := Plan{}.tasks()
+	sortCurves(curves)
+	return curves, nil
+}
+
+// sortCurves puts curves in the order of the paper, with what it has not behind in the order of its
+// first runs.
+func sortCurves(curves []Curve) {
+	tasks, schedules := Plan{}.tasks(), Table3()
+	for _, c := range curves {
+		if !slices.Contains(schedules, c.Schedule) {
+			schedules = append(schedules, c.Schedule)
+		}
+	}
 	slices.SortStableFunc(curves, func(a, b Curve) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(order, a.Task), slices.Index(order, b.Task)),
-			cmp.Compare(slices.Index(Table3(), a.Schedule), slices.Index(Table3(), b.Schedule)),
+			cmp.Compare(slices.Index(tasks, a.Task), slices.Index(tasks, b.Task)),
+			cmp.Compare(slices.Index(schedules, a.Schedule), slices.Index(schedules, b.Schedule)),
 			cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed),
 		)
 	})
-	return curves, nil
 }
 
 // readCell reads one run's folder.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator"
@@ -41,6 +42,7 @@ type Plan struct {
 	Data      map[config.Task]string
 	Configs   map[config.Task]string // files that a task's runs start from, in place of its defaults: other devices
 	Sets      []string               // further keys, as experiment.Load's; of every cell
+	Controls  bool                   // the runs of [Plan.Controlled], too
 	Timing    bool                   // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
 	Out       string                 // folder that holds a folder for each cell
 }
@@ -132,7 +134,7 @@ func (p Plan) Cells() ([]study.Cell, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+	slices.SortStableFunc(all, bySeed)
 	return all, nil
 }
 
@@ -180,14 +182,36 @@ func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, er
 		return nil, err
 	}
 	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{name}, Seeds: p.Seeds}.Cells()
-	for i := range cells {
-		cell := &cells[i]
-		// The name tells the runs of one server apart, the folder those of one disk.
-		cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, cell.Schedule, cell.Config.Seed), fmt.Sprintf("%s-%s-%d-%.10s", t, cell.Schedule, cell.Config.Seed, cell.ID)
-		cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
+	p.place(cells)
+	if err == nil && p.Controls {
+		err = study.Controllable(cells)
 	}
 	return cells, err
 }
+
+// place names cells: the name tells the runs of one server apart, the folder those of one disk.
+func (p Plan) place(cells []study.Cell) {
+	for i := range cells {
+		c := &cells[i]
+		task, seed := c.Config.Task, c.Config.Seed
+		c.Name, c.Config.Name = fmt.Sprintf("%s %s seed %d", task, c.Schedule, seed), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
+		c.Config.Out = filepath.Join(p.Out, "cells", c.Config.Name)
+	}
+}
+
+// Controlled are the controls of cells that were played, see [study.Controls]: all of the first seed
+// before any of the second.
+func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
+	list, err := study.Controls(cells)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	p.place(list)
+	slices.SortStableFunc(list, bySeed)
+	return list, nil
+}
+
+func bySeed(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) }
 
 // Run plays the plan's cells that are not done, see [study.Play]. A server in a
 // configuration has hosts in other processes, as that of o.Run.NATS.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,9 +49,7 @@ compare.csv for programs) with a row for each run and where it comes from
 				loaded.Out += "-compare" // where no run of that name is
 			}
 			plan := study.Plan{
-				Load: func(sets ...string) (config.Config, error) {
-					return config.LoadFiles(f.config, slices.Concat(f.setsOf(c), sets))
-				},
+				Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
 				Schedules: schedules.list, Out: loaded.Out,
 			}
 			if err := wide.apply(c, &plan); err != nil {

@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/cmd/internal/dataset"
 	"fedpace/experiment/config"
 	"fedpace/experiment/expect"
 	"fedpace/experiment/folder"
@@ -98,6 +100,7 @@ type flags struct {
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
+	guess   []byte // configuration for a table without one
 }
 
 func (f *flags) add(c *cobra.Command) {
@@ -125,11 +128,51 @@ func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	if err := errors.Join(f.check("schedule.k=error"), f.checkNames(c)); err != nil {
 		return config.Config{}, cli.Usage(c, err)
 	}
-	loaded, err := config.LoadFiles(f.config, f.setsOf(c))
+	loaded, err := f.read(c)
 	if err == nil {
 		err = cli.Usage(c, study.CheckExpected(&loaded, nil, 0))
 	}
 	return loaded, err
+}
+
+// ownTable is a table of one's own that is all that the sets say of task and data; "": none.
+func ownTable(sets []string) (path string, others []string) {
+	for _, set := range sets {
+		switch key, value, _ := strings.Cut(set, "="); {
+		case key == "task", strings.HasPrefix(key, "data."):
+			return "", nil
+		case key == "data" && value != config.TrainerData && data.IsTable(value):
+			path = value
+		default:
+			others = append(others, set)
+		}
+	}
+	return path, others
+}
+
+// read makes the configuration of the files and sets, with more sets. A table without a
+// configuration has that which init would write.
+func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
+	sets := slices.Concat(f.setsOf(c), more)
+	own, others := ownTable(sets)
+	if own == "" || len(f.config) > 0 {
+		return config.LoadFiles(f.config, sets)
+	}
+	if f.guess == nil {
+		instead := ""
+		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
+			instead = "# the trainer"
+		}
+		text, _, err := dataset.Propose(own, instead, federated.Options{Seed: 1})
+		if err != nil {
+			return config.Config{}, err
+		}
+		f.guess = []byte(text)
+		if !cli.Quiet(c) {
+			fmt.Fprintf(c.ErrOrStderr(), "%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n", own, own)
+		}
+	}
+	return config.Parse("guess for "+own, f.guess, others...)
 }
 
 // missed holds a complete run against what is expected of it, by the command or else by its

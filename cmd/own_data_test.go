@@ -161,7 +161,7 @@ func TestCustomAsksForWhatIsNotSet(t *testing.T) {
 	t.Parallel()
 	sets := []string{"task=custom", "data={path: own.csv, features: x, label: y}", "model=linear", "schedule.k0=1", "schedule.eta0=0.1", "compute.seconds_per_step=1", "network.download_mbps=1", "network.upload_mbps=1", "stop.rounds=1"}
 	for i, want := range []string{
-		"data: is not set: task custom has no data of its own (set data: {path: own.csv, ...}; fedpace data info own.csv proposes it); it also needs model, schedule.k0, schedule.eta0, compute.seconds_per_step, network.download_mbps, network.upload_mbps and stop",
+		"data: is not set: task custom has no data of its own (set data: {path: own.csv, ...}; fedpace init own.csv proposes it); it also needs model, schedule.k0, schedule.eta0, compute.seconds_per_step, network.download_mbps, network.upload_mbps and stop",
 		"model: is not set: task custom has no model of its own",
 		"schedule.k0: is not set", "schedule.eta0: is not set", "compute.seconds_per_step: is not set", "network.download_mbps: is not set",
 		"network.upload_mbps: is not set", "stop: is not set", "own.csv: no such file or directory",

@@ -46,9 +46,7 @@ goes on with the same command, to the same result.`,
 				loaded.Out += "-tune"
 			}
 			plan := study.Plan{
-				Load: func(sets ...string) (config.Config, error) {
-					return config.LoadFiles(f.config, append(f.setsOf(c), sets...))
-				},
+				Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
 				Schedules: schedules.list, Out: loaded.Out,
 			}
 			if err := wide.apply(c, &plan); err != nil {

@@ -1,5 +1,6 @@
 """Tests of trainers with PyTorch: steps against plain PyTorch, and bits that must not change."""
 import copy
+import functools
 import os
 import sys
 import tempfile
@@ -102,6 +103,17 @@ class Steps(unittest.TestCase):
         rows = task(3).steps[0]
         (total, _), _ = t.evaluate(base, rows, lambda: None)
         self.assertAlmostEqual(first, total / len(rows), 5)
+
+    def test_a_model_is_made_by_the_sizes(self):
+        sizes = []
+
+        def made(data, width=5):
+            sizes.append((data.features, data.classes, data.targets, data.vocabulary, data.image))
+            return nn.Linear(data.features, data.classes)
+
+        self.assertEqual([p.shape for p in trainer(made).tensors], [(3, 6), (3,)])
+        self.assertEqual(set(sizes), {(6, 3, 0, 0, (0, 0, 0))})
+        self.assertEqual([p.shape for p in trainer(functools.partial(nn.Linear, 6, 3)).tensors], [(3, 6), (3,)])
 
     def test_fedprox_and_scaffold_leave_statistics_alone(self):
         t = trainer(normed)

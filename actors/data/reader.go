@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/table"
 )
 
 // readerOf finds the reader that knows the source best.
@@ -25,6 +26,18 @@ func readerOf(s *federated.Source) (best federated.Reader, err error) {
 		return nil, fmt.Errorf("is empty; want %s", federated.Layouts())
 	}
 	return nil, fmt.Errorf("begins with %q, which is no layout known here; want %s", s.Head, federated.Layouts())
+}
+
+// IsTable reports whether a path has a table of one's own, whose columns need a mapping.
+func IsTable(path string) bool {
+	s, err := federated.OpenSource(path)
+	if err != nil {
+		return false // whoever opens it says so
+	}
+	defer s.File.Close()
+	r, _ := readerOf(s)
+	_, own := r.(table.Table)
+	return own
 }
 
 // Open reads a federated set by the one of [federated.Readers] that recognises

@@ -28,7 +28,7 @@ func (c *Config) checkCustom() error {
 		lacks bool
 		how   string
 	}{
-		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace data info own.csv proposes it)"},
+		{"data", (c.Data == Data{}) && (learns || c.Clients == AllClients), "task custom has no data of its own (set data: {path: own.csv, ...}; fedpace init own.csv proposes it)"},
 		{"model", c.UsesTaskModel() && learns, "task custom has no model of its own (set model: linear, or one of fedpace help model)"},
 		{"schedule.k0", c.Schedule.K0 == 0, "task custom has no K_0 of its own (set the local steps of a client in a round; fedpace data info says how many an epoch has)"},
 		{"schedule.eta0", c.Schedule.Eta0 == 0, "task custom has no learning rate of its own (set it; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds one)"},

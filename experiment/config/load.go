@@ -96,9 +96,11 @@ func LoadData(path string) (d Data, err error) {
 	return d, set(&d, n, "data")
 }
 
-// Parse reads a configuration from the text of a file; name is how messages call
-// it.
-func Parse(name string, text []byte) (Config, error) { return resolve([]source{{name, text}}, nil) }
+// Parse reads a configuration from the text of a file, changed by the sets; name is how
+// messages call it.
+func Parse(name string, text []byte, sets ...string) (Config, error) {
+	return resolve([]source{{name, text}}, sets)
+}
 
 // resolve applies files and sets to the base that they choose.
 func resolve(files []source, sets []string) (Config, error) {

@@ -700,7 +700,8 @@ def serve(
 ) -> None:
     """Trains a PyTorch model for fedpace; returns when the work is done.
 
-    model      makes the module (a function or class), from PyTorch's random numbers;
+    model      model() or model(data) makes the module (a function or class), from PyTorch's
+               random numbers; data has the sizes of the samples (see Samples), or is data=;
                or is a module, such as a trained one, whose values every run starts from
     loss       loss(model, x, y): the mean loss of a minibatch
     metrics    metrics(model, x, y): sums and weights by name, such as
@@ -834,8 +835,9 @@ class _Torch(Trainer):
         import torch
 
         self._seed(seed)
-        made = copy.deepcopy(self._make) if isinstance(self._make, torch.nn.Module) else self._make()
-        return made.to(self.device)
+        if isinstance(self._make, torch.nn.Module):
+            return copy.deepcopy(self._make).to(self.device)
+        return self._make(*([self.lent or self.data] if _asks(self._make) else [])).to(self.device)
 
     def _try(self) -> None:
         """Measures two samples: mistakes in shapes are found now, and the metrics' names."""
@@ -1026,6 +1028,14 @@ class _Torch(Trainer):
         if sorted(scores) != sorted(names):
             raise _Misused(self._measure, f"metrics(model, x, y) must name the same metrics every time: {', '.join(scores)}; at first {', '.join(names)}")
         return [scores[name] for name in names]
+
+
+def _asks(make: Callable[..., Any]) -> bool:
+    """Whether a function that makes a model wants to know the sizes of the samples."""
+    import inspect
+
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+               for p in inspect.signature(make).parameters.values())
 
 
 def _first(losses: np.ndarray, index: int) -> float:

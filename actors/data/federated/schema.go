@@ -96,13 +96,8 @@ func Adopt(s Set, other Schema) error {
 // Adopt is the function of that name for samples in memory.
 func (s *Grouped) Adopt(other Schema) error {
 	own := &s.About.Schema
-	if own.Columns != nil && other.Columns != nil && !slices.Equal(own.Columns, other.Columns) {
-		for i, name := range own.Columns {
-			if i >= len(other.Columns) || name != other.Columns[i] {
-				return fmt.Errorf("feature %d is column %s, and the run's are %d columns of which it is %s", i, name, len(other.Columns), append(other.Columns, "none")[min(i, len(other.Columns))])
-			}
-		}
-		return fmt.Errorf("%d columns of features, and the run has %d", len(own.Columns), len(other.Columns))
+	if err := s.adoptColumns(other.Columns); err != nil {
+		return err
 	}
 	text := own.Alphabet != nil || other.Alphabet != nil
 	if text {
@@ -120,6 +115,51 @@ func (s *Grouped) Adopt(other Schema) error {
 		return err
 	}
 	*own = other
+	return nil
+}
+
+// WordOf parts the name of a feature that says whether a row has a word: column=word.
+const WordOf = "="
+
+// adoptColumns puts features into the order that others have. A word that no row has here is
+// a feature that is 0.
+func (s *Grouped) adoptColumns(names []string) error {
+	own := &s.About.Schema
+	if own.Columns == nil || names == nil || slices.Equal(own.Columns, names) {
+		return nil
+	}
+	column := func(name string) string { of, _, _ := strings.Cut(name, WordOf); return of }
+	from := make([]int, len(names))
+	for i, name := range names {
+		from[i] = slices.Index(own.Columns, name)
+		if from[i] < 0 && !slices.ContainsFunc(own.Columns, func(one string) bool { return one != column(one) && column(one) == column(name) }) {
+			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
+		}
+	}
+	for _, name := range own.Columns {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("the feature %s is none of the run's %d", name, len(names))
+		}
+	}
+	rows, ok := s.Rows.(*FloatRows)
+	if !ok {
+		return fmt.Errorf("its features have another order than the run's, of which the first is %s", names[0])
+	}
+	to := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
+	for i := range to.Values {
+		if j := from[i%to.Width]; j >= 0 {
+			to.Values[i] = rows.Values[i/to.Width*rows.Width+j]
+		}
+	}
+	if mean, deviation := own.Mean, own.Deviation; mean != nil {
+		own.Mean, own.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
+		for i, j := range from {
+			if j >= 0 {
+				own.Mean[i], own.Deviation[i] = mean[j], deviation[j]
+			}
+		}
+	}
+	s.Rows, s.About.Features, own.Columns = to, len(names), names
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,7 +19,8 @@ type profile struct {
 	missing, whole, real int
 	texts, bytes, images int
 	odd                  string // a text among numbers
-	length               int    // bytes of all texts
+	length, blanks       int    // bytes of all texts, and those of them that part words
+	dates                int    // rows with one
 	commas               int    // rows of numbers with commas that may be decimal
 	list                 bool   // a row has several values
 	ascending            bool
@@ -76,7 +78,10 @@ func (p *profile) take(row int, c cell) error {
 		return nil
 	} else {
 		p.texts, p.odd = p.texts+1, name
-		p.length += len(name)
+		p.length, p.blanks = p.length+len(name), p.blanks+strings.Count(name, " ")
+		if isDate(name) {
+			p.dates++
+		}
 	}
 	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
 		p.distinct[name]++
@@ -104,8 +109,24 @@ func (p *profile) numbers() bool {
 	return p.other == "" && !p.list && p.real > 0 && p.texts == 0 && p.bytes == 0
 }
 func (p *profile) words() bool {
-	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts
+	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts && p.dates == 0 && !p.sentences()
 }
+
+// fewWords is how many words may become features.
+const fewWords = 50
+
+// features reports whether words are so few that each may be a feature.
+func (p *profile) features() bool { return p.real == 0 && p.words() && p.classes(fewWords) }
+
+// sentences reports whether a column has texts of three words or more, which are no classes.
+func (p *profile) sentences() bool {
+	return p.texts > 0 && p.blanks >= 2*p.texts && p.dates == 0 && (p.many || len(p.distinct) > min(20, p.rows/2))
+}
+
+// date is one of the usual forms, perhaps with a time.
+var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d\d.*)?$`)
+
+func isDate(text string) bool { return date.MatchString(text) }
 
 // classes reports whether a column has so few values that they may be classes. Whole
 // numbers that are far apart are measured rather.
@@ -164,6 +185,10 @@ func (c *profile) unused() string {
 		return "a number for each row, in their order"
 	case c.missing == c.rows:
 		return "empty"
+	case c.dates > 0:
+		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.odd))
+	case c.texts > 0 && c.sentences():
+		return fmt.Sprintf("texts of %d bytes on average; want text in the place of features for a model that reads them", c.length/c.texts)
 	case c.real > 0:
 		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.odd), c.texts, c.rows)
 	}

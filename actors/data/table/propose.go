@@ -69,7 +69,7 @@ func propose(file string) (_ *Proposal, err error) {
 	for _, p := range profiles {
 		out.Rows = max(out.Rows, p.rows)
 		if p.commas > 0 {
-			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list", shown(p.name))
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other commas)", shown(p.name))
 		}
 	}
 	if out.Rows == 0 {
@@ -83,7 +83,7 @@ func propose(file string) (_ *Proposal, err error) {
 // The words that columns are called by.
 var (
 	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country"}
-	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "kind", "quality", "score", "rating", "result", "price"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "cultivar", "kind", "type", "genus", "breed", "grade", "status", "quality", "score", "rating", "result", "price"}
 	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
 )
 
@@ -139,7 +139,7 @@ func (p *Proposal) guess(columns []*profile) {
 }
 
 // findLabel finds what is to be predicted: a column of that name, the last one, or
-// the first of few words.
+// the last of few words.
 func findLabel(free []*profile, last *profile) (label *profile, why string) {
 	find := func(reason string, fits func(c *profile) bool) {
 		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
@@ -152,19 +152,22 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 		})
 	}
 	find("the last column", func(c *profile) bool { return c == last && c.words() && c.classes(maxDistinct) })
-	find("a column of few words", func(c *profile) bool { return c.words() && c.classes(100) })
+	for _, c := range slices.Backward(free) {
+		find("the last column of few words", func(one *profile) bool { return one == c && c.words() && c.classes(100) })
+	}
 	find("the last column", func(c *profile) bool { return c == last && c.numbers() })
 	return label, why
 }
 
 // addLabel makes the column that was found a label or a target.
 func (p *Proposal) addLabel(label *profile, why string, add func(option, value, why string, args ...any)) {
+	classes := label != nil && label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2)
 	switch {
-	case label == nil && p.Table.Text != "":
+	case !classes && p.Table.Text != "":
 		add("label", "null", "none: a model learns the next token")
 	case label == nil:
 		add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
-	case label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2):
+	case classes:
 		p.Table.Label = label.name
 		what := "words"
 		if !label.words() {
@@ -184,8 +187,8 @@ func (p *Proposal) addLabel(label *profile, why string, add func(option, value, 
 	}
 }
 
-// guessFeatures takes one column of lists or images, else all columns of numbers,
-// else one of texts.
+// guessFeatures takes one column of lists or images, else one of sentences, else all columns
+// of numbers and of few words.
 func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why string, args ...any)) {
 	for _, c := range free {
 		if c.other == "" && (c.list || c.bytes > 0) {
@@ -201,12 +204,28 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 			return
 		}
 	}
-	var wide []*profile
+	var wide, few []*profile
+	var text *profile
 	for _, c := range free {
+		if c.features() {
+			few = append(few, c)
+		}
+		if text == nil && c.other == "" && c.dates == 0 && c.texts > 0 && (c.length >= 20*c.texts || c.many || c.sentences()) {
+			text = c
+		}
 		rowNumber := c.whole == c.rows && c.ascending && c.most-c.least == float64(c.rows-1) && c.rows > 2
 		if c.numbers() && !rowNumber && (len(c.distinct) > 1 || c.many) {
 			wide = append(wide, c)
 		}
+	}
+	if text != nil && len(wide) < 2 && (text.sentences() || len(wide)+len(few) == 0) {
+		p.Table.Text, p.Table.Window = text.name, 80
+		add("text", quoted(text.name), "texts of %d bytes on average", text.length/text.texts)
+		add("window", "80", "tokens of a sample")
+		return
+	}
+	if len(wide)+len(few) == 0 {
+		add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
 	}
 	for _, c := range wide {
 		p.Table.Features = append(p.Table.Features, c.name)
@@ -227,18 +246,14 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 		}
 		add("features", listed(p.Table.Features), "%s of numbers", what)
 		p.guessScale(wide, add)
-		return
 	}
-	p.Table.Features = nil
-	for _, c := range free {
-		if c.texts > 0 && (c.length >= 20*c.texts || c.many) {
-			p.Table.Text, p.Table.Window = c.name, 80
-			add("text", quoted(c.name), "texts of %d bytes on average", c.length/c.texts)
-			add("window", "80", "tokens of a sample")
-			return
+	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
+		n := 0
+		for _, c := range few {
+			p.Table.Words, c.feature, n = append(p.Table.Words, c.name), true, n+len(c.distinct)
 		}
+		add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
 	}
-	add("features", "null", "no column has numbers, lists, images or long texts: name the inputs")
 }
 
 // manyNames is how many columns are rather called * than by their names.

@@ -22,6 +22,14 @@ func manyPrices() string {
 	return text
 }
 
+func sentences() string {
+	text := "user,said\n"
+	for i := range 1300 {
+		text += fmt.Sprintf("u%d,we had %d of them\n", i%3, i%511)
+	}
+	return text
+}
+
 func pixelNames() (text string) {
 	for i := range 64 {
 		text += fmt.Sprintf("px%d,", i)
@@ -113,6 +121,25 @@ func TestProposals(t *testing.T) {
 		},
 		"words with a comma": {
 			file: rows("user;x;says;label", "a;2;10,000 people;rose", "b;3;well,no;lily"), want: "features: [x] ",
+		},
+		"words and dates": {
+			file: rows("user,day,colour,x,label", "a,2024-01-31,red,1.5,rose", "b,2024-02-01 10:30:00,blue,2.5,lily"),
+			want: "features: [x]                # a column of numbers\n  words: [colour]              # each of 2 words becomes a feature of 0 or 1\n  label: label                 # 2 different words (lily, rose); its name\n  # without a meaning: day (dates such as",
+		},
+		"words alone": {
+			file: rows("user,colour,label", "a,red,rose", "b,blue,lily"), want: "words: [colour] ", without: "features:",
+		},
+		"dates are no classes": {
+			file: rows("user,z,when,x", "a,1,31.01.2024,1.5", "b,2,01.02.2024,2.5"), want: "target: x", without: "words:",
+		},
+		"a word that is missing": {
+			file: rows("user,x,colour,label", "a,1,,rose", "b,2.5,red,lily", "b,3.5,blue,lily"), want: "missing: mean                # column colour lacks",
+		},
+		"sentences are a text and no classes": {
+			file: sentences(), want: "text: said", without: "label: said",
+		},
+		"sentences and a number for each": {
+			file: strings.ReplaceAll(strings.ReplaceAll(sentences(), "\n", ",7\n"), "said,7", "said,stars"), want: "text: said", without: "label: said",
 		},
 		"three parts": {
 			file: rows("user,x,set,label", "a,1.5,train,rose", "b,2.5,val,lily", "b,2.5,test,lily"), want: "split: set ",

@@ -25,6 +25,7 @@ type reading struct {
 	split   *parts
 	text    *texts
 	wide    *matrix  // features, a column each
+	words   []*words // features behind those
 	single  *vectors // features in one column
 	targets *matrix
 
@@ -50,7 +51,7 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 	switch {
 	case of.text != "":
 		r.text = new(texts)
-	case len(of.features) == 1:
+	case len(of.features) == 1 && of.words == nil:
 		r.single = new(vectors)
 		copy(r.single.shape[:], t.Shape)
 		if t.Missing == missingMean {
@@ -58,6 +59,9 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 		}
 	default:
 		r.wide = &matrix{width: len(of.features)}
+		for range of.words {
+			r.words = append(r.words, new(words))
+		}
 	}
 	return r
 }
@@ -84,6 +88,13 @@ func (r *reading) columns() (list []column) {
 	}
 	if r.client != nil {
 		add(r.roles.client, r.client.take)
+	}
+	for i, name := range r.roles.words {
+		if r.t.Missing == missingMean {
+			list = append(list, column{name, false, r.hole(r.words[i].take)})
+		} else {
+			add(name, r.words[i].take)
+		}
 	}
 	switch {
 	case r.text != nil:
@@ -310,8 +321,9 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
 	}
-	s.Rows = &federated.FloatRows{Width: width, Values: values}
-	return nil
+	values, width, err := r.addWords(s, values, width, train)
+	s.About.Features, s.Rows = width, &federated.FloatRows{Width: width, Values: values}
+	return err
 }
 
 // pixels are whole numbers from 0 to 255 as bytes.

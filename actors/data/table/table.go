@@ -27,6 +27,7 @@ func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 type Table struct {
 	Client   string   `key:"client" is:"null" help:"column that says whose a row is; null: nobody's, which needs a partition"`
 	Features []string `key:"features" is:"null" help:"columns of the inputs: names, patterns such as px_*, or * for all that nothing else names; or one column of lists or images"`
+	Words    []string `key:"words" is:"null" help:"columns of few words beside features, each word of which becomes a feature of 0 or 1 (one-hot)"`
 	Text     string   `key:"text" is:"null" help:"column of texts, read as tokens in the place of features"`
 	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample of text"`
 	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token of text is"`
@@ -51,7 +52,7 @@ const (
 )
 
 // ErrUnmapped reports a table of which nothing says what its columns mean.
-var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: [...], label: ...}, which fedpace data info proposes")
+var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: [...], label: ...}, which fedpace init writes")
 
 // maxColumns bounds the columns of a table, and maxFeatures the values of a sample.
 const (
@@ -65,8 +66,8 @@ func (t Table) Validate() error {
 	switch {
 	case t.unmapped():
 		return nil // Open says so, with the columns that there are
-	case text == (len(t.Features) > 0):
-		return registry.Errorf("features", "want either features or text: the columns of the inputs")
+	case text == (len(t.Features)+len(t.Words) > 0):
+		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
 	case text && t.Window == 0:
 		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
 	case text && len(t.Target) > 0:
@@ -81,6 +82,8 @@ func (t Table) Validate() error {
 		return registry.Errorf("missing", "a mean is no whole number, which scale: pixels wants (refuse or drop)")
 	case t.Classes != nil && t.Label == "":
 		return registry.Errorf("classes", "names the classes of a label, and there is none")
+	case t.Words != nil && (t.Shape != nil || t.Scale == scalePixels):
+		return registry.Errorf("words", "take no shape and no scale: pixels")
 	case t.Shape != nil && len(t.Shape) != 3:
 		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
 	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
@@ -100,7 +103,7 @@ func (t Table) Validate() error {
 }
 
 func (t *Table) unmapped() bool {
-	return t.Client == "" && t.Features == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
+	return t.Client == "" && t.Features == nil && t.Words == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
 }
 
 func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == scalePixels }
@@ -193,12 +196,12 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 // roles are what the columns of a table mean, by their names.
 type roles struct {
 	client, label, split, text string
-	features, targets          []string
+	features, words, targets   []string
 }
 
 // roles finds the columns that the mapping names.
 func (t *Table) roles(columns []string) (roles, error) {
-	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, targets: t.Target}
+	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, words: t.Words, targets: t.Target}
 	known := places(columns)
 	taken := map[string]string{} // columns and the option that names them
 	take := func(option, name string) error {
@@ -220,6 +223,11 @@ func (t *Table) roles(columns []string) (roles, error) {
 	}
 	for _, name := range t.Target {
 		if err := take("target", name); err != nil {
+			return r, err
+		}
+	}
+	for _, name := range t.Words {
+		if err := take("words", name); err != nil {
 			return r, err
 		}
 	}

@@ -167,7 +167,7 @@ func TestTableErrors(t *testing.T) {
 		{"pixels", rows, Table{Client: "c", Features: []string{"x", "z"}, Label: "y", Scale: "pixels", Shape: []int{1, 2, 2}}, "shape: 4 values of an image, and there are 2 columns of features"},
 		{"no pixels", "c,x,z,y\na,0.5,1,q\na,1,1,q\n", Table{Client: "c", Features: []string{"x", "z"}, Label: "y", Scale: "pixels"}, "scale: pixels is for whole numbers from 0 to 255, and a feature is 0.5"},
 		{"nothing mapped", rows, Table{}, "columns c, x, z, y: nothing says what its columns mean; want a mapping"},
-		{"no inputs", rows, Table{Label: "y"}, "want either features or text"},
+		{"no inputs", rows, Table{Label: "y"}, "want either features, or words, or text"},
 		{"nothing to predict", rows, Table{Features: []string{"x"}}, "label: is not set"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -432,7 +432,8 @@ func TestAdopt(t *testing.T) {
 		want    string
 	}{
 		{"x,z,y,part\n1,1,dog,train\n1,2,ant,test\n", table, `class "dog" is none of the run's 3 classes ("ant" to "cow")`},
-		{"z,x,y,part\n1,1,ant,train\n1,2,ant,test\n", Table{Features: []string{"z", "x"}, Label: "y", Split: "part"}, "feature 0 is column z, and the run's are 2 columns of which it is x"},
+		{"x,q,y,part\n1,1,ant,train\n1,2,ant,test\n", Table{Features: []string{"q", "x"}, Label: "y", Split: "part"}, "no feature is called z, as one of the run's 2 is"},
+		{"x,z,q,y,part\n1,1,1,ant,train\n1,2,2,ant,test\n", Table{Features: []string{"z", "x", "q"}, Label: "y", Split: "part"}, "the feature q is none of the run's 2"},
 		{"x,z,y,part\n1,1,0,train\n1,2,1,test\n", table, `class "0" is none of the run's`},
 	} {
 		if err := federated.Adopt(open(c.content, c.table), run.Info().Schema); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -448,6 +449,51 @@ func TestAdopt(t *testing.T) {
 	// The run's alphabet is a line break, a, b, c, d; it has no x.
 	if b := everything(t, own); !bytes.Equal(b.Tokens[:4], []byte{5, 0, 0, 3}) || !slices.Equal(b.Labels[:2], []int32{3, 2}) {
 		t.Errorf("tokens %v, labels %v", b.Tokens, b.Labels)
+	}
+}
+
+// Each word of a column is a feature of 0 or 1, behind the columns of numbers, which alone are
+// scaled. A device that lacks a word, and has its columns in another order, means the same.
+func TestWords(t *testing.T) {
+	table := Table{Features: []string{"x"}, Words: []string{"colour", "size"}, Label: "y", Split: "part", Scale: "standard", Missing: "mean"}
+	const header = "x,colour,size,y,part\n"
+	run := mustOpenMapped(t, header+"0,red,L,ant,train\n4,blue,S,bee,train\n2,,S,bee,train\n8,green,L,ant,test\n", "own.csv", table)
+	if got, want := run.Info().Columns, []string{"x", "colour=blue", "colour=green", "colour=red", "size=L", "size=S"}; !slices.Equal(got, want) {
+		t.Fatalf("%q", got)
+	}
+	deviation := float32(math.Sqrt(8. / 3)) // of 0, 2 and 4
+	want := []float32{
+		-2 / deviation, 0, 0, 1, 1, 0,
+		2 / deviation, 1, 0, 0, 0, 1,
+		0, 0.5, 0, 0.5, 0, 1, // the shares of the training rows
+		6 / deviation, 0, 1, 0, 1, 0,
+	}
+	near := func(x, y float32) bool { return math.Abs(float64(x-y)) < 1e-6 }
+	if b := everything(t, run); !slices.EqualFunc(b.X, want, near) {
+		t.Errorf("%v", b.X)
+	}
+	device := mustOpenMapped(t, "size,x,y,colour,part\nS,4,bee,blue,train\nS,0,ant,blue,train\nS,8,ant,green,test\n", "own.csv", table)
+	if err := federated.Adopt(device, run.Info().Schema); err != nil {
+		t.Fatal(err)
+	}
+	b := everything(t, device)
+	if want := append(slices.Clone(want[6:12]), -2/deviation, 1, 0, 0, 0, 1, 6/deviation, 0, 1, 0, 0, 1); !slices.EqualFunc(b.X, want, near) || device.Info().Features != 6 {
+		t.Errorf("%v", b.X)
+	}
+	other := mustOpenMapped(t, header+"0,mauve,L,ant,train\n4,blue,S,bee,test\n", "own.csv", table)
+	if err := federated.Adopt(other, run.Info().Schema); err == nil || !strings.Contains(err.Error(), "the feature colour=mauve is none of the run's 6") {
+		t.Errorf("%v", err)
+	}
+	many := "colour,y\n"
+	for i := range 1001 {
+		many += fmt.Sprintf("c%d,%d\n", i, i%2)
+	}
+	if _, err := openMapped(t, many, "own.csv", Table{Words: []string{"colour"}, Label: "y"}); err == nil || !strings.Contains(err.Error(), "line 1002, byte 1, column colour: more than 1000 different words") {
+		t.Errorf("%v", err)
+	}
+	table.Shape = []int{1, 1, 1}
+	if err := table.Validate(); err == nil || !strings.Contains(err.Error(), "words: take no shape") {
+		t.Error(err)
 	}
 }
 
@@ -470,7 +516,7 @@ func FuzzTable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		datatest.Guard(t, len(content), func() {
 			path := datatest.Put(t, t.TempDir(), "own.csv", content)
-			for _, table := range []Table{flowers, {Client: "garden", Text: "kind", Window: 2}, {Features: []string{"length"}, Target: []string{"width"}, Missing: "drop"}} {
+			for _, table := range []Table{flowers, {Words: []string{"garden"}, Label: "kind"}, {Client: "garden", Text: "kind", Window: 2}, {Features: []string{"length"}, Target: []string{"width"}, Missing: "drop"}} {
 				if s, err := data.OpenWith(table, path, federated.Options{}); err == nil {
 					datatest.Usable(t, s.(*federated.Grouped))
 					s.Close()

@@ -67,7 +67,11 @@ other clients would come to, and writes nothing.`,
 			}
 			set, err := s.open(c)
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
-				return s.propose(c.OutOrStdout())
+				text, _, err := Propose(s.path, "", s.options)
+				if err == nil {
+					_, err = io.WriteString(c.OutOrStdout(), text)
+				}
+				return err
 			}
 			if err != nil {
 				return err

@@ -3,7 +3,6 @@ package dataset
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -45,12 +44,13 @@ func startModel(of learn.Samples) (model, what string) {
 	return "linear", ""
 }
 
-// propose prints a configuration for a table of which nothing says what its columns
-// mean.
-func (s *source) propose(w io.Writer) error {
-	p, err := table.Propose(s.path)
+// Propose is a configuration for a table of which nothing says what its columns mean, and
+// about the set that it makes, which has no digest where it cannot be read: then the text says
+// why. instead is the line in the place of the model's, where a trainer has it; "" is none.
+func Propose(path, instead string, o federated.Options) (text string, of federated.Info, err error) {
+	p, err := table.Propose(path)
 	if err != nil {
-		return err
+		return "", of, err
 	}
 	var b strings.Builder
 	looked := fmt.Sprintf("%d rows", p.Rows)
@@ -58,26 +58,28 @@ func (s *source) propose(w io.Writer) error {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
 	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n", looked, p.Columns)
-	known, err := s.settings(p)
+	known, of, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	name := nameOf(s.path)
-	fmt.Fprintf(&b, "task: custom\n%-30s # of the folder with the results, runs/%s\n%s", "name: "+name, name, p.YAML(s.path))
+	name := nameOf(path)
+	fmt.Fprintf(&b, "task: custom\n%-30s # of the folder with the results, runs/%s\n%s", "name: "+name, name, p.YAML(path))
 	for _, t := range trial {
 		for _, key := range t.keys {
 			if k, ok := known[key[0]]; ok {
 				key[1], t.why = k.value, k.why
 			}
 			line := key[0] + ": " + key[1]
+			if key[0] == "model" && instead != "" {
+				line, t.why = instead, "has the model"
+			}
 			if t.why != "" {
 				line = fmt.Sprintf("%-30s # %s", line, t.why)
 			}
 			fmt.Fprintln(&b, line)
 		}
 	}
-	_, err = io.WriteString(w, b.String())
-	return err
+	return b.String(), of, nil
 }
 
 // nameOf is what a run on a file is called: as the file, without what cannot stand in a name.
@@ -92,22 +94,22 @@ type setting struct{ value, why string }
 
 // settings are what the samples say in the place of guesses; the error says why a
 // proposal that is complete cannot be read.
-func (s *source) settings(p *table.Proposal) (map[string]setting, error) {
-	samples := learn.Samples{Targets: len(p.Table.Target)}
+func settings(p *table.Proposal, path string, o federated.Options) (map[string]setting, federated.Info, error) {
+	guess := federated.Info{Samples: learn.Samples{Targets: len(p.Table.Target)}}
 	if p.Table.Text != "" {
-		samples.Input = learn.Tokens
+		guess.Input = learn.Tokens
 	}
 	if p.Table.Label != "" {
-		samples.Classes = 2 // or more
+		guess.Classes = 2 // or more
 	}
-	model, what := startModel(samples)
+	model, what := startModel(guess.Samples)
 	known := map[string]setting{"model": {model, what + "for a start; fedpace help model lists the others"}}
 	if !p.Complete() {
-		return known, nil
+		return known, guess, nil
 	}
-	set, err := data.OpenWith(p.Reader(), s.path, s.options)
+	set, err := data.OpenWith(p.Reader(), path, o)
 	if err != nil {
-		return known, err
+		return known, guess, err
 	}
 	steps := 10
 	if !set.Info().Undealt {
@@ -120,7 +122,7 @@ func (s *source) settings(p *table.Proposal) (map[string]setting, error) {
 			known["schedule.eta0"] = setting{fmt.Sprintf("%.1g", eta), why}
 		}
 	}
-	return known, set.Close()
+	return known, set.Info(), set.Close()
 }
 
 // rateOf is a learning rate for a linear regression. A step of least mean squares is

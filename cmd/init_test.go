@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
+)
+
+// ownTables are files of a new user's, by what is to be learned of them.
+func ownTables() map[string]string {
+	words, prices, said, next := "day,site,colour,width,kind\n", "town,rooms,garden,price\n", "user,said,mood\n", "writer,line\n"
+	for i := range 240 {
+		kind := []string{"ash", "birch", "cedar"}[i%3]
+		words += fmt.Sprintf("2024-03-%02d,site %d,%s,%g,%s\n", i%28+1, i%6, []string{"red", "blue"}[i/7%2], float64(i%3)+0.1*float64(i%5), kind)
+		prices += fmt.Sprintf("t%d,%d,%t,%g\n", i%6, i%5, i%2 == 0, float64(i%5)+0.5)
+		said += fmt.Sprintf("u%d,the %d trains are %s today,%s\n", i%6, i, []string{"late and slow", "quick and fine"}[i%2], []string{"bad", "good"}[i%2])
+		if i < 24 {
+			next += fmt.Sprintf("w%d,the %d dogs and the cats sleep in the sun\n", i%2, i)
+		}
+	}
+	return map[string]string{"words": words, "prices": prices, "said": said, "next": next}
+}
+
+// rounds keep the runs of those files short.
+var rounds = map[string]string{"words": "stop.rounds=100", "prices": "stop.rounds=10", "said": "stop.rounds=10", "next": "stop.rounds=2"}
+
+// begun writes a table and what init makes of it.
+func begun(t *testing.T, name, text string, flags ...string) (exp, said string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".csv")
+	putFile(t, path, []byte(text))
+	exp = filepath.Join(filepath.Dir(path), name+".yaml")
+	status, said, stderr := callAll(t, append([]string{"init", path, "--out", exp}, flags...)...)
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	return exp, said
+}
+
+// best plays a configuration and is what it comes to.
+func best(t *testing.T, args ...string) float64 {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "run")
+	if _, stderr, exit := finish(t, fedpace(t, append([]string{"run", "--quiet", "--out", out}, args...)...)); exit != 0 {
+		t.Fatal(stderr)
+	}
+	s, err := folder.ReadSummary(filepath.Join(out, folder.SummaryFile))
+	if err != nil || s.Rounds == 0 {
+		t.Fatal(err)
+	}
+	return *s.Metrics[0].Best
+}
+
+// What init writes runs, and a table without a configuration runs by the same.
+func TestInitWritesWhatRuns(t *testing.T) {
+	t.Parallel()
+	for name, text := range ownTables() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			exp, said := begun(t, name, text)
+			has(t, said, "wrote  "+exp+"\n", "next   fedpace run --config "+exp)
+			with, without := best(t, "--config", exp, "--set", rounds[name]), best(t, "--set", "data="+strings.TrimSuffix(exp, "yaml")+"csv", "--set", rounds[name])
+			if with != without {
+				t.Errorf("%g by what init wrote, %g by the table", with, without)
+			}
+			if name == "words" && with < 0.95 {
+				t.Errorf("accuracy %g", with)
+			}
+			if status, _, stderr := callAll(t, "init", strings.TrimSuffix(exp, "yaml")+"csv", "--out", exp); status != 1 || !strings.Contains(stderr, exp+": is there, and init overwrites nothing") {
+				t.Errorf("%d, %s", status, stderr)
+			}
+		})
+	}
+}
+
+// The script that init writes trains each kind of samples.
+func TestInitWritesAScript(t *testing.T) {
+	slow.Test(t, "it trains in PyTorch")
+	t.Parallel()
+	python := pythonWith(t, "torch")
+	for name, text := range ownTables() {
+		exp, said := begun(t, name, text, "--torch")
+		script := strings.TrimSuffix(exp, "yaml") + "py"
+		has(t, said, "wrote  "+script)
+		text, err := os.ReadFile(script)
+		if err != nil || strings.Count(string(text), "\n") > 28 {
+			t.Errorf("%v, %s", err, text)
+		}
+		short := []string{"--set", rounds[name], "--trainer", python + " " + script}
+		with := best(t, append(short, "--config", exp)...)
+		if without := best(t, append(short, "--set", "data="+strings.TrimSuffix(exp, "yaml")+"csv")...); with != without {
+			t.Errorf("%s: %g by what init wrote, %g by the table", name, with, without)
+		}
+		t.Logf("%s: %g", name, with)
+		if name == "words" && with < 0.95 {
+			t.Errorf("accuracy %g", with)
+		}
+	}
+}
+
+// What init cannot know it says, with what to do.
+func TestInitAsks(t *testing.T) {
+	t.Parallel()
+	exp, said := begun(t, "alone", "x,z,label\n"+strings.Repeat("1,2.5,a\n2,3.5,b\n", 60))
+	dealt := filepath.Join(t.TempDir(), "alone.fedpace")
+	has(t, said, "no column says whose a row is", "fedpace data partition --config "+exp+" --kind dirichlet --clients 20 --out alone.fedpace")
+	if status, _, stderr := callAll(t, "data", "partition", "--config", exp, "--kind", "dirichlet", "--clients", "20", "--out", dealt); status != 0 {
+		t.Fatal(stderr)
+	}
+	best(t, "--config", exp, "--set", "data="+dealt, "--set", "stop.rounds=2")
+	_, said = begun(t, "odd", "client,note\n"+strings.Repeat("a,x\nb,y\n", 5))
+	has(t, said, "next   correct ", "fedpace data info --config ")
+	for text, want := range map[string]string{
+		"client;x;label\n" + strings.Repeat("a;2,5;p\nb;3,5;q\n", 9):   "column x has numbers with a comma, as in 2,34; want a decimal point",
+		"client,x,y\n" + strings.Repeat("a,1,0\n", 3) + "b,1,\"broken": "own.csv: line 5",
+		"": "own.csv: is empty",
+	} {
+		path := filepath.Join(t.TempDir(), "own.csv")
+		putFile(t, path, []byte(text))
+		if status, _, stderr := callAll(t, "init", path, "--out", filepath.Join(t.TempDir(), "own.yaml")); status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%d, %s, want %s", status, stderr, want)
+		}
+	}
+}

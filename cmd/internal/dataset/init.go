@@ -1,0 +1,116 @@
+package dataset
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/table"
+	"fedpace/actors/learn"
+	"fedpace/cmd/internal/cli"
+)
+
+// InitCommand is fedpace init, which writes what an experiment with a table begins with.
+func InitCommand() *cobra.Command {
+	s := source{options: federated.Options{Seed: 1}}
+	var out string
+	var torch bool
+	c := &cobra.Command{
+		Use:   "init PATH",
+		Short: "Begin an experiment with a CSV or Parquet file of your own",
+		Long: `Look at the columns of a CSV or Parquet file and write a configuration that
+trains on it, each line with its reason. With --torch the model is a script in
+PyTorch, which is written beside it. Both run as they are, and are yours to
+change. No file is overwritten.`,
+		Example: `  fedpace init own.csv
+  fedpace init own.csv --torch
+  fedpace run --config own.yaml
+  fedpace compare --config own.yaml --schedules fixed,rounds --seeds 5`,
+		Args: cli.One("the path of the file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s.path = args[0]
+			set, err := s.open(c)
+			if err == nil {
+				return errors.Join(fmt.Errorf("%s: needs no configuration: %s", s.path, runWith(taskOf(set.Info()), s.path, set.Info().Samples)), set.Close())
+			}
+			if !errors.Is(err, table.ErrUnmapped) {
+				return err
+			}
+			if out == "" {
+				out = nameOf(s.path) + ".yaml"
+			}
+			script := strings.TrimSuffix(out, filepath.Ext(out)) + ".py"
+			return s.begin(c.OutOrStdout(), out, script, torch)
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "the configuration's `FILE` (default: as PATH, with .yaml)")
+	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
+	return c
+}
+
+// begin writes a configuration and perhaps a script, and says how to go on.
+func (s *source) begin(w io.Writer, out, script string, torch bool) error {
+	files := []string{out}
+	trainer := ""
+	if torch {
+		files, trainer = append(files, script), fmt.Sprintf("trainer: %q", "python3 "+script)
+	}
+	for _, name := range files {
+		if _, err := os.Lstat(name); err == nil {
+			return fmt.Errorf("%s: is there, and init overwrites nothing; want another name by --out", name)
+		}
+	}
+	text, of, err := Propose(s.path, trainer, s.options)
+	if err != nil {
+		return err
+	}
+	texts := []string{strings.Replace(text, "--config FILE", "--config "+out, 1)}
+	if torch {
+		texts = append(texts, Script(filepath.Base(s.path), out, of.Samples))
+	}
+	for i, name := range files {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(texts[i])
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "wrote  %s\n", name)
+	}
+	switch {
+	case of.Digest == "":
+		_, err = fmt.Fprintf(w, "next   correct %s, whose comments say what it lacks; fedpace data info --config %s tries it\n", out, out)
+	case of.Undealt:
+		dealt := nameOf(s.path) + ".fedpace"
+		_, err = fmt.Fprintf(w, "next   no column says whose a row is: name one as client in %s, or deal the rows to clients that are made:\n"+
+			"       fedpace data partition --config %s --kind dirichlet --clients 20 --out %s\n"+
+			"       fedpace run --config %s --set data=%s\n", out, out, dealt, out, dealt)
+	default:
+		_, err = fmt.Fprintf(w, "next   fedpace run --config %s\n"+
+			"       fedpace compare --config %s --schedules fixed,rounds --seeds 5\n", out, out)
+	}
+	return err
+}
+
+//go:embed script.py.tmpl
+var script string
+
+// Script is a trainer in PyTorch for such samples, those of a file.
+func Script(file, config string, of learn.Samples) string {
+	var b strings.Builder
+	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{ // of constants
+		"File": file, "Config": config, "Regression": of.Targets > 0,
+		"Tokens": of.Input == learn.Tokens, "Next": of.Input == learn.Tokens && of.Classes == of.Vocabulary,
+	})
+	return b.String()
+}

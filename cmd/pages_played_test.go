@@ -80,7 +80,6 @@ var onPage = map[string][]handling{
 		{holds: "compare --set task=femnist", more: shortOnFew},
 	},
 	"docs/watching.md":  {{holds: "runs/study", first: "cp -r runs/demo runs/study", serves: true, more: "--http 127.0.0.1:0"}},
-	"docs/paper.md":     {{holds: "--controls", reason: "it takes an hour and the tweets; TestTheControlsOnThePage compares what it came to"}},
 	"docs/results.md":   {{holds: "--expect", reason: "it has a configuration of the reader's, or takes five seeds; TestExpected plays it"}, {holds: "rm runs/demo-2", first: "cp -r runs/demo runs/demo-2", more: "--force"}},
 	"docs/extending.md": {{holds: "rule: share", reason: "the rule is not in the program but in the page's plug-in; examples/plugins tests it"}},
 	"docs/privacy.md":   {{holds: "--dry-run"}, {holds: "fedpace run", more: short + " --set clients=all --set cohort=2 --set privacy.noise_multiplier=1"}},

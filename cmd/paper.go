@@ -53,7 +53,8 @@ some tasks, one seed, or --scale.
 
 With --verdicts nothing is run either: the claims of the paper in the folder's
 claims.yaml are decided from the curves in its folders, each with its number of
-seeds, mean paired difference, 95% interval and verdict.
+seeds, mean paired difference, 95% interval, p-values and verdict; gains.svg has
+how far above fixed K the schedules end.
 
 With --nats this process drives the runs and trains nothing: hosts in other
 processes ("fedpace host") do, on as many machines as join that server. They come
@@ -93,11 +94,12 @@ and go at any time, and the results are the same bits.`,
 
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
-		list, err := paper.Verdicts(append(f.from, "docs/paper")[0])
+		dir := append(f.from, "docs/paper")[0]
+		list, err := paper.Verdicts(dir)
 		if err != nil {
 			return err
 		}
-		return paper.WriteVerdicts(c.OutOrStdout(), list, false)
+		return errors.Join(paper.DrawGains(dir, list), paper.WriteVerdicts(c.OutOrStdout(), list, false))
 	}
 	if len(f.from) > 0 {
 		curves, err := paper.Load(f.from...)

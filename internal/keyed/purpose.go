@@ -47,6 +47,5 @@ const (
 	Dealt    Purpose = 34 // (device, phase): measured times, dealt anew among rounds
 
 	Together Purpose = 37 // (virtual time): the factors of all tasks that start then
-	Resample Purpose = 36 // values of a bootstrap
 	Control  Purpose = 38 // the order of a schedule's values of K in its control
 )

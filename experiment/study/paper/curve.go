@@ -17,7 +17,7 @@ import (
 	"fedpace/metrics"
 )
 
-// Curve is one cell, thinned to its evaluations.
+// Curve is one cell with its evaluations.
 type Curve struct {
 	Task        config.Task `csv:"task"`
 	Data        string      `csv:"data"`    // what was learned from, with what is synthetic about it; empty: timing only
@@ -43,18 +43,20 @@ type Curve struct {
 	Decayed        int     `csv:"decayed_after_round"`      // round after which a step schedule decayed; 0: it did not, or is none
 	DecayedAt      float64 `csv:"decayed_seconds"`          // virtual seconds at its end; NaN: none
 	Plateaued      float64 `csv:"plateau_seconds"`          // virtual seconds at which the validation error had converged; NaN: never
+	Evaluations    int     `csv:"evaluations"`              // after rounds, all in Points; 0: a file of before has but those that were better, and the last
 
 	Points []Point
 }
 
-// Point is the state after an evaluation. Between two of them nothing of the best so far changes.
+// Point is the state after an evaluation.
 type Point struct {
 	Round          int     `csv:"round"`
 	VirtualSeconds float64 `csv:"virtual_seconds"`
 	LocalSteps     int     `csv:"local_steps"`
 	BestLoss       float64 `csv:"best_training_loss"` // lowest so far of the mean over the window of rounds; NaN: none
 	ValidationLoss float64 `csv:"validation_loss"`
-	BestAccuracy   float64 `csv:"best_validation_accuracy"` // highest validation accuracy so far
+	Accuracy       float64 `csv:"validation_accuracy"` // NaN: a file of before lacks it, and it was no better
+	BestAccuracy   float64 // highest accuracy so far; follows from the others
 }
 
 // key is what no two curves share.
@@ -147,10 +149,33 @@ func load(dir string) ([]Curve, error) {
 		}
 		c.Points = append(c.Points, p.Point)
 	}
+	for i := range curves {
+		if err := curves[i].follow(); err != nil {
+			return nil, fmt.Errorf("paper: %s: %w", dir, err)
+		}
+	}
 	return curves, nil
 }
 
-// Curves thins the cells that have begun, finished or not, in the order of the
+// follow recomputes what follows from the points, and holds the cell to it.
+func (c *Curve) follow() error {
+	best := math.NaN()
+	var tail study.Tail
+	for i := range c.Points {
+		p := &c.Points[i]
+		if math.IsNaN(best) || p.Accuracy > best {
+			best = p.Accuracy
+		}
+		p.BestAccuracy = best
+		tail.Observe(p.VirtualSeconds, p.Accuracy)
+	}
+	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 && (len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
+		return fmt.Errorf("cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v", c.key(), len(c.Points), got, c.Evaluations, c.TailAccuracy)
+	}
+	return nil
+}
+
+// Curves are those of the cells that have begun, finished or not, in the order of the
 // paper: by task, schedule, size and seed.
 func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
@@ -214,7 +239,7 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if err := c.thin(r); err != nil {
+	if err := c.read(r); err != nil {
 		return Curve{}, err
 	}
 	_, s, err := r.State()
@@ -237,16 +262,14 @@ func readCell(dir string) (Curve, error) {
 	return c, nil
 }
 
-// thin follows the rounds and keeps a point for each evaluation that was better
-// than those before, and for the last.
-func (c *Curve) thin(of *folder.Run) error {
+// read follows the rounds and keeps a point for each evaluation.
+func (c *Curve) read(of *folder.Run) error {
 	s := of.Config.Schedule
 	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	nan := math.NaN()
 	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
 	_, stepK := s.K.(schedule.StepK)
 	_, stepEta := s.Eta.(schedule.StepEta)
-	var last Point
 	var tail study.Tail
 	var previous folder.Progress
 	for r, err := range of.Follow() {
@@ -267,17 +290,11 @@ func (c *Curve) thin(of *folder.Run) error {
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
 		}
-		last = Point{
+		c.Points = append(c.Points, Point{
 			Round: r.Round, VirtualSeconds: r.End.Seconds(), LocalSteps: r.LocalSteps,
-			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, BestAccuracy: c.BestAccuracy,
-		}
-		if n := len(c.Points); n == 0 || c.Points[n-1].BestLoss != last.BestLoss || c.Points[n-1].BestAccuracy != last.BestAccuracy {
-			c.Points = append(c.Points, last)
-		}
+			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, Accuracy: r.Quality, BestAccuracy: c.BestAccuracy,
+		})
 	}
-	if n := len(c.Points); n > 0 && c.Points[n-1].Round < last.Round {
-		c.Points = append(c.Points, last)
-	}
-	c.TailAccuracy = tail.Mean(c.VirtualSeconds)
+	c.TailAccuracy, c.Evaluations = tail.Mean(c.VirtualSeconds), len(c.Points)
 	return nil
 }

@@ -8,9 +8,9 @@
 // that of more values than another's. [WriteCells] says what they cost. A
 // cell has a folder that is named for a hash of its configuration, so a cell
 // that is done is never done again, whatever plan asks for it, and one that was
-// cut goes on from its checkpoint. [Curves] thins the cells to their evaluations,
-// small enough to be kept beside a text and enough to draw the figures and
-// print Table 4 from.
+// cut goes on from its checkpoint. [Curves] has the cells' evaluations, small
+// enough to be kept beside a text and enough to draw the figures, print the tables and
+// decide the claims from.
 //
 // The paper's own numbers stand in claims.go and in the table of tasks; all else
 // that is printed here is measured. A shortened evaluation, and one on data that is

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -30,9 +31,12 @@ var rewrite = flag.Bool("rewrite", false, "write docs/paper.md and the figures i
 // evaluation that was done in full, and the paper's claims.
 const docs = "../../../docs/paper"
 
-// A block of the page is between two comments, the first of which says what it holds:
-// "verdicts", or "curves" and a folder.
-var block = regexp.MustCompile(`(?s)<!-- (verdicts|curves [a-z0-9-]+) -->\n.*?<!-- end -->\n`)
+// A block of the page is between two comments, the first of which says what it holds: "gains" over fixed
+// K, the "verdicts" on the paper's claims or on those of "controls", or "curves" and a folder.
+var (
+	block   = regexp.MustCompile(`(?s)<!-- (gains|verdicts|controls|curves [a-z0-9-]+) -->\n.*?<!-- end -->\n`)
+	control = regexp.MustCompile(`-(constant|reversed|shuffled)$|^k[0-9]+$`)
+)
 
 // fill makes what is in the blocks of a page from the claims and curves in docs.
 func fill(page string) (string, error) {
@@ -46,10 +50,59 @@ func fill(page string) (string, error) {
 			return fmt.Sprintf("<!-- %s -->\n%s\n<!-- end -->\n", what, indented(b.String()))
 		}
 		list, err := Verdicts(docs)
-		failed = errors.Join(failed, err, WriteVerdicts(&b, list, true))
+		if what == "gains" {
+			b.WriteString(gains(list))
+		} else {
+			list = slices.DeleteFunc(list, func(v Verdict) bool {
+				return (control.MatchString(v.Schedule) || control.MatchString(v.Than)) != (what == "controls")
+			})
+			var rows strings.Builder
+			err = errors.Join(err, WriteVerdicts(&rows, list, true))
+			text := rows.String()
+			if what == "controls" { // of which the paper says nothing
+				text = strings.Replace(text, "the paper says", "claim", 1)
+			}
+			b.WriteString(text)
+		}
+		failed = errors.Join(failed, err)
 		return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", what, b.String())
 	})
 	return filled, failed
+}
+
+// gains are a row for each folder with how far schedules end above fixed K, in points.
+func gains(list []Verdict) string {
+	columns := [][2]string{{"rounds", "`rounds`"}, {"rounds-constant", "a constant K of as many steps"}, {"dsgd", "K = 1 (`dsgd`)"}, {"step", "`step`"}, {"error", "`error`"}}
+	var order []string
+	cells := map[[2]string]string{}
+	for _, v := range list {
+		name, sign := v.gains()
+		if name == "" {
+			continue
+		}
+		if !slices.Contains(order, v.Where) {
+			order = append(order, v.Where)
+		}
+		text := fmt.Sprintf("%+.2f", 100*sign*v.Mean)
+		if v.N > 1 {
+			text += fmt.Sprintf(" ± %.2f", 100*v.Half)
+		}
+		cells[[2]string{v.Where, name}] = text + fmt.Sprintf(" (%d)", v.N)
+	}
+	var b strings.Builder
+	b.WriteString("| runs |")
+	for _, c := range columns {
+		b.WriteString(" " + c[1] + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", 1+len(columns)) + "\n")
+	for _, where := range order {
+		b.WriteString("| " + where + " |")
+		for _, c := range columns {
+			b.WriteString(" " + cmp.Or(cells[[2]string{where, c[0]}], "-") + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // indented makes code of the rows of tables: their titles and notes stand in the page's own words.
@@ -140,6 +193,29 @@ func TestTheFiguresInDocs(t *testing.T) {
 				t.Errorf("%s is not the figure of its curves: %s (go test ./experiment/study/paper -run InDocs -rewrite)", filepath.Join(dir, name), diff)
 			}
 		}
+	}
+}
+
+// The picture of what schedules gain over fixed K shows the verdicts' differences.
+func TestTheGainsInDocs(t *testing.T) {
+	list, err := Verdicts(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := t.TempDir()
+	if *rewrite {
+		drawn = docs
+	}
+	if err := DrawGains(drawn, list); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(drawn, GainsFile))
+	want, also := os.ReadFile(filepath.Join(docs, GainsFile))
+	if err := errors.Join(err, also); err != nil {
+		t.Fatal(err)
+	}
+	if diff := differs(string(got), string(want)); diff != "" {
+		t.Errorf("docs/paper/%s is not the figure of its curves: %s (go test ./experiment/study/paper -run InDocs -rewrite)", GainsFile, diff)
 	}
 }
 
@@ -269,13 +345,19 @@ func samePrefix(t *testing.T, dir string, whole *Curve) {
 			t.Skipf("NOT CHECKED: the curve is of kernel class %s, this machine's is %s (%v)", whole.Kernel, c.Kernel, err)
 		}
 	}
-	n := len(again.Points) - 1 // the last evaluation stands there though none was better
-	if n < 3 {
-		t.Fatalf("%d points were played again, want at least 3", n)
+	if len(again.Points) < 4 {
+		t.Fatalf("%d points were played again, want at least 4", len(again.Points))
 	}
-	for i, p := range again.Points[:n] {
-		if p != whole.Points[i] {
-			t.Errorf("point %d is %+v, docs have %+v", i, p, whole.Points[i])
+	for _, p := range whole.Points {
+		i := slices.IndexFunc(again.Points, func(q Point) bool { return q.Round == p.Round })
+		if i < 0 {
+			break // it was cut before
+		}
+		if math.IsNaN(p.Accuracy) {
+			p.Accuracy = again.Points[i].Accuracy
+		}
+		if p != again.Points[i] {
+			t.Errorf("docs have %+v, played again it is %+v", p, again.Points[i])
 		}
 	}
 }

@@ -2,9 +2,14 @@ package paper
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/atomicfile"
 	"fedpace/internal/human"
 	"fedpace/metrics/figure"
 )
@@ -13,6 +18,7 @@ import (
 const (
 	Figure1File = "figure1.svg"
 	Figure2File = "figure2.svg"
+	GainsFile   = "gains.svg" // of a folder of claims
 )
 
 // Draw draws the figures of what there is into a folder, in the style of the paper: a panel a task.
@@ -62,6 +68,53 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 		}
 	}
 	return list
+}
+
+// DrawGains draws, for each folder of runs, how far above fixed K every schedule ends that a verdict
+// compares with it: the mean with its interval, and a dot for each seed.
+func DrawGains(dir string, list []Verdict) error {
+	var panels []figure.Panel
+	for _, v := range list {
+		name, sign := v.gains()
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == v.Where })
+		if i < 0 {
+			i = len(panels)
+			panels = append(panels, figure.Panel{Title: v.Where, Y: "tail accuracy above fixed K's"})
+		}
+		p := &panels[i]
+		name = strings.ReplaceAll(name, "-", "-\n")
+		if slices.Contains(p.Names, name) {
+			continue
+		}
+		x := float64(len(p.Names))
+		p.Names = append(p.Names, name)
+		for _, d := range v.bySeed {
+			p.Add("a seed", figure.Point{X: x, Y: sign * d, Half: math.NaN()})
+		}
+		p.Add("mean, 95 % interval", figure.Point{X: x, Y: sign * v.Mean, Half: v.Half})
+	}
+	if len(panels) == 0 {
+		return nil
+	}
+	return atomicfile.Write(filepath.Join(dir, GainsFile), func(w io.Writer) error {
+		return figure.Write(w, "svg", slices.Collect(slices.Chunk(panels, 2))...)
+	})
+}
+
+// gains is the schedule whose tail accuracy is compared with fixed K's, with the sign that makes a gain
+// of the difference; empty: none is.
+func (v *Verdict) gains() (name string, sign float64) {
+	switch {
+	case v.Quantity != "tail_accuracy" || v.N == 0:
+	case v.Than == schedule.Fixed:
+		return v.Schedule, 1
+	case v.Schedule == schedule.Fixed:
+		return v.Than, -1
+	}
+	return "", 0
 }
 
 // title says what the panel shows and how it falls short of the paper's.

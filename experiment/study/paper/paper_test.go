@@ -200,9 +200,6 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 			t.Errorf("%s %d: completed %v to %d rounds of fixed with %d points on %q", c.Schedule, c.Seed, c.Completed, c.FixedRounds, len(c.Points), c.Data)
 		}
 		for i, q := range c.Points[1:] {
-			if i+2 < len(c.Points) && q.BestLoss == c.Points[i].BestLoss && q.BestAccuracy == c.Points[i].BestAccuracy {
-				t.Errorf("%s: nothing is better at %+v", c.Schedule, q)
-			}
 			if q.BestLoss > c.Points[i].BestLoss || q.BestAccuracy < c.Points[i].BestAccuracy || q.VirtualSeconds <= c.Points[i].VirtualSeconds {
 				t.Errorf("%s: %+v follows %+v", c.Schedule, q, c.Points[i])
 			}
@@ -213,6 +210,9 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 		}
 		if last := c.Points[len(c.Points)-1]; last.BestLoss < *s.BestTrainingLoss || last.BestAccuracy > *s.BestValidationAccuracy {
 			t.Errorf("%s: the curve ends at %+v, the summary at loss %v and accuracy %v", c.Schedule, last, *s.BestTrainingLoss, *s.BestValidationAccuracy)
+		}
+		if last := c.Points[len(c.Points)-1]; c.Evaluations != len(c.Points) || last.Round == c.Rounds && last.Accuracy != c.FinalAccuracy {
+			t.Errorf("%s: %d points of %d evaluations, the last %+v", c.Schedule, len(c.Points), c.Evaluations, last)
 		}
 		if c.Schedule == "fixed" && (c.RelativeSteps != 1 || c.Decayed != 0) {
 			t.Errorf("fixed takes %v of its own steps and decays after round %d", c.RelativeSteps, c.Decayed)
@@ -227,6 +227,14 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	}
 	if diff := cmp.Diff(curves, back, cmpopts.EquateNaNs()); diff != "" {
 		t.Errorf("what is read is not what was written:\n%s", diff)
+	}
+	wrong := slices.Clone(back)
+	wrong[1].TailAccuracy += 1e-12
+	if err := Write(p.Out, wrong); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(p.Out); err == nil || !strings.Contains(err.Error(), "evaluations have tail accuracy") {
+		t.Errorf("a tail that is none of its evaluations': %v", err)
 	}
 	if err := Draw(p.Out, back); err != nil {
 		t.Fatal(err)

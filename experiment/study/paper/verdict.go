@@ -14,7 +14,6 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
-	"fedpace/internal/keyed"
 	"fedpace/internal/regular"
 	"fedpace/internal/statistics"
 )
@@ -22,8 +21,9 @@ import (
 // ClaimsFile lists the claims of the paper, beside the folders of curves that decide them.
 const ClaimsFile = "claims.yaml"
 
-// Claim is what the paper says of one schedule, as a statement about one quantity of runs. Either
-// it compares two schedules, seed by seed, or one schedule with a value that the paper prints.
+// Claim is what the paper says of one schedule, or this page of its controls, as a statement about one
+// quantity of runs. Either it compares two schedules, seed by seed, or one schedule with a value that
+// the paper prints.
 type Claim struct {
 	Says     string      `yaml:"says"`
 	Where    string      `yaml:"where"` // folder of the curves
@@ -33,11 +33,12 @@ type Claim struct {
 	At       float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
 	Schedule string      `yaml:"schedule"`
 	Than     string      `yaml:"than"`   // the other schedule
-	Value    string      `yaml:"value"`  // in its place: as the paper prints it
+	By       float64     `yaml:"by"`     // by how much it differs: below 0, how far "no worse" may fall short
+	Value    string      `yaml:"value"`  // in place of than: as the paper prints it
 	Expect   string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
 }
 
-// The verdicts. An interval decides, or nothing does.
+// The verdicts.
 const (
 	Yes       = "yes"
 	No        = "no"
@@ -49,11 +50,12 @@ type Verdict struct {
 	Claim
 	statistics.Estimated         // of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
 	Of                   int     // seeds of which there are runs: some may be cut, or lack the other schedule's
-	Low, High            float64 // of the bootstrap's 95 % interval; NaN: too few seeds for one
-	Adjusted             float64 // p-value by Holm's method among all comparisons of the list; NaN: no comparison of several seeds
+	Flipped              float64 // exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
+	Adjusted             float64 // p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no comparison of several seeds
 	Said                 string  // Yes, No or Undecided
 
-	exact bool // no seed could change it: nothing was trained, or steps were counted that none changed
+	bySeed []float64 // the differences, or figures
+	exact  bool      // no seed could change it: nothing was trained, or steps were counted that none changed
 }
 
 // quantities are what claims are about, by their names in ClaimsFile.
@@ -61,12 +63,13 @@ var quantities = map[string]struct {
 	title string
 	of    func(*Curve) float64
 	point func(*Point) float64 // nil: there is no such value on the way
+	least float64              // mean differences below it say nothing
 }{
-	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }},
-	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil},
-	"last_accuracy":  {"last accuracy", func(c *Curve) float64 { return c.FinalAccuracy }, nil},
-	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }},
-	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil},
+	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }, 0},
+	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
+	"last_accuracy":  {"last accuracy", func(c *Curve) float64 { return c.FinalAccuracy }, nil, 0},
+	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }, 0.005},
+	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
 
 // ReadClaims reads the claims in a folder.
@@ -96,6 +99,8 @@ func (c *Claim) check() error {
 		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, last_accuracy, best_loss, relative_steps", c.Quantity)
 	case (c.Than == "") == (c.Value == ""):
 		return errors.New("either than or value is needed")
+	case c.By != 0 && c.Than == "":
+		return errors.New("by: goes with than")
 	case c.At < 0 || c.At > 1 || c.At > 0 && q.point == nil:
 		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.At)
 	case c.Expect == "more" || c.Expect == "less":
@@ -136,22 +141,36 @@ func Verdicts(dir string) ([]Verdict, error) {
 		}
 		list = append(list, v)
 	}
-	adjust(list)
+	judge(list)
 	return list, nil
 }
 
-// adjust counts how many comparisons there are: of so many intervals of 95 % some leave out zero by
-// chance.
-func adjust(list []Verdict) {
+// judge counts how many comparisons there are: of so many intervals of 95 % some leave out zero by
+// chance. So a comparison says yes or no only where Holm's p-value allows it.
+func judge(list []Verdict) {
 	p := make([]float64, len(list))
-	for i := range list {
-		if p[i] = math.NaN(); list[i].Than != "" {
-			p[i] = list[i].P()
+	for i, v := range list {
+		v.Mean -= v.By
+		if p[i] = math.NaN(); v.Than != "" {
+			p[i] = v.P()
 		}
 	}
-	for i, v := range statistics.Holm(p) {
-		list[i].Adjusted = v
+	for i, adjusted := range statistics.Holm(p) {
+		v := &list[i]
+		v.Adjusted = adjusted
+		if v.Value != "" {
+			v.Said = v.printedThere()
+		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].least {
+			v.Said = said(v.Mean > v.By == (v.Expect == "more"))
+		}
 	}
+}
+
+func said(holds bool) string {
+	if holds {
+		return Yes
+	}
+	return No
 }
 
 // decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
@@ -179,13 +198,15 @@ func (c *Claim) decide(curves []Curve) (Verdict, error) {
 			values = append(values, c.take(&runs[c.Schedule][i]))
 		}
 	}
-	v.Estimated, v.Of = statistics.EstimateMean(values), len(seeds)
+	v.bySeed = values
+	v.Estimated, v.Of, v.Flipped = statistics.EstimateMean(values), len(seeds), math.NaN()
 	if !trained && v.N == 1 {
 		v.Half = 0
 	}
 	v.exact = v.Half == 0 && (!trained || c.Quantity == "relative_steps")
-	v.Low, v.High = statistics.Bootstrap(values, keyed.New(uint64(v.N), keyed.Resample))
-	v.judge()
+	if c.Than != "" {
+		v.Flipped = statistics.SignFlip(values, c.By)
+	}
 	return v, nil
 }
 
@@ -209,32 +230,25 @@ func (c *Claim) take(u *Curve) float64 {
 	return value
 }
 
-// judge says yes or no only where all of the interval does, and where there are seeds enough
-// for a bootstrap all of that, too. Seeds that happen to agree decide nothing.
-func (v *Verdict) judge() {
+// printedThere says yes or no of a printed value only where all of the interval does. Seeds that happen
+// to agree decide nothing.
+func (v *Verdict) printedThere() string {
 	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
-		return
+		return Undecided
 	}
 	low, high := v.Mean-v.Half, v.Mean+v.Half
-	if !math.IsNaN(v.Low) {
-		low, high = min(low, v.Low), max(high, v.High)
-	}
-	value, half := 0.0, 0.0
-	if v.Value != "" {
-		value, half, _ = v.printed() // read when it was checked
-	}
+	value, half, _ := v.printed() // read when it was checked
 	above, below := low > value, high < value
-	if v.Expect == "equal" {
+	switch {
+	case v.Expect == "equal":
 		above, below = low > value-half && high < value+half, low >= value+half || high <= value-half
-	} else if v.Expect == "less" {
+	case v.Expect == "less":
 		above, below = below, above
 	}
-	switch {
-	case above:
-		v.Said = Yes
-	case below:
-		v.Said = No
+	if !above && !below {
+		return Undecided
 	}
+	return said(above)
 }
 
 // cells are the claim's runs in words.
@@ -258,7 +272,11 @@ func (v *Verdict) question() string {
 	if v.Value != "" {
 		return fmt.Sprintf("%s: %s, paper %s", v.Schedule, text, v.Value)
 	}
-	return fmt.Sprintf("%s: %s − %s", text, v.Schedule, v.Than)
+	text += fmt.Sprintf(": %s − %s", v.Schedule, v.Than)
+	if v.By != 0 {
+		text += fmt.Sprintf(", %s than %+v", v.Expect, v.By)
+	}
+	return text
 }
 
 // count is how many seeds decide, and of how many where some have no value.
@@ -269,11 +287,11 @@ func (v *Verdict) count() string {
 	return strconv.Itoa(v.N)
 }
 
-// numbers are the mean and its interval, with as many digits as tell its ends from zero, and
-// Holm's p-value.
-func (v *Verdict) numbers() (mean, interval, p string) {
+// numbers are the mean and its interval, with as many digits as tell its ends from zero, the exact
+// p-value, with a star where so few seeds can have none below 0.05, and Holm's.
+func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	if v.N == 0 {
-		return "-", "-", "-"
+		return "-", "-", "-", "-"
 	}
 	sign := "+"
 	if v.Value != "" {
@@ -283,21 +301,24 @@ func (v *Verdict) numbers() (mean, interval, p string) {
 	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
-	mean, p = fmt.Sprintf(layout, v.Mean), "-"
-	if !math.IsNaN(v.Adjusted) {
-		p = fmt.Sprintf("%.2g", v.Adjusted)
+	mean, interval, flipped, adjusted = fmt.Sprintf(layout, v.Mean), fmt.Sprintf(layout+" to "+layout, low, high), probability(v.Flipped), probability(v.Adjusted)
+	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
+		flipped += "*"
 	}
 	switch {
-	case math.IsNaN(v.Half):
-		return mean, "-", p
+	case math.IsNaN(v.Half): // of one seed
+		interval, flipped = "-", "-"
 	case v.exact:
-		return mean, "exact", p
+		interval = "exact"
 	}
-	interval = fmt.Sprintf(layout+" to "+layout, low, high)
-	if !math.IsNaN(v.Low) {
-		interval += fmt.Sprintf(" (bootstrap "+layout+" to "+layout+")", v.Low, v.High)
+	return mean, interval, flipped, adjusted
+}
+
+func probability(p float64) string {
+	if math.IsNaN(p) {
+		return "-"
 	}
-	return mean, interval, p
+	return fmt.Sprintf("%.2g", p)
 }
 
 // unseen reports whether a number is written as zero, and is none.
@@ -307,15 +328,15 @@ func unseen(x float64, digits int) bool {
 
 // WriteVerdicts writes a row for each claim; as rows of a Markdown table if so asked.
 func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
-	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "Holm's p", "verdict"}
+	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}
 	rows := [][]any{}
 	for i := range list {
 		v := &list[i]
-		mean, interval, p := v.numbers()
-		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, p, v.Said})
+		mean, interval, flipped, adjusted := v.numbers()
+		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
 	}
 	if !markdown {
-		t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t", head...)
+		t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", head...)
 		for _, r := range rows {
 			t.row(r...)
 		}

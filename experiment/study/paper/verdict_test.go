@@ -38,7 +38,9 @@ func decided(t *testing.T, change func(*Claim), curves ...[]Curve) Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
+	list := []Verdict{v}
+	judge(list)
+	return list[0]
 }
 
 // Differences 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), and t of two degrees of
@@ -88,8 +90,41 @@ func TestVerdictsArePaired(t *testing.T) {
 	if v := decided(t, func(c *Claim) { c.Quantity, c.At = "best_accuracy", 0.5 }, better, fixed); math.Abs(v.Mean-0.01) > 1e-12 {
 		t.Errorf("half of the difference after half of the time: %+v", v)
 	}
-	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || !(v.Low > 0 && v.High < 0.2) {
-		t.Errorf("nine pairs have a bootstrap, too: %+v", v)
+	if v := decided(t, nil, seeds("rounds", 1.1, 1.2, 1, 1.1, 1.2, 1, 1.1, 1.2, 1), seeds("fixed", 1, 1, 1, 1, 1, 1, 1, 1, 1)); v.Said != Yes || v.Flipped != math.Exp2(-5) {
+		t.Errorf("of nine pairs three are equal, and two of 64 signs of the others come to as much: %+v", v)
+	}
+}
+
+// Differences of -0.001, -0.002 and -0.003 are a match within 0.01, as their mean, -0.002, is 0.008 above
+// that at a standard error of 0.001/sqrt(3): t is 13.86, p of two degrees of freedom 1 - t/sqrt(t²+2) =
+// 0.00517. Within 0.002 nothing is decided, and of 0.03 more they are too little.
+func TestVerdictsWithAMargin(t *testing.T) {
+	rounds, fixed := seeds("rounds", 0.499, 0.598, 0.697), seeds("fixed", 0.5, 0.6, 0.7)
+	for by, want := range map[float64]string{-0.01: Yes, -0.002: Undecided, 0.03: No} {
+		v := decided(t, func(c *Claim) { c.By = by }, rounds, fixed)
+		if v.Said != want {
+			t.Errorf("more than %v: %+v, want %s", by, v, want)
+		}
+		if by == -0.01 && (math.Abs(v.Adjusted-0.00517) > 1e-5 || v.Flipped != 0.25 || !strings.Contains(v.question(), "rounds − fixed, more than -0.01")) {
+			t.Errorf("%s: p is %v, by signs %v", v.question(), v.Adjusted, v.Flipped)
+		}
+	}
+}
+
+// A mean difference of the training loss that says nothing decides nothing, however sure it is.
+func TestSmallLossesDecideNothing(t *testing.T) {
+	of := func(schedule string, losses ...float64) []Curve {
+		list := seeds(schedule, losses...)
+		for i, l := range losses {
+			list[i].BestLoss = l
+		}
+		return list
+	}
+	for want, rounds := range map[string][]Curve{Undecided: of("rounds", 0.5961, 0.4960, 0.3959), Yes: of("rounds", 0.5941, 0.4940, 0.3939)} {
+		v := decided(t, func(c *Claim) { c.Quantity, c.Expect = "best_loss", "less" }, rounds, of("fixed", 0.6, 0.5, 0.4))
+		if v.Said != want || v.Adjusted > 0.01 {
+			t.Errorf("%v less with p of %v: %s, want %s", -v.Mean, v.Adjusted, v.Said, want)
+		}
 	}
 }
 
@@ -122,17 +157,25 @@ func TestVerdictsOnPrintedFigures(t *testing.T) {
 	}
 }
 
-// Digits are as many as tell an interval's ends from zero, and p-values are adjusted among the
-// comparisons alone.
+// Digits are as many as tell an interval's ends from zero. p-values are adjusted among the comparisons
+// alone: of two, the smaller one counts twice, and one of 0.05 decides nothing where the other does.
 func TestRowsOfVerdicts(t *testing.T) {
-	narrow := Verdict{Claim: Claim{Than: "fixed"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Low: math.NaN(), Of: 5}
-	list := []Verdict{narrow, {Claim: Claim{Value: "0.2"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed"}, Estimated: statistics.Estimated{Mean: 3, Half: 1, N: 5}}}
-	adjust(list)
+	narrow := Verdict{Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: -0.0014, Half: 0.001398, N: 5}, Of: 5, Flipped: 0.0625, Said: Undecided}
+	list := []Verdict{narrow, {Claim: Claim{Value: "0.2", Expect: "more"}, Estimated: narrow.Estimated}, {Claim: Claim{Than: "fixed", Expect: "more"}, Estimated: statistics.Estimated{Mean: 3, Half: 2.9, N: 5}, Said: Undecided}}
+	judge(list)
+	if list[0].Said != Undecided || list[2].Said != Undecided || list[1].Said != No {
+		t.Errorf("two p-values of %v and %v decide: %s, %s; the value: %s", list[0].P(), list[2].P(), list[0].Said, list[2].Said, list[1].Said)
+	}
+	list[2].Half = 1
+	judge(list)
+	if list[0].Said != No || list[2].Said != Yes {
+		t.Errorf("p of %v and %v: %s, %s", list[0].Adjusted, list[2].Adjusted, list[0].Said, list[2].Said)
+	}
 	if list[0].Adjusted != list[0].P() || list[2].Adjusted != 2*list[2].P() || !math.IsNaN(list[1].Adjusted) {
 		t.Errorf("p-values are %v, %v and %v", list[0].Adjusted, list[1].Adjusted, list[2].Adjusted)
 	}
-	if mean, interval, p := list[0].numbers(); mean != "-0.001400" || interval != "-0.002798 to -0.000002" || p != "0.05" {
-		t.Errorf("%s, %s, %s", mean, interval, p)
+	if mean, interval, exact, p := list[0].numbers(); mean != "-0.001400" || interval != "-0.002798 to -0.000002" || exact != "0.062*" || p != "0.05" {
+		t.Errorf("%s, %s, %s, %s", mean, interval, exact, p)
 	}
 }
 
@@ -147,6 +190,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 		"a share of the virtual time":    {"expect", "at: 0.5, expect"},
 		"unknown field":                  {"expect", "expects"},
 		"invalid syntax":                 {"than: fixed", "value: a fifth"},
+		"by: goes with than":             {"than: fixed", "value: 0.2, by: 0.1"},
 		"claim 1, \"s\": expect: \"is\"": {"more", "is"},
 	} {
 		dir := t.TempDir()

@@ -67,6 +67,18 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 }
 
+// Memory is how many values the local steps of each client remember from task to task. A
+// trainer's are bytes, four to a value, and the first value says how many.
+func (p *Problem) Memory() int {
+	values := learn.MemoryOf(p.Optimizer, p.Model.Trainable())
+	if p.Trainer != nil {
+		if bytes := p.Trainer.State + 4*values; bytes > 0 {
+			return 1 + (bytes+3)/4
+		}
+	}
+	return values
+}
+
 // encode writes an entry of a table, whose options are numbers and words.
 func encode[T any](table *registry.Table[T], entry T) string {
 	text, err := table.Encode(entry)
@@ -88,6 +100,9 @@ func (p *Problem) metrics() (names []string) {
 func (p *Problem) Check() error {
 	if p.Batch < 1 {
 		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
+	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
+		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
 	if p.Trainer != nil {
 		return p.checkTrainer()

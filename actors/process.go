@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"fedpace/actors/algorithm"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
+	"fedpace/internal/vector"
 )
 
 // processSteps are steps of an external trainer. Row numbers of the keyed minibatches
@@ -21,6 +24,7 @@ type processSteps struct {
 	worker    *external.Worker
 	set       federated.Numbered
 	optimizer json.RawMessage // nil: plain SGD
+	room      int             // bytes that the steps of a client may remember
 	order     federated.Minibatches
 }
 
@@ -32,7 +36,24 @@ func newProcessSteps(p *Problem) *processSteps {
 	if !learn.Plain(p.Optimizer) {
 		s.optimizer = json.RawMessage(p.Spec().Local)
 	}
+	s.room = p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, p.Model.Trainable())
 	return s
+}
+
+// pack lays bytes into so many values, the first of which says how many bytes there are.
+func pack(state []byte, values int) []float32 {
+	v := make([]float32, 1, values)
+	v[0] = math.Float32frombits(uint32(len(state)))
+	v = vector.Append(v, append(slices.Clip(state), make([]byte, -len(state)&3)...))
+	return v[:values] // zeros behind them
+}
+
+// unpack is what was packed; nil where nothing was.
+func unpack(v []float32) []byte {
+	if v == nil {
+		return nil
+	}
+	return vector.Bytes(v[1:])[:min(int(math.Float32bits(v[0])), 4*(len(v)-1))]
 }
 
 func (s *processSteps) Close() error { return s.worker.Close() }
@@ -62,6 +83,10 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 				w.Start(i)
 				clear(dst[copy(dst, terms()):])
 			}
+		}
+		if w.Local != nil {
+			t.Room, t.State = s.room, unpack(w.Local[i])
+			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.Memory()) }
 		}
 		job.Tasks = append(job.Tasks, t)
 	}

@@ -242,7 +242,7 @@ func TestWhatIsNotTrained(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := slices.Clone(from)
-			instance := algorithm.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 200)
+			instance := algorithm.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 0, 200)
 			instance.Decide(sum[:len(from)])
 			instance.Server.Apply(next, sum[:len(from)], 1)
 			for i, x := range next[len(base):] {

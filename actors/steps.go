@@ -33,6 +33,9 @@ type Work struct {
 	Tasks  []Assignment
 	Client algorithm.Client // nil: local steps are those of the optimizer alone
 	Start  func(i int)      // begins task i in Client
+	// Local is by task what the client's steps remembered last, nil where they have not begun.
+	// Run puts what they remember next in its place, when it calls done. nil: they forget.
+	Local [][]float32
 }
 
 // Measured are the samples of an evaluation: so many held-out ones, or so many of a
@@ -108,7 +111,17 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 			return err
 		}
 		w.Start(i)
+		keeper, keeps := s.stepper.(learn.Keeper)
+		if keeps = keeps && w.Local != nil; keeps && w.Local[i] != nil {
+			keeper.Load(w.Local[i])
+		} else if s.stepper != nil {
+			s.stepper.Start()
+		}
 		loss, err := s.task(ctx, w.Client, &w.Tasks[i])
+		if err == nil && keeps {
+			w.Local[i] = make([]float32, keeper.Memory())
+			keeper.Save(w.Local[i])
+		}
 		if err == nil {
 			err = done(i, s.local, loss)
 		}
@@ -119,11 +132,9 @@ func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []flo
 	return nil
 }
 
-// task runs the client's local steps on s.local, which equals the base model before.
+// task runs the client's local steps on s.local, which equals the base model before. The
+// stepper has been started.
 func (s *goSteps) task(ctx context.Context, client algorithm.Client, a *Assignment) (first float64, err error) {
-	if s.stepper != nil {
-		s.stepper.Start()
-	}
 	label := s.problem.acts(a).Label
 	s.order.Reset(s.problem.Seed, a.Client, s.problem.Set.Samples(a.Client), cmp.Or(a.Batch, s.problem.Batch), a.StepsDone)
 	for k := range a.LocalSteps {

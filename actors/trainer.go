@@ -26,7 +26,7 @@ type Assignment struct {
 	Batch      int     // samples of a minibatch; 0: the problem's
 	Weight     float64 // weight of the update in the aggregate; a round's weights sum to 1 at most. 0: only the loss is wanted
 
-	Variate []float32 // c_i, for an algorithm with client state, or the client's residual; nil: zero
+	Variate []float32 // what the client keeps: c_i or its residual, then what its steps remember; nil: zero, and nothing yet
 
 	Attacker  int          // 1 + the number of the client's class among [Problem.Attacks]; 0: it is honest
 	Colluders []Assignment // tasks of the round whose honest updates the attacker knows; nil: none, or it needs none
@@ -37,13 +37,13 @@ type Assignment struct {
 type Shared struct {
 	Mean      []float32 // c; nil: zero
 	Weight    float64   // weight of a client's change in the exact sum: 1/N
-	Residuals bool      // clients keep what compression leaves out: there is no c, and no sum of changes
+	Residuals bool      // what clients keep has no mean: there is no c, and no sum of changes
 }
 
 // Outcome is what one client's work came to besides its share of the sum.
 type Outcome struct {
 	FirstStepLoss float64   // before the first step (Eq. 15's f_c(x_r, xi))
-	Variate       []float32 // next c_i or residual, where clients keep one; the caller's to keep
+	Variate       []float32 // what the client keeps next, where clients keep something; the caller's to keep
 }
 
 // ErrModelDiverged is the error of a model whose loss is not finite.
@@ -77,6 +77,8 @@ type Trainer struct {
 	client algorithm.Client // nil: the algorithm does not change local steps
 	zero   []float32        // never written to; nil: neither client state nor compression needs it
 	state  bool             // the algorithm has client state
+	own    int              // of what a client keeps, the values that are the algorithm's or the compression's
+	local  int              // and those that its steps remember, which follow
 
 	compressor algorithm.Compressor // nil: updates are whole
 	update     []float32            // for it
@@ -94,6 +96,9 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	t.client = p.Algorithm.Client(t.trainable)
 	if t.state = registry.NeedsOf(p.Algorithm).ClientState; t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)
+	}
+	if t.local = p.Memory(); t.state || registry.NeedsOf(p.Compression).ClientState {
+		t.own = t.params
 	}
 	if p.Compression != nil {
 		t.compressor, t.update = p.Compression.Compressor(t.trainable), make([]float32, t.trainable)
@@ -134,13 +139,18 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 		return nil, err
 	}
 	outcomes := make([]Outcome, len(work))
-	err := t.steps.Run(ctx, t.work(base, shared, work), func(i int, model []float32, firstStepLoss float64) (err error) {
+	w := t.work(base, shared, work)
+	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
 		t.hide(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
 		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing
 			shorten(model, base)
 		}
-		outcomes[i].Variate, err = t.add(sum, base, model, shared, &work[i])
+		kept, err := t.add(sum, base, model, shared, &work[i])
+		if w.Local != nil {
+			kept = append(kept, w.Local[i]...)
+		}
+		outcomes[i].Variate = kept
 		return err
 	})
 	if err != nil {
@@ -187,6 +197,14 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 	case t.client != nil:
 		w.Start = func(int) { w.Client.Start(base[:n], nil, nil) }
 	}
+	if shared != nil && t.local > 0 {
+		w.Local = make([][]float32, len(tasks))
+		for i, a := range tasks {
+			if a.Variate != nil {
+				w.Local[i] = a.Variate[t.own:]
+			}
+		}
+	}
 	return w
 }
 
@@ -196,7 +214,7 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	if t.compressor != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
 	}
-	if shared != nil {
+	if shared.variates() {
 		kept = t.client.End(model[:t.trainable], a.LocalSteps, a.Rate)
 		kept = append(kept, t.zero[t.trainable:]...)
 	}
@@ -204,7 +222,7 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
 			Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], model[bad])}
 	}
-	if shared == nil {
+	if !shared.variates() {
 		return nil, nil
 	}
 	if bad := learn.AddExact(sum[len(base):], shared.Weight, kept, t.vector(a.Variate)); bad >= 0 {
@@ -224,7 +242,7 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 	for i := range t.update {
 		t.update[i] = model[i] - base[i]
 	}
-	if shared != nil {
+	if shared != nil && t.own > 0 {
 		for i, r := range t.vector(a.Variate)[:t.trainable] {
 			t.update[i] += r
 		}
@@ -252,8 +270,8 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 // where [Trainer.Train] adds it to a sum: it is what a real device sends, but for the noise. The
 // algorithm must not have client state; a.Weight is not used.
 func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
-	if t.state || t.compressor != nil {
-		return nil, 0, fmt.Errorf("actors: task %d: a device keeps no control variates, and sends whole models", a.Task)
+	if t.state || t.local > 0 || t.compressor != nil {
+		return nil, 0, fmt.Errorf("actors: task %d: a device keeps nothing from task to task, and sends whole models", a.Task)
 	}
 	if len(base) != t.params {
 		return nil, 0, fmt.Errorf("actors: task %d: a model of %d parameters, %s has %d", a.Task, len(base), t.problem.Model, t.params)
@@ -285,15 +303,15 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int
 	if shared == nil {
 		return nil
 	}
-	if shared.Residuals && t.compressor == nil || !shared.Residuals && !t.state {
-		return errors.New("actors: a job with control variates for an algorithm without, or with residuals of updates that are not compressed")
+	if shared.Residuals == t.state || t.own+t.local == 0 {
+		return errors.New("actors: a job with control variates for an algorithm without, or with vectors where clients keep none")
 	}
 	if shared.Mean != nil && len(shared.Mean) != params {
 		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)
 	}
 	for _, a := range all {
-		if a.Variate != nil && len(a.Variate) != params {
-			return fmt.Errorf("actors: task %d: the control variate of client %d has %d values, want %d", a.Task, a.Client, len(a.Variate), params)
+		if want := t.own + t.local; a.Variate != nil && len(a.Variate) != want {
+			return fmt.Errorf("actors: task %d: what client %d keeps has %d values, want %d", a.Task, a.Client, len(a.Variate), want)
 		}
 		if !shared.Residuals && (a.LocalSteps < 1 || !(float32(a.Rate) > 0)) {
 			return fmt.Errorf("actors: task %d, client %d: %d local steps at rate %g leave no control variate", a.Task, a.Client, a.LocalSteps, a.Rate)
@@ -302,12 +320,12 @@ func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int
 	return nil
 }
 
-// vector is a control variate or a residual; nil stands for zero.
+// vector is the control variate or residual of what a client keeps; nil stands for zero.
 func (t *Trainer) vector(v []float32) []float32 {
 	if v == nil {
 		return t.zero
 	}
-	return v
+	return v[:t.params]
 }
 
 // Evaluate measures a model on samples: the sum of their losses, and what they add to each

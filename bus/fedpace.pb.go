@@ -1383,7 +1383,9 @@ type Method struct {
 	Variates      bool                   `protobuf:"varint,2,opt,name=variates,proto3" json:"variates,omitempty"`                                 // SCAFFOLD: y <- y - eta (g - c_i + c)
 	VariateDigest []byte                 `protobuf:"bytes,3,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"`   // c, found as a model is; empty: zero
 	VariateWeight float64                `protobuf:"fixed64,4,opt,name=variate_weight,json=variateWeight,proto3" json:"variate_weight,omitempty"` // of c_i+ - c_i in the exact sum, in [0, 1]
-	Residuals     bool                   `protobuf:"varint,5,opt,name=residuals,proto3" json:"residuals,omitempty"`                               // each client keeps what compression left out of its updates, in the place of c_i
+	Residuals     bool                   `protobuf:"varint,5,opt,name=residuals,proto3" json:"residuals,omitempty"`                               // what each client keeps has no mean: what compression left out of its updates, or what
+	// its optimizer or its trainer remembers
+	Kept          uint32 `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"` // values that each client keeps; 0: as many as the model has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1446,13 @@ func (x *Method) GetResiduals() bool {
 		return x.Residuals
 	}
 	return false
+}
+
+func (x *Method) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
 }
 
 // ClientWork is one client's local steps within a job.
@@ -2538,12 +2547,13 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06method\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x124\n" +
 	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\x96\x01\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xaa\x01\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
 	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\x12\x1c\n" +
-	"\tresiduals\x18\x05 \x01(\bR\tresidualsJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
+	"\tresiduals\x18\x05 \x01(\bR\tresiduals\x12\x12\n" +
+	"\x04kept\x18\x06 \x01(\rR\x04keptJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +

@@ -49,8 +49,19 @@ type ClientPlan struct {
 }
 
 // Keeps reports whether each client keeps a vector from task to task, which jobs
-// name and sums bring back: a control variate or a residual.
+// name and sums bring back: a control variate or a residual, what its steps remember, or both.
 func (m *Method) Keeps() bool { return m.GetVariates() || m.GetResiduals() }
+
+// Kept is the length of what each of the job's clients keeps.
+func (j *Job) Kept() int {
+	switch {
+	case !j.Method.Keeps():
+		return 0
+	case j.Method.Kept > 0:
+		return int(j.Method.Kept)
+	}
+	return int(j.Params)
+}
 
 // SumLength is the number of values in the job's exact sum: one for each
 // parameter, and with control variates as many again for their changes.
@@ -74,7 +85,7 @@ type Result struct {
 	Values []int64 // Train: the exact partial sum, Job.SumLength values
 
 	// Variates are the clients' next control variates, or their residuals, in the
-	// order of Sum.Clients, Job.Params values each, where the job's method has them.
+	// order of Sum.Clients, Job.Kept values each, where the job's method has them.
 	// The coordinator keeps them: nobody may write to them any more.
 	Variates [][]float32
 }

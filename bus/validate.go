@@ -74,6 +74,7 @@ func (j *Job) Validate() error {
 		}
 		c.digest("method.variate_digest", m.VariateDigest, true)
 		c.float("method.variate_weight", m.VariateWeight, 0, 1)
+		c.number("method.kept", int64(m.Kept), 0, MaxParams)
 	}
 	for _, w := range slices.Concat(j.Clients, j.Colluders) {
 		c.name("clients.task", w.Task)
@@ -164,7 +165,7 @@ func (r *Result) ValidateFor(j *Job) error {
 		}
 	}
 	for i, v := range r.Variates {
-		same(fmt.Sprintf("length of variates[%d]", i), len(v), int(j.Params))
+		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.Kept())
 	}
 	for i, x := range r.Shards {
 		same("shards.index", int(x.Index), int(j.Shards[i].Index))

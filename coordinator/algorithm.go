@@ -70,8 +70,8 @@ func (l *learner) rebaseOn(sum []int64, version uint64, weight float64) error {
 	return nil
 }
 
-// variates are the control variates of one round's tasks, or the residuals of its
-// clients, on the bus while the round is trained.
+// variates are what clients keep from task to task, such as the control variates of one
+// round's, on the bus while the round is trained.
 type variates struct {
 	of     *algorithm.Variates // nil: the algorithm has none
 	bus    bus.Coordinator
@@ -111,9 +111,9 @@ func (v *variates) method() *bus.Method {
 		return nil
 	}
 	if v.of.Residuals() {
-		return &bus.Method{Residuals: true}
+		return &bus.Method{Residuals: true, Kept: uint32(v.of.Width())}
 	}
-	return &bus.Method{Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
+	return &bus.Method{Variates: true, Kept: uint32(v.of.Width()), VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
 }
 
 // take keeps what task i's client ends with.

@@ -71,7 +71,8 @@ func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return algorithm.New(c.Aggregate.Algorithm, c.Compress, l.problem.Model.Params(), l.problem.Set.Clients())
+	params := l.problem.Model.Params()
+	return algorithm.NewPartly(c.Aggregate.Algorithm, c.Compress, params, params, l.problem.Memory(), l.problem.Set.Clients())
 }
 
 // run plays a run with so many hosts, of one worker each, and jobs a round, and
@@ -188,8 +189,39 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 		}
 	}
 	kept := int64(len(s.Server)) * (8 + 4*int64(len(s.Clients)))
-	if most := algorithm.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients), 0); kept > most {
+	if most := algorithm.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), 0, len(s.Clients), 0); kept > most {
 		t.Errorf("the state takes %d bytes, at most %d were foreseen", kept, most)
+	}
+}
+
+// What optimizers remember is kept by client and digest, and any number of hosts comes to the same.
+func TestOptimizersGoOnOnAnyHost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	forgets, err := l.run(t, l.algorithm(t, "fedavgm"), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.problem.Optimizer = learn.AdamW{Moments: learn.Moments{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, Keeping: learn.Keeping{Keep: true}}
+	a := l.algorithm(t, "fedavgm")
+	want, err := l.run(t, a, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.run(t, l.algorithm(t, "fedavgm"), 3, 4); err != nil || got != want || want == forgets {
+		t.Errorf("3 hosts leave another history (%v)", err)
+	}
+	s, params := a.Variates.State(), l.problem.Model.Params()
+	if n := len(s.Clients); n < 7 || n > 30 || len(s.Server) > 0 {
+		t.Errorf("%d clients keep something after 5 rounds of 7, and a mean of %d values", n, len(s.Server))
+	}
+	for i, v := range s.Values {
+		if bus.DigestOf(v.Values) != v.Digest || len(v.Values) != 2*params+4 {
+			t.Errorf("client %d keeps %d values, or under another digest", s.Clients[i], len(v.Values))
+		}
+	}
+	if got, want := algorithm.StateBytes(a.Algorithm, nil, params, l.problem.Memory(), len(s.Clients), 0), int64(8*params+4*(2*params+4)*len(s.Clients)); got != want {
+		t.Errorf("%d bytes were foreseen, it is %d", got, want)
 	}
 }
 

@@ -93,7 +93,7 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 // goBack has what follows a round begin anew, whose model is lost and becomes the best one.
 func (l *learner) goBack(number int) error {
 	c := l.config.Learning.Model
-	fresh := algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), l.config.Round.Clients)
+	fresh := algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), 0, l.config.Round.Clients)
 	l.doubts = false
 	l.devices.ModelLost(number, l.guard.loss, l.Best)
 	return errors.Join(l.algorithm.Server.Restore(fresh.Server.State()), l.clip.Restore(nil), l.bound.Restore(nil))
@@ -161,7 +161,7 @@ func (t *trial) run(ctx context.Context) error {
 func (l *learner) next() (x model, err error) {
 	if l.scratch == nil {
 		c := l.config.Learning.Model
-		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), l.config.Round.Clients)
+		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), 0, l.config.Round.Clients)
 	}
 	if err := l.scratch.Server.Restore(l.algorithm.Server.State()); err != nil {
 		return x, err

@@ -45,7 +45,7 @@ type learner struct {
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
 	instance := c.Learning.Algorithm
 	if instance == nil {
-		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), c.Round.Clients)
+		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), 0, c.Round.Clients)
 	}
 	l := &learner{
 		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),

@@ -62,7 +62,7 @@ def task(client, rate=0.1, **options):
 
 
 def run(t, job):
-    return [(model.copy(), first) for model, first in t.train(job, lambda: None)]
+    return [(model.copy(), first) for model, first, _ in t.train(job, lambda: None)]
 
 
 def plain(model, base, task, mu=0.0, correction=None, optimizer=None, clip=0.0):
@@ -90,6 +90,15 @@ def plain(model, base, task, mu=0.0, correction=None, optimizer=None, clip=0.0):
             nn.utils.clip_grad_norm_(parameters, clip)
         steps.step()
     return torch.cat([t.detach().reshape(-1) for t in tensors]).numpy()
+
+
+def torch_gradient(model, x, y):
+    """The loss and the gradient of the dense model, for steps in numpy."""
+    module = dense()
+    nn.utils.vector_to_parameters(torch.from_numpy(model.copy()), module.parameters())
+    found = loss(module, torch.from_numpy(x), torch.from_numpy(y))
+    found.backward()
+    return float(found), torch.cat([p.grad.reshape(-1) for p in module.parameters()]).numpy()
 
 
 class Steps(unittest.TestCase):
@@ -147,7 +156,7 @@ class Steps(unittest.TestCase):
                 np.testing.assert_allclose(model, plain(dense, base, work, optimizer=make, clip=options.get("clip", 0)), atol=1e-5)
                 self.assertEqual(model.tobytes(), again.tobytes())  # what it remembers begins at zero
                 # The formulas of fedpace, in numpy.
-                step, x = library._numpy_steps(options, len(base)), base.copy()
+                step, x = library._NumpySteps(options, len(base)), base.copy()
                 module = dense()
                 for rows in work.steps:
                     nn.utils.vector_to_parameters(torch.from_numpy(x.copy()), module.parameters())
@@ -157,6 +166,47 @@ class Steps(unittest.TestCase):
                 np.testing.assert_allclose(model, x, atol=1e-5)
         with self.assertRaisesRegex(ValueError, "this version knows sgd"):
             run(trainer(dense), fedpace.Job(base, [work], optimizer={"optimizer": "lion"}))
+
+    def test_what_is_kept(self):
+        """Tasks of a client that keeps its optimizer's state are one long task of it, whatever another client does between them."""
+        base = trainer(dense).initialise(1)
+        whole = task(1, steps=12)
+        for options, make in (
+            ({"optimizer": "sgd", "momentum": 0.9, "keep": True}, lambda p: torch.optim.SGD(p, 0.1, 0.9)),
+            ({"optimizer": "adamw", "keep": True}, lambda p: torch.optim.AdamW(p, 0.1)),
+        ):
+            want = plain(dense, base, whole, optimizer=make)
+            for kind in ("torch", "numpy"):
+                with self.subTest(kind, optimizer=options["optimizer"]):
+                    t = trainer(dense)
+                    if kind == "numpy":
+                        t.train = lambda job, alive: library.Trainer.train(t, job, alive)
+                        t.gradient = lambda model, x, y, draws: torch_gradient(model, x, y)
+                        t.batch = lambda rows: (X[rows], Y[rows])
+                    model, state = base, b""
+                    for at in range(0, 12, 3):
+                        part = fedpace.Task(1, "1", 0.1, 1, whole.steps[at : at + 3], None, state)
+                        for (found, _, kept), mine in zip(t.train(fedpace.Job(model, [part, task(2)], optimizer=options), lambda: None), (True, False)):
+                            if mine:
+                                following, state = found.copy(), kept
+                        model = following
+                    np.testing.assert_allclose(model, want, atol=1e-5)
+                    self.assertLessEqual(len(state), 8 * len(base) + 16)
+                    self.assertGreater(np.abs(model - plain(dense, model, whole, optimizer=make)).max(), 1e-3)
+        with self.assertRaisesRegex(ValueError, "keep nothing"):
+            run(trainer(dense, batched=2), fedpace.Job(base, [task(1)], optimizer={"optimizer": "adamw", "keep": True}))
+
+    def test_a_state_of_the_scripts_own(self):
+        seen = []
+        t = trainer(dense, state=4, recall=lambda m, s: seen.append(s), keep=lambda m: bytes([len(seen)]))
+        base = t.initialise(1)
+        for options in (None, {"optimizer": "adam", "keep": True}):
+            seen.clear()
+            (_, _, kept), = t.train(fedpace.Job(base, [task(1)], optimizer=options), lambda: None)
+            again = fedpace.Task(1, "1", 0.1, 1, task(1).steps, None, kept)
+            self.assertEqual(kept[-1:], b"\x01")
+            list(t.train(fedpace.Job(base, [again], optimizer=options), lambda: None))
+            self.assertEqual(seen, [b"", b"\x01"])
 
     def test_an_optimizer_of_ones_own(self):
         t = trainer(dense, optimizer=lambda parameters, rate: torch.optim.RMSprop(parameters, rate))

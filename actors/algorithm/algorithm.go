@@ -77,18 +77,21 @@ func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
 // population of so many clients, whose updates are compressed unless c is nil. At
 // most one of the two keeps client state.
 func New(a Algorithm, c Compression, params, population int) *Instance {
-	return NewPartly(a, c, params, params, population)
+	return NewPartly(a, c, params, params, 0, population)
 }
 
-// NewPartly is New for a model of which the first parameters alone are trained. The
-// others are not compressed, and the algorithm does not see them: they are averaged.
-func NewPartly(a Algorithm, c Compression, params, trainable, population int) *Instance {
+// NewPartly is New for a model of which the first parameters alone are trained, by steps
+// that remember so many values of each client. The other parameters are not compressed,
+// and the algorithm does not see them: they are averaged.
+func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
 	i := &Instance{Algorithm: a, Compression: c, Server: serverOf(a, params, trainable), trainable: trainable}
 	switch {
 	case registry.NeedsOf(a).ClientState:
-		i.Variates = NewVariates(params, population)
+		i.Variates = NewVariates(params, local, population)
 	case keepsResiduals(c):
-		i.Variates = NewResiduals(params, population)
+		i.Variates = NewResiduals(params+local, population)
+	case local > 0:
+		i.Variates = NewResiduals(local, population)
 	}
 	return i
 }
@@ -105,12 +108,12 @@ func SumLength(a Algorithm, params int) int {
 	return params
 }
 
-// StateBytes is the most memory that the state of an algorithm and of a compression
-// comes to: the server's vectors and, with client state, one vector of float32 for
-// each client that takes part. For [Apart] it is that of a round of so many updates of
+// StateBytes is the most memory that the state of an algorithm, of a compression and of
+// local steps comes to: the server's vectors and, with client state, one vector of float32 for
+// each client that takes part, in which steps remember so many values. For [Apart] it is that of a round of so many updates of
 // which all but one are stale; 0: no update is stale. It is math.MaxInt64 beyond what
 // int64 holds.
-func StateBytes(a Algorithm, c Compression, params, clients, updates int) int64 {
+func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
 	if registry.NeedsOf(a).ClientState {
 		// c is kept in float64 and handed out in float32.
@@ -122,7 +125,7 @@ func StateBytes(a Algorithm, c Compression, params, clients, updates int) int64 
 	if _, ok := a.(Apart); ok {
 		perParameter += 8 * float64(updates)
 	}
-	bytes := float64(params) * (perParameter + float64(perClient*float64(clients)))
+	bytes := float64(params)*(perParameter+float64(perClient*float64(clients))) + 4*float64(local)*float64(clients)
 	if bytes >= math.MaxInt64 {
 		return math.MaxInt64
 	}
@@ -131,8 +134,8 @@ func StateBytes(a Algorithm, c Compression, params, clients, updates int) int64 
 
 // CheckState returns a [*registry.OptionError] when their state would pass a limit
 // in bytes.
-func CheckState(a Algorithm, c Compression, params, clients, updates int, limit int64) error {
-	n := StateBytes(a, c, params, clients, updates)
+func CheckState(a Algorithm, c Compression, params, local, clients, updates int, limit int64) error {
+	n := StateBytes(a, c, params, local, clients, updates)
 	if n <= limit {
 		return nil
 	}
@@ -140,18 +143,24 @@ func CheckState(a Algorithm, c Compression, params, clients, updates int, limit 
 	if keepsResiduals(c) {
 		other = "compression"
 	}
+	if local > 0 {
+		other = "optimizer"
+	}
 	count, of := clients, "clients"
-	if _, ok := a.(Apart); ok && !keepsResiduals(c) {
+	if _, ok := a.(Apart); ok && !keepsResiduals(c) && local == 0 {
 		count, of = updates, "updates in a round"
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
-		float64(limit)/1e9, Keeper(a, c), float64(n)/1e9, params, count, of, of, other)
+		float64(limit)/1e9, Keeper(a, c, local), float64(n)/1e9, params, count, of, of, other)
 }
 
-// Keeper names what keeps most of the state: a compression with residuals, or else
-// the algorithm.
-func Keeper(a Algorithm, c Compression) string {
-	if keepsResiduals(c) {
+// Keeper names what keeps most of the state: what local steps remember, a compression
+// with residuals, or else the algorithm.
+func Keeper(a Algorithm, c Compression, local int) string {
+	switch {
+	case local > 0:
+		return "local"
+	case keepsResiduals(c):
 		return Compressions.NameOf(c)
 	}
 	return Algorithms.NameOf(a)

@@ -75,27 +75,27 @@ func TestStateBytesAreThoseOfTheState(t *testing.T) {
 		if _, ok := a.Algorithm.(Apart); ok {
 			want += 8 * params * updates // while a round is added up
 		}
-		if got := StateBytes(a.Algorithm, nil, params, clients, updates); got != want {
+		if got := StateBytes(a.Algorithm, nil, params, 0, clients, updates); got != want {
 			t.Errorf("%s: %d bytes, want %d", name, got, want)
 		}
 	}
-	if got := StateBytes(Scaffold{}, nil, math.MaxInt, math.MaxInt, 0); got != math.MaxInt64 {
+	if got := StateBytes(Scaffold{}, nil, math.MaxInt, 0, math.MaxInt, 0); got != math.MaxInt64 {
 		t.Errorf("%d bytes", got)
 	}
 }
 
 func TestStateBeyondTheLimit(t *testing.T) {
-	if err := CheckState(Scaffold{}, nil, 1000, 1000, 0, 4_012_000); err != nil {
+	if err := CheckState(Scaffold{}, nil, 1000, 0, 1000, 0, 4_012_000); err != nil {
 		t.Error(err)
 	}
-	if err := CheckState(REFL{}, nil, 1e6, 1e6, 0, 1e6); err != nil { // nothing is stale
+	if err := CheckState(REFL{}, nil, 1e6, 0, 1e6, 0, 1e6); err != nil { // nothing is stale
 		t.Error(err)
 	}
-	err := CheckState(REFL{}, nil, 1e6, 10, 300, 1e9)
+	err := CheckState(REFL{}, nil, 1e6, 0, 10, 300, 1e9)
 	if err == nil || err.Error() != "limits.state_gb: 1, but refl keeps up to 2.4 GB for 1000000 parameters and 300 updates in a round (raise the limit, or take fewer updates in a round or another algorithm)" {
 		t.Error(err)
 	}
-	err = CheckState(Scaffold{}, nil, 209_662, 3000, 0, 1e9)
+	err = CheckState(Scaffold{}, nil, 209_662, 0, 3000, 0, 1e9)
 	if err == nil || !strings.HasPrefix(err.Error(), "limits.state_gb: 1, but scaffold keeps up to 2.52 GB for 209662 parameters and 3000 clients") {
 		t.Error(err)
 	}

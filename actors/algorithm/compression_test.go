@@ -202,14 +202,14 @@ func TestAlgorithmsThatKeepVotes(t *testing.T) {
 func TestResidualsAreCounted(t *testing.T) {
 	const params, clients = 7, 5
 	c := TopK{Share: 0.1, Feedback: true}
-	if got, want := StateBytes(Default, c, params, clients, 0), int64(4*params*clients); got != want {
+	if got, want := StateBytes(Default, c, params, 0, clients, 0), int64(4*params*clients); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
-	err := CheckState(Default, c, 1e6, 1000, 0, 1e9)
+	err := CheckState(Default, c, 1e6, 0, 1000, 0, 1e9)
 	if err == nil || err.Error() != "limits.state_gb: 1, but top_k keeps up to 4 GB for 1000000 parameters and 1000 clients (raise the limit, or take fewer clients or another compression)" {
 		t.Error(err)
 	}
-	if got := StateBytes(Default, TopK{Share: 0.1}, params, clients, 0); got != 0 {
+	if got := StateBytes(Default, TopK{Share: 0.1}, params, 0, clients, 0); got != 0 {
 		t.Errorf("without feedback %d bytes", got)
 	}
 	v := New(Default, c, params, clients).Variates
@@ -219,8 +219,8 @@ func TestResidualsAreCounted(t *testing.T) {
 		t.Errorf("%v: client 3 keeps %v", err, again.Client(3).Values)
 	}
 	for want, err := range map[string]error{
-		"algorithm: a state of residuals of compressed updates, where the clients keep control variates": NewVariates(params, clients).Restore(v.State()),
-		"algorithm: a state of control variates, where the clients keep residuals of compressed updates": again.Restore(NewVariates(params, clients).State()),
+		"algorithm: a state of residuals of compressed updates, or what steps remember, where the clients keep control variates": NewVariates(params, 0, clients).Restore(v.State()),
+		"algorithm: a state of control variates, where the clients keep residuals of compressed updates, or what steps remember": again.Restore(NewVariates(params, 0, clients).State()),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)

@@ -15,33 +15,36 @@ type Variate struct {
 	Values []float32 // nil: zero, as before a client's first task
 }
 
-// Variates keeps a vector c_i of every client that took part and their mean c
-// over a population of N: SCAFFOLD's control variates (Karimireddy et al. 2020).
+// Variates keeps a vector of every client that took part. It begins with the client's c_i,
+// of which the mean c is kept, too, over a population of N: SCAFFOLD's control variates (Karimireddy et al. 2020).
 // A round of clients with c_i⁺ moves it by
 //
 //	c ← c + 1/N Σ (c_i⁺ − c_i),
 //
 // summed exactly as models are: each term has the weight 1/N.
 //
-// The residuals of compressed updates are kept in the same way, and have no mean: c is
-// empty, and a round has no sum for it.
+// The residuals of compressed updates are kept in its place in the same way, and have no
+// mean: c is empty, and a round has no sum for it. What local steps remember follows either, or stands alone.
 type Variates struct {
-	params, population int
-	server             []float64 // c; empty: the vectors are residuals
-	clients            map[int]Variate
+	width, population int       // of a client's vector
+	server            []float64 // c; empty: there is none
+	clients           map[int]Variate
 }
 
-// NewVariates starts with all variates zero.
-func NewVariates(params, population int) *Variates {
-	return &Variates{params: params, population: population, server: make([]float64, params), clients: map[int]Variate{}}
+// NewVariates starts with all variates zero, which so many values follow that local steps remember.
+func NewVariates(params, local, population int) *Variates {
+	return &Variates{width: params + local, population: population, server: make([]float64, params), clients: map[int]Variate{}}
 }
 
-// NewResiduals starts with all residuals zero.
-func NewResiduals(params, population int) *Variates {
-	return &Variates{params: params, population: population, clients: map[int]Variate{}}
+// NewResiduals starts with all vectors zero, which have so many values.
+func NewResiduals(width, population int) *Variates {
+	return &Variates{width: width, population: population, clients: map[int]Variate{}}
 }
 
-// Residuals reports whether the vectors are residuals.
+// Width is the length of a client's vector.
+func (v *Variates) Width() int { return v.width }
+
+// Residuals reports whether the vectors have no mean.
 func (v *Variates) Residuals() bool { return len(v.server) == 0 }
 
 // Kind is what the vectors are called in messages.
@@ -49,7 +52,7 @@ func (v *Variates) Kind() string { return kind(v.Residuals()) }
 
 func kind(residuals bool) string {
 	if residuals {
-		return "residuals of compressed updates"
+		return "residuals of compressed updates, or what steps remember"
 	}
 	return "control variates"
 }
@@ -83,8 +86,8 @@ func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
 		v.server[i] += Delta(s, 1)
 	}
 	for i, n := range next {
-		if len(n.Values) != v.params {
-			panic("algorithm: a control variate of another length")
+		if len(n.Values) != v.width {
+			panic("algorithm: a client's vector of another length")
 		}
 		if v.clients[clients[i]] = n; zero(n.Values) {
 			delete(v.clients, clients[i])
@@ -103,11 +106,12 @@ type VariatesState struct {
 	Clients   []int // ascending
 	Values    []Variate
 	Residuals bool // there is no c
+	Width     int  // length of each of Values; 0: of one that was saved when all had the model's
 }
 
 // State lists the variates, those of clients that have one in ascending order.
 func (v *Variates) State() VariatesState {
-	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
+	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Width: v.width, Clients: slices.Sorted(maps.Keys(v.clients))}
 	for _, c := range s.Clients {
 		s.Values = append(s.Values, v.clients[c])
 	}
@@ -134,8 +138,8 @@ func (v *Variates) Restore(s VariatesState) error {
 		if c < 0 || c >= v.population || i > 0 && c <= s.Clients[i-1] {
 			return fmt.Errorf("algorithm: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
 		}
-		if len(s.Values[i].Values) != v.params {
-			return fmt.Errorf("algorithm: the control variate of client %d has %d values, want %d", c, len(s.Values[i].Values), v.params)
+		if len(s.Values[i].Values) != v.width {
+			return fmt.Errorf("algorithm: what client %d keeps has %d values, want %d", c, len(s.Values[i].Values), v.width)
 		}
 		clients[c] = s.Values[i]
 	}

@@ -29,7 +29,7 @@ func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const params = 3
 		n := rapid.IntRange(1, 8).Draw(t, "population")
-		v := NewVariates(params, n)
+		v := NewVariates(params, 0, n)
 		rounds := rapid.IntRange(1, 6).Draw(t, "rounds")
 		for range rounds {
 			cohort := rapid.Permutation(indices(n)).Draw(t, "order")[:rapid.IntRange(1, n).Draw(t, "cohort")]
@@ -67,7 +67,7 @@ func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 
 // Only clients that took part cost memory, and a variate of zero costs none.
 func TestVariatesOfZeroAreNotKept(t *testing.T) {
-	v := NewVariates(2, 1000)
+	v := NewVariates(2, 0, 1000)
 	if v.Server() != nil || v.Client(3).Values != nil || bytesOf(v) != 16 {
 		t.Fatalf("%v, %v, %d bytes", v.Server(), v.Client(3), bytesOf(v))
 	}
@@ -85,7 +85,7 @@ func TestVariatesOfZeroAreNotKept(t *testing.T) {
 }
 
 func TestRestoredVariatesGoOn(t *testing.T) {
-	a, b := NewVariates(2, 10), NewVariates(2, 10)
+	a, b := NewVariates(2, 0, 10), NewVariates(2, 0, 10)
 	a.Update([]int64{5, 7}, []int{8, 2}, []Variate{named(1, 2), named(3, 4)})
 	if diff := cmp.Diff([]int{2, 8}, a.State().Clients); diff != "" {
 		t.Error(diff)
@@ -107,7 +107,7 @@ func TestRestoredVariatesGoOn(t *testing.T) {
 			s.Clients = []int{2, 10}
 		},
 		"control variate 1 is of client 2": func(s *VariatesState) { s.Clients = []int{2, 2} },
-		"client 8 has 1 values, want 2":    func(s *VariatesState) { s.Values = []Variate{s.Values[0], named(1)} },
+		"client 8 keeps has 1 values":      func(s *VariatesState) { s.Values = []Variate{s.Values[0], named(1)} },
 	} {
 		s := a.State()
 		s.Clients, s.Values = slices.Clone(s.Clients), slices.Clone(s.Values)

@@ -221,6 +221,7 @@ func TestTrainersThatLie(t *testing.T) {
 	for fault, want := range map[string]string{
 		"wrong index":       "task 1 with a loss of its own is the next one, it says 2",
 		"no loss":           "task 1 with a loss of its own is the next one",
+		"much kept":         "client 1 keeps 99 bytes, and there is room for 0",
 		"wrong id":          "repeats id",
 		"done early":        "done after 1 of 3 tasks",
 		"two things":        "says 2 of the things",

@@ -25,6 +25,7 @@ type Greeting struct {
 	Metrics    []MetricName `json:"metrics"`
 	Optimizers []string     `json:"optimizers"`
 	Data       *OwnedData   `json:"data"`
+	State      int          `json:"state,omitempty"` // bytes that it has each client keep from task to task, at most
 }
 
 // Tensor is a part of the model.
@@ -56,6 +57,7 @@ const (
 	maxRank    = 32
 	maxMetrics = 16
 	maxKinds   = 64
+	maxState   = 1 << 30 // bytes
 )
 
 // check says what is wrong with a greeting, and puts the class into the form that the
@@ -87,6 +89,9 @@ func (g *Greeting) check() error {
 	}
 	if len(g.Optimizers) > maxKinds {
 		return fmt.Errorf("it lists %d optimizers, want at most %d", len(g.Optimizers), maxKinds)
+	}
+	if g.State < 0 || g.State > maxState {
+		return fmt.Errorf("it has a client keep %d bytes, want 0 to %d", g.State, maxState)
 	}
 	return g.Data.check()
 }
@@ -188,6 +193,8 @@ func (g *Greeting) differs(other *Greeting) string {
 		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", other.Digest, g.Digest)
 	case !slices.EqualFunc(g.Tensors, other.Tensors, Tensor.equal):
 		return "its model has other tensors"
+	case g.State != other.State:
+		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", other.State, g.State)
 	case !slices.Equal(g.Metrics, other.Metrics):
 		return "its metrics are others"
 	case g.Class != other.Class:

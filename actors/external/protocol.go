@@ -59,6 +59,14 @@ type trainTask struct {
 	Seed       uint64  `json:"seed"`
 	Rows       int     `json:"rows"`
 	Correction *int    `json:"correction"`
+	State      *state  `json:"state,omitempty"`
+}
+
+// state is what a client keeps: so many bytes at an offset, where there is room for more.
+type state struct {
+	At    int `json:"at"`
+	Bytes int `json:"bytes"`
+	Room  int `json:"room"`
 }
 
 type taken struct {
@@ -87,6 +95,7 @@ type reply struct {
 type taskDone struct {
 	Index int      `json:"index"`
 	Loss  *float64 `json:"loss"`
+	State int      `json:"state"` // bytes
 }
 
 type scores struct {

@@ -31,6 +31,10 @@ type Task struct {
 	Numbers int               // that Rows writes
 	Rows    func(dst []int32) // of each step the number of samples and their rows
 	Correct func(dst []float32)
+
+	Room  int                // bytes that the client may keep; 0: it keeps nothing
+	State []byte             // what it keeps; nil: this is its first task
+	Keep  func(state []byte) // takes what it keeps next, which is valid until it returns
 }
 
 // Worker takes one job after the other, with a process of its own. It is for one goroutine.
@@ -53,7 +57,7 @@ const (
 	maxDeaths = 3        // of processes at one job
 	maxSlots  = 64       // for models that wait to be taken
 	slotBytes = 64 << 20 // that slots may take, if two take less
-	restBytes = 64 << 20 // of row numbers and corrections in one request, if one task has less
+	restBytes = 64 << 20 // of row numbers, corrections and states in one request, if one task has less
 )
 
 // Train has the steps of each task taken, and calls done with each task's model in the
@@ -173,6 +177,9 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 		if t.Correction != nil {
 			of.Correct(p.memory.floats(*t.Correction, params))
 		}
+		if t.State != nil {
+			copy(p.memory.bytes[t.State.At:], of.State)
+		}
 	}
 	if err := p.ask(ctx, &request{Train: order}); err != nil {
 		return err
@@ -188,6 +195,13 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
 			}
 			i := *next
+			of, place := &job.Tasks[i], order.Tasks[i-first].State
+			if r.Task.State < 0 || r.Task.State > of.Room {
+				return p.wrong("client %d keeps %d bytes, and there is room for %d", of.Client, r.Task.State, of.Room)
+			}
+			if place != nil {
+				of.Keep(p.memory.bytes[place.At:][:r.Task.State])
+			}
 			if err := done(i, p.memory.floats(order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
 				return err
 			}
@@ -217,13 +231,17 @@ func lay(job *Job, first, at int) (*train, int) {
 		if t.Correct != nil {
 			correction = align(4 * len(job.Base))
 		}
-		if i > 0 && at+rows+correction > end {
+		if i > 0 && at+rows+correction+align(t.Room) > end {
 			break
 		}
 		place := trainTask{Client: t.Client, Name: t.Name, Steps: t.Steps, Rate: t.Rate, Seed: t.Seed, Rows: at}
 		if at += rows; t.Correct != nil {
 			offset := at
 			place.Correction, at = &offset, at+correction
+		}
+		if t.Room > 0 {
+			place.State = &state{At: at, Bytes: len(t.State), Room: t.Room}
+			at += align(t.Room)
 		}
 		r.Tasks = append(r.Tasks, place)
 	}

@@ -13,6 +13,7 @@ type Adam struct {
 	Moments
 	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"how many times the parameters are added to their gradient"`
 	Clipping
+	Keeping
 }
 
 func (a Adam) Stepper(params int) Stepper {
@@ -25,6 +26,7 @@ type AdamW struct {
 	Moments
 	WeightDecay float64 `key:"weight_decay" default:"0.01" range:"[0,1e6]" help:"part by which parameters shrink in a step, times its rate"`
 	Clipping
+	Keeping
 }
 
 func (a AdamW) Stepper(params int) Stepper {
@@ -32,7 +34,7 @@ func (a AdamW) Stepper(params int) Stepper {
 }
 
 // Moments are the gradients' running means, m of the values and v of the squares, both 0
-// at the start of a task. Step t of a task is (Kingma and Ba 2015, Algorithm 1)
+// at the start of a task, or of a client's first one. Step t from there is (Kingma and Ba 2015, Algorithm 1)
 //
 //	m ← β1 m + (1 − β1) g,  v ← β2 v + (1 − β2) g²,
 //	x ← x − η m/(1 − β1^t) / (sqrt(v/(1 − β2^t)) + ε).
@@ -60,6 +62,26 @@ func (a *adam) Start() {
 	clear(a.mean)
 	clear(a.square)
 	a.power1, a.power2 = 1, 1
+}
+
+// Memory has the moments, and β1^t and β2^t as pairs of words, so that no bit is lost.
+func (a *adam) Memory() int { return 2*len(a.mean) + 4 }
+
+func (a *adam) Save(dst []float32) {
+	rest := dst[copy(dst, a.mean):]
+	rest = rest[copy(rest, a.square):]
+	for i, power := range []float64{a.power1, a.power2} {
+		bits := math.Float64bits(power)
+		rest[2*i], rest[2*i+1] = math.Float32frombits(uint32(bits)), math.Float32frombits(uint32(bits>>32))
+	}
+}
+
+func (a *adam) Load(src []float32) {
+	rest := src[copy(a.mean, src):]
+	rest = rest[copy(a.square, rest):]
+	for i, power := range []*float64{&a.power1, &a.power2} {
+		*power = math.Float64frombits(uint64(math.Float32bits(rest[2*i])) | uint64(math.Float32bits(rest[2*i+1]))<<32)
+	}
 }
 
 // Step rounds every operation by itself, so that machines agree.

@@ -19,12 +19,41 @@ var Optimizers = registry.New[Optimizer]("optimizer", "optimizer").Standard("sgd
 
 // Stepper takes the local steps of one task after the other.
 type Stepper interface {
-	// Start begins a task: whatever is kept from step to step is zero. A client's state
-	// does not outlive its task.
+	// Start begins a task: whatever is kept from step to step is zero.
 	Start()
 	// Step moves parameters by one step at a rate against a minibatch's gradient, which
 	// it may overwrite.
 	Step(params, gradient []float32, rate float32)
+}
+
+// Keeper is a stepper whose memory can be carried from a client's task to its next.
+type Keeper interface {
+	Stepper
+	// Memory is so many values: as many for each parameter, and some for all.
+	Memory() int
+	// Save writes the memory after a task.
+	Save(dst []float32)
+	// Load begins a task, as Start does, with what Save wrote.
+	Load(src []float32)
+}
+
+// Keeping is the option of optimizers that remember something.
+type Keeping struct {
+	Keep bool `key:"keep" default:"false" help:"what it remembers outlives a task: each client goes on with it in its next one, as the workers of DiLoCo do (Douillard et al. 2023)"`
+}
+
+// Needs says that what a client keeps follows it from task to task.
+func (k Keeping) Needs() registry.Needs {
+	return registry.Needs{ClientState: k.Keep, Rounds: k.Keep}
+}
+
+// MemoryOf is how many values a client of the optimizer keeps from task to task.
+func MemoryOf(o Optimizer, params int) int {
+	if o == nil || !registry.NeedsOf(o).ClientState {
+		return 0
+	}
+	all := o.Stepper(0).(Keeper).Memory()
+	return all + params*(o.Stepper(1).(Keeper).Memory()-all)
 }
 
 // Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g, as nil does.

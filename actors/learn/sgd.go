@@ -17,12 +17,16 @@ type SGD struct {
 	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum, which looks a step ahead"`
 	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"how many times the parameters are added to their gradient"`
 	Clipping
+	Keeping
 }
 
 // Validate finds options that do not fit each other.
 func (s SGD) Validate() error {
 	if s.Nesterov && s.Momentum == 0 {
 		return registry.Errorf("nesterov", "true needs a momentum (set momentum, e.g. 0.9)")
+	}
+	if s.Keep && s.Momentum == 0 {
+		return registry.Errorf("keep", "true is for what an optimizer remembers, and sgd without momentum remembers nothing (set momentum, e.g. 0.9)")
 	}
 	return nil
 }
@@ -43,6 +47,12 @@ type sgd struct {
 }
 
 func (s *sgd) Start() { clear(s.velocity) }
+
+func (s *sgd) Memory() int { return len(s.velocity) }
+
+func (s *sgd) Save(dst []float32) { copy(dst, s.velocity) }
+
+func (s *sgd) Load(src []float32) { copy(s.velocity, src) }
 
 // Step rounds every operation by itself, so that machines agree.
 func (s *sgd) Step(params, gradient []float32, rate float32) {

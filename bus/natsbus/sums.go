@@ -58,7 +58,7 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 		b = append(b, c.Variates...)
 	}
 	s.Sum.Values, s.Sum.Variates = nil, nil
-	each := 4 * int(j.Params)
+	each := 4 * j.Kept()
 	switch {
 	case len(b) == 0:
 		return s, nil // the check against the job finds what is missing
@@ -66,7 +66,7 @@ func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
 		return nil, bus.Fault("sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each))
 	}
 	for i, c := range s.Clients {
-		v := vector.Append(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
+		v := vector.Append(make([]float32, 0, j.Kept()), b[i*each:(i+1)*each])
 		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
 			return nil, fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
 		}
@@ -343,7 +343,7 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	if values > int(w.Params) {
 		return nil, bus.Fault("sum", "chunks", fmt.Sprint(8*values, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params))
 	}
-	if most := 4 * int(o.job.Params) * len(o.job.Clients); variates > most {
+	if most := 4 * o.job.Kept() * len(o.job.Clients); variates > most {
 		return nil, bus.Fault("sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most))
 	}
 	if slices.Contains(chunks, nil) {

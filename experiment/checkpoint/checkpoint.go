@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (c *Checkpoint) pack() {
 		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number, Doubtful: m.Doubtful})
 	}
 	if v := c.State.Variates; v != nil {
-		b.State.Variates = &algorithm.VariatesState{Clients: v.Clients, Residuals: v.Residuals}
+		b.State.Variates = &algorithm.VariatesState{Clients: v.Clients, Residuals: v.Residuals, Width: v.Width}
 		for _, own := range v.Values {
 			b.State.Variates.Values = append(b.State.Variates.Values, algorithm.Variate{Digest: own.Digest})
 		}
@@ -166,15 +167,16 @@ func (c *Checkpoint) unpack(left int64) error {
 	if s.Guard.First > 0 {
 		single++
 	}
+	width, kept := params, 0.
 	if v := s.Variates; v != nil {
-		if single += float64(len(v.Values)); !v.Residuals {
+		if width, kept = cmp.Or(v.Width, params), float64(len(v.Values)); !v.Residuals {
 			double++
 		}
 	}
-	switch size := float64(params) * (4*single + 8*double); {
-	case params < 0 || params > learn.MaxParams || c.Body.Server < 0:
-		return fmt.Errorf("vectors of %d parameters", params)
-	case len(s.Models) == 0 && double+single > 0:
+	switch size := float64(params)*(4*single+8*double) + 4*float64(width)*kept; {
+	case params < 0 || params > learn.MaxParams || c.Body.Server < 0 || width < 0:
+		return fmt.Errorf("vectors of %d parameters, and of %d values that clients keep", params, width)
+	case len(s.Models) == 0 && double+single+kept > 0:
 		return errors.New("vectors of a run without a model")
 	case len(s.Models) > 0 && params == 0:
 		return errors.New("a model without parameters")
@@ -199,7 +201,7 @@ func (c *Checkpoint) unpack(left int64) error {
 			v.Server = make([]float64, params)
 		}
 		for i := range v.Values {
-			v.Values[i].Values = make([]float32, params)
+			v.Values[i].Values = make([]float32, width)
 		}
 	}
 	return nil

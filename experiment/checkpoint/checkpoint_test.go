@@ -70,13 +70,17 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Server = append(c.State.Server, vector())
 	}
 	if rapid.Bool().Draw(t, "variates") {
-		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
+		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals"), Width: small.Draw(t, "width")}
+		keeps := func() []float32 { return values() }
+		if v.Width > 0 { // what steps remember, too
+			keeps = func() []float32 { return rapid.SliceOfN(rapid.Float32(), v.Width, v.Width).Draw(t, "kept") }
+		}
 		if !v.Residuals {
 			v.Server = vector()
 		}
 		for i := range small.Draw(t, "clients") {
 			v.Clients = append(v.Clients, 3*i)
-			v.Values = append(v.Values, algorithm.Variate{Digest: [32]byte{byte(i)}, Values: values()})
+			v.Values = append(v.Values, algorithm.Variate{Digest: [32]byte{byte(i)}, Values: keeps()})
 		}
 		c.State.Variates = v
 	}

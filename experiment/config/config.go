@@ -36,7 +36,7 @@ type Config struct {
 	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
 	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
 	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
-	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
+	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task unless it is kept"`
 	Quadratic    Quadratic                `key:"quadratic"`
 	Logistic     Logistic                 `key:"logistic"`
 	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`

@@ -92,6 +92,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		{true, p.checkAttacks},
 		{c.Privacy.On(), p.settlePrivacy},
 		{c.Privacy.Local.On(), p.checkLocalNoise},
+		{c.Train, p.checkKept},
 		{c.Train, p.checkMemory},
 		{c.Train, func() error { return p.initialise(ctx) }},
 		{c.Train && remote && c.External(), func() error { return p.Trainer.Rest() }},
@@ -208,28 +209,30 @@ func (p *Problem) State() string {
 	if s := p.Config.Combining(); s.Single() {
 		single += fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
 	}
-	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
+	local := p.Learning().Memory()
+	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, local, p.Config.Clients, p.updates())
 	if bytes == 0 {
 		return strings.TrimPrefix(single, " ")
 	}
 	of := ""
-	if v := p.Config.Compress; registry.NeedsOf(p.Algorithm).ClientState || v != nil && registry.NeedsOf(v).ClientState {
+	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.Config.Clients)
 	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", algorithm.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of) + single
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", algorithm.Keeper(p.Algorithm, p.Config.Compress, local), human.Size(bytes), params, of) + single
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.
 func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
-	err := algorithm.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), limit)
+	local := p.Learning().Memory()
+	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, c.Clients, p.updates(), limit)
 	if kept := p.deviceBytes(); err == nil && kept > limit {
 		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
 	}
 	if err == nil {
-		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, c.Clients, p.updates())
+		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, local, c.Clients, p.updates())
 		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)
 	}
 	return config.Error("", err)

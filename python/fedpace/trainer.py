@@ -84,6 +84,7 @@ class Task:
     seed: int  # of all that is random besides the minibatches: 64 bits
     steps: List[np.ndarray]  # of each step the numbers of its samples
     correction: Optional[np.ndarray] = None  # added to each gradient (SCAFFOLD's c - c_i)
+    state: bytes = b""  # what the client keeps, as its last task left it; empty: this is its first
 
 
 @dataclass(frozen=True)
@@ -282,6 +283,7 @@ class Trainer:
     data: Optional[Data] = None
     files: Sequence[str] = ()  # what decides the steps besides the script; part of the digest
     evaluation_batch = 256
+    state = 0  # bytes that each client keeps from task to task by recall and keep, at most
 
     def begin(self, setting: Setting) -> None:
         """Prepares for work; called once."""
@@ -302,6 +304,13 @@ class Trainer:
         """The loss of some samples, and the metrics: sums with their weights."""
         raise NotImplementedError
 
+    def recall(self, state: bytes) -> None:
+        """Begins a task of a client that has kept this, as keep gave it; empty: its first. With ``state`` alone."""
+
+    def keep(self) -> bytes:
+        """What the client of the task that has ended keeps."""
+        return b""
+
     def batch(self, rows: np.ndarray) -> Tuple[Any, Any]:
         """Samples by their row numbers, from whoever owns them."""
         return (self.data or self.lent).batch(rows)  # type: ignore[union-attr] # fedpace lends what is not owned
@@ -316,8 +325,8 @@ class Trainer:
         """The numbers of a model."""
         return sum(t.size for t in self.tensors)
 
-    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float]]:
-        """The model of every task in turn, and the loss before its first step.
+    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float, bytes]]:
+        """The model of every task in turn, the loss before its first step, and what its client keeps.
 
         alive is to be called between steps: it keeps fedpace patient, and raises when
         the job is wanted no longer.
@@ -325,7 +334,8 @@ class Trainer:
         n = self.trainable
         for task in job.tasks:
             model, first, draws = job.base.copy(), 0.0, np.random.default_rng(task.seed)
-            step = _numpy_steps(job.optimizer, n)
+            step = _NumpySteps(job.optimizer, n)
+            self.recall(step.load(task.state))
             for k, rows in enumerate(task.steps):
                 with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
                     loss, gradient = self.gradient(model, *self.batch(rows), draws)
@@ -339,7 +349,7 @@ class Trainer:
                     gradient = gradient + task.correction[:n]
                 step(model[:n], gradient, np.float32(task.rate))
                 alive()
-            yield model, first
+            yield model, first, step.save() + self.keep()
 
     def evaluate(self, model: np.ndarray, rows: np.ndarray, alive: Callable[[], None]) -> Tuple[Score, List[Score]]:
         """The loss and the metrics of a model on rows, batch by batch in their order."""
@@ -352,14 +362,16 @@ class Trainer:
         return scores[0], scores[1:]
 
 
-def _numpy_steps(optimizer: Optional[Mapping[str, Any]], n: int) -> Callable[[np.ndarray, np.ndarray, np.float32], None]:
-    """A function that moves parameters in place, by the formulas of docs/local.md."""
-    o = _Optimizer(optimizer)
-    mean, square, t = np.zeros(n, np.float32), np.zeros(n, np.float32), 0
+class _NumpySteps:
+    """Moves parameters in place, by the formulas of docs/local.md."""
 
-    def step(x: np.ndarray, g: np.ndarray, rate: np.float32) -> None:
-        nonlocal t
-        t += 1
+    def __init__(self, optimizer: Optional[Mapping[str, Any]], n: int):
+        self.o = _Optimizer(optimizer)
+        self.mean, self.square, self.t = np.zeros(n, np.float32), np.zeros(n, np.float32), 0
+
+    def __call__(self, x: np.ndarray, g: np.ndarray, rate: np.float32) -> None:
+        o, mean, square = self.o, self.mean, self.square
+        self.t += 1
         if o.clip:
             g = g * np.float32(min(1.0, o.clip / (float(np.sqrt(np.square(g, dtype=np.float64).sum())) + 1e-6)))
         if o.kind == "adamw":
@@ -369,13 +381,38 @@ def _numpy_steps(optimizer: Optional[Mapping[str, Any]], n: int) -> Callable[[np
         if o.kind != "sgd":
             mean[:] = np.float32(o.beta1) * mean + np.float32(1 - o.beta1) * g
             square[:] = np.float32(o.beta2) * square + np.float32(1 - o.beta2) * g * g
-            g = mean / np.float32(1 - o.beta1**t) / (np.sqrt(square / np.float32(1 - o.beta2**t)) + np.float32(o.eps))
+            g = mean / np.float32(1 - o.beta1**self.t) / (np.sqrt(square / np.float32(1 - o.beta2**self.t)) + np.float32(o.eps))
         elif o.momentum:
             mean[:] = np.float32(o.momentum) * mean + g
             g = g + np.float32(o.momentum) * mean if o.nesterov else mean
         x -= rate * g
 
-    return step
+    def load(self, state: bytes) -> bytes:
+        """Goes on with what a client has kept; returns what is the trainer's own of it."""
+        if not state or not self.o.keep:
+            return state
+        self.mean, self.square, self.t, rest = _split(state, len(self.mean), self.o)
+        return rest
+
+    def save(self) -> bytes:
+        return _joined(self.mean, self.square, self.t, self.o) if self.o.keep else b""
+
+
+def _joined(mean: np.ndarray, square: Optional[np.ndarray], t: int, o: _Optimizer) -> bytes:
+    """What an optimizer remembers, as bytes."""
+    if o.kind == "sgd":
+        return mean.tobytes()
+    return mean.tobytes() + square.tobytes() + t.to_bytes(8, "little")  # type: ignore[union-attr] # Adam has it
+
+
+def _split(state: bytes, n: int, o: _Optimizer) -> Tuple[np.ndarray, np.ndarray, int, bytes]:
+    """The parts of what _joined has joined, and what stands behind them."""
+    vectors = 1 if o.kind == "sgd" else 2
+    parts = np.frombuffer(state, np.float32, vectors * n).reshape(vectors, n).copy()
+    at = 4 * vectors * n
+    if vectors == 1:
+        return parts[0], parts[0], 0, state[at:]
+    return parts[0], parts[1], int.from_bytes(state[at : at + 8], "little"), state[at + 8 :]
 
 
 class _Optimizer:
@@ -388,6 +425,7 @@ class _Optimizer:
         self.nesterov: bool = o.pop("nesterov", False)
         self.decay: float = o.pop("weight_decay", 0.01 if self.kind == "adamw" else 0.0)
         self.clip: float = o.pop("clip", 0.0)
+        self.keep: bool = o.pop("keep", False)
         self.beta1: float = o.pop("beta1", 0.9)
         self.beta2: float = o.pop("beta2", 0.999)
         self.eps: float = o.pop("eps", 1e-8)
@@ -469,6 +507,7 @@ class _Conversation:
             "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable, "frozen": p.frozen} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
+            "state": t.state,
             "data": t.data and {
                 "names": list(t.data.names),
                 "samples": [int(t.data.samples(c)) for c in range(len(t.data.names))],
@@ -510,12 +549,21 @@ class _Conversation:
         slots, tasks = todo["slots"], [self._task(t) for t in todo["tasks"]]
         job = Job(self._model(todo["base"]), tasks, todo.get("proximal", 0.0), todo.get("optimizer"))
         self._taken, self._index = -1, 0
-        for i, (model, first) in enumerate(self._trainer.train(job, self._alive)):
+        for i, (model, first, *kept) in enumerate(self._trainer.train(job, self._alive)):
             while self._taken < i - len(slots):  # fedpace still reads the slot
                 self._listen(self._read())
             self._model(slots[i % len(slots)])[:] = model
-            self._reply(task={"index": i, "loss": float(first)})
+            self._reply(task={"index": i, "loss": float(first), "state": self._keep(todo["tasks"][i].get("state"), b"".join(kept))})
             self._index = i + 1
+
+    def _keep(self, place: Optional[Mapping[str, int]], state: bytes) -> int:
+        """Writes what a client keeps to its place; returns how many bytes it is."""
+        if place is None:
+            return 0
+        if len(state) > place["room"]:
+            raise ValueError(f"a client keeps {len(state)} bytes, and the trainer's state= leaves room for {place['room']}")
+        self._memory[place["at"] : place["at"] + len(state)] = np.frombuffer(state, np.uint8)
+        return len(state)
 
     def _task(self, t: Mapping[str, Any]) -> Task:
         correction = t.get("correction")
@@ -524,8 +572,10 @@ class _Conversation:
             n = int(at[0])
             steps.append(at[1 : 1 + n])
             at = at[1 + n :]
+        place = t.get("state") or {"at": 0, "bytes": 0}
         return Task(t["client"], t["name"], t["rate"], t["seed"], steps,
-                    None if correction is None else self._model(correction, self._trainer.trainable))
+                    None if correction is None else self._model(correction, self._trainer.trainable),
+                    self._memory[place["at"] : place["at"] + place["bytes"]].tobytes())
 
     def _evaluate(self, todo: Mapping[str, Any]) -> None:
         rows = self._memory[todo["rows"] :].view(np.int32)[: todo["count"]]
@@ -649,7 +699,7 @@ def _rehearse(trainer: Trainer) -> None:
         print(f"{turn:7} loss {loss[0] / loss[1]:.4f}", *(f"{m.name} {s / w:.4f}" for m, (s, w) in zip(trainer.metrics, metrics)))
         if turn == "before":
             start = time.perf_counter()
-            ((model, _),) = trainer.train(Job(model, [Task(0, "0", o.rate, 1, steps)]), nothing)
+            ((model, *_),) = trainer.train(Job(model, [Task(0, "0", o.rate, 1, steps)]), nothing)
             print(f"steps   {o.steps} of {len(steps[0])} samples, {(time.perf_counter() - start) / o.steps * 1e6:.0f} µs each")
 
 
@@ -697,6 +747,9 @@ def serve(
     batched: int = 0,
     lower: Sequence[str] = (),
     files: Sequence[str] = (),
+    state: int = 0,
+    recall: Optional[Callable[[Any, bytes], None]] = None,
+    keep: Optional[Callable[[Any], bytes]] = None,
 ) -> None:
     """Trains a PyTorch model for fedpace; returns when the work is done.
 
@@ -715,10 +768,12 @@ def serve(
     batched    trains so many clients at a time with vmap; 0: one after the other
     lower      the metrics of which less is better
     files      files that decide the steps besides the script, from its folder: they become part of its digest
+    state      bytes that each client keeps from task to task, at most: keep(model) returns them after
+               a task, and recall(model, bytes) gets them before the client's next, none before its first
     """
     # Read by cuBLAS when a card is first used: without it sums differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    run((_Batched if batched else _Torch)(model, loss, metrics, shape, data, optimizer, device, batched, lower, files))
+    run((_Batched if batched else _Torch)(model, loss, metrics, shape, data, optimizer, device, batched, lower, files, state, recall, keep))
 
 
 class _Resident(Samples):
@@ -761,10 +816,12 @@ class _Torch(Trainer):
     """
 
     def __init__(self, model: Any, loss: Any, metrics: Any = None, shape: Optional[Sequence[int]] = None, data: Optional[Data] = None,
-                 optimizer: Any = None, device: Optional[str] = None, batched: int = 0, lower: Sequence[str] = (), files: Sequence[str] = ()):
+                 optimizer: Any = None, device: Optional[str] = None, batched: int = 0, lower: Sequence[str] = (), files: Sequence[str] = (),
+                 state: int = 0, recall: Any = None, keep: Any = None):
         self._make, self._loss, self._measure, self._make_optimizer = model, loss, metrics, optimizer
         self._shape, self._device, self._lanes, self._lower = shape, device, batched, lower
-        self.data, self.files = data, files
+        self.data, self.files, self.state = data, files, state
+        self._recall, self._keep = recall, keep
         if optimizer:
             self.optimizers = ()
         # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
@@ -902,10 +959,10 @@ class _Torch(Trainer):
     def initialise(self, seed: int) -> np.ndarray:
         return self._values(self._new(seed)).cpu().numpy()
 
-    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float]]:
+    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float, bytes]]:
         for i, task in enumerate(job.tasks):
             losses = self._local(job, [task], task.steps, alive)
-            yield self._flat.cpu().numpy(), _first(losses[:, 0], i)
+            yield self._flat.cpu().numpy(), _first(losses[:, 0], i), self._update.save() + self.keep()
 
     def _local(self, job: Job, tasks: Sequence[Task], steps: Sequence[np.ndarray], alive: Callable[[], None]) -> np.ndarray:
         """Takes the local steps of one task, or of tasks side by side; their losses by step."""
@@ -915,12 +972,20 @@ class _Torch(Trainer):
         step = self._recorded(job, tasks, self._stepper(job, tasks, take), index)
         self._load(job.base)
         self._seed(tasks[0].seed)
+        self.recall(self._own)
         self._module.train()
         losses = torch.zeros(len(index), len(tasks), device=self.device)
         for k, i in enumerate(index):
             losses[k] = step(i)
             alive()
         return losses.cpu().numpy()
+
+    def recall(self, state: bytes) -> None:
+        if self._recall:
+            self._recall(self._module, state)
+
+    def keep(self) -> bytes:
+        return self._keep(self._module) if self._keep else b""
 
     def _load(self, model: np.ndarray) -> None:
         import torch
@@ -941,11 +1006,13 @@ class _Torch(Trainer):
             rows = [zero if t.correction is None else t.correction for t in tasks]
             self._pull.copy_(torch.from_numpy(np.stack(rows)).view(self._pull.shape))
         if self._make_optimizer is None:
-            update = _torch_update(job.optimizer, self._moving, tasks[0].rate)
+            update = self._update = _TorchUpdate(job.optimizer, self._moving, tasks[0].rate)
         elif pull or job.optimizer:
             raise ValueError("the script has an optimizer of its own: leave out optimizer=, or the run's key local and scaffold")
         else:
+            self._update = _TorchUpdate(None, self._moving, tasks[0].rate)  # which keeps nothing
             update = self._make_optimizer(self._module.parameters(), tasks[0].rate).step
+        self._own = self._update.load(tasks[0].state)
 
         def step(i: Any) -> Any:
             loss = self._backward(*take(i))
@@ -1046,29 +1113,50 @@ def _first(losses: np.ndarray, index: int) -> float:
     return float(losses[0]) if len(losses) else 0.0
 
 
-def _torch_update(optimizer: Optional[Mapping[str, Any]], moving: Any, rate: float) -> Callable[[], None]:
-    """A function that moves a parameter, one or a row for each client, by its gradient."""
-    import torch
+class _TorchUpdate:
+    """Moves a parameter, one or a row for each client, by its gradient."""
 
-    o = _Optimizer(optimizer)
-    if o.plain:
-        def plain() -> None:
-            moving.data.add_(moving.grad, alpha=-rate)
+    def __init__(self, optimizer: Optional[Mapping[str, Any]], moving: Any, rate: float):
+        import torch
 
-        return plain
-    if o.kind == "sgd":
-        inner: Any = torch.optim.SGD([moving], lr=rate, momentum=o.momentum, weight_decay=o.decay, nesterov=o.nesterov)
-    else:
-        kind = torch.optim.Adam if o.kind == "adam" else torch.optim.AdamW
-        inner = kind([moving], lr=rate, betas=(o.beta1, o.beta2), eps=o.eps, weight_decay=o.decay)
+        self.o, self.moving, self.rate = _Optimizer(optimizer), moving, rate
+        o = self.o
+        if o.plain:
+            self.inner: Any = None
+        elif o.kind == "sgd":
+            self.inner = torch.optim.SGD([moving], lr=rate, momentum=o.momentum, weight_decay=o.decay, nesterov=o.nesterov)
+        else:
+            kind = torch.optim.Adam if o.kind == "adam" else torch.optim.AdamW
+            self.inner = kind([moving], lr=rate, betas=(o.beta1, o.beta2), eps=o.eps, weight_decay=o.decay)
 
-    def update() -> None:
-        if o.clip:  # as clip_grad_norm_ does, each client's by itself
-            length = moving.grad.norm(dim=-1, keepdim=True)
-            moving.grad.mul_((o.clip / (length + 1e-6)).clamp(max=1.0))
-        inner.step()
+    def __call__(self) -> None:
+        if self.inner is None:
+            self.moving.data.add_(self.moving.grad, alpha=-self.rate)
+            return
+        if self.o.clip:  # as clip_grad_norm_ does, each client's by itself
+            length = self.moving.grad.norm(dim=-1, keepdim=True)
+            self.moving.grad.mul_((self.o.clip / (length + 1e-6)).clamp(max=1.0))
+        self.inner.step()
 
-    return update
+    def load(self, state: bytes) -> bytes:
+        """Goes on with what a client has kept; returns what is the trainer's own of it."""
+        if not state or not self.o.keep:
+            return state
+        import torch
+
+        mean, square, t, rest = _split(state, self.moving.numel(), self.o)
+        first, second = (torch.from_numpy(v).to(self.moving.device) for v in (mean, square))
+        self.inner.state[self.moving] = {"momentum_buffer": first} if self.o.kind == "sgd" else {
+            "step": torch.tensor(float(t)), "exp_avg": first, "exp_avg_sq": second}
+        return rest
+
+    def save(self) -> bytes:
+        if not self.o.keep:
+            return b""
+        kept = self.inner.state[self.moving]
+        if self.o.kind == "sgd":
+            return _joined(kept["momentum_buffer"].cpu().numpy(), None, 0, self.o)
+        return _joined(kept["exp_avg"].cpu().numpy(), kept["exp_avg_sq"].cpu().numpy(), int(kept["step"]), self.o)
 
 
 def _cuda_graph(step: Callable[[Any], Any], index: Any) -> Optional[Callable[[Any], Any]]:
@@ -1215,11 +1303,13 @@ class _Batched(_Torch):
         super()._load(model)
         self._flat_all.copy_(self._flat)
 
-    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float]]:
+    def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float, bytes]]:
+        if _Optimizer(job.optimizer).keep or self.state:
+            raise ValueError("batched= trains clients side by side, which keep nothing: leave it out, or keep and state=")
         alike: Dict[Any, List[int]] = {}  # tasks with minibatches of the same sizes, by their order
         for i, task in enumerate(job.tasks):
             alike.setdefault((task.rate, tuple(map(len, task.steps))), []).append(i)
-        done: Dict[int, Tuple[np.ndarray, float]] = {}
+        done: Dict[int, Tuple[np.ndarray, float, bytes]] = {}
         following = 0
         for group in (same[at : at + self._lanes] for same in alike.values() for at in range(0, len(same), self._lanes)):
             filled = group + group[-1:] * (self._lanes - len(group))
@@ -1227,7 +1317,7 @@ class _Batched(_Torch):
             losses = self._local(job, tasks, [np.concatenate(rows) for rows in zip(*(t.steps for t in tasks))], alive)
             models = self._flat_all.cpu().numpy()
             for place, i in enumerate(group):
-                done[i] = models[place].copy(), _first(losses[:, place], i)
+                done[i] = models[place].copy(), _first(losses[:, place], i), b""
             while following in done:
                 yield done.pop(following)
                 following += 1

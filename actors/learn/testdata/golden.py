@@ -63,27 +63,27 @@ MODELS = [
 # On a small MLP: how Go writes the optimizer, PyTorch's own, and the clipped norm.
 OPTIMIZERS = [
     (
-        {"optimizer": "sgd", "momentum": 0.9, "nesterov": False, "weight_decay": 0, "clip": 0},
+        {"optimizer": "sgd", "momentum": 0.9, "nesterov": False, "weight_decay": 0, "clip": 0, "keep": False},
         lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), 0, 0.05,
     ),
     (
-        {"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip": 0.5},
+        {"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip": 0.5, "keep": False},
         lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01), 0.5, 0.05,
     ),
     (
-        {"optimizer": "sgd", "momentum": 0, "nesterov": False, "weight_decay": 0.1, "clip": 0.25},
+        {"optimizer": "sgd", "momentum": 0, "nesterov": False, "weight_decay": 0.1, "clip": 0.25, "keep": False},
         lambda p: torch.optim.SGD(p, lr=0.3, weight_decay=0.1), 0.25, 0.3,
     ),
     (
-        {"optimizer": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-08, "weight_decay": 0, "clip": 0},
+        {"optimizer": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-08, "weight_decay": 0, "clip": 0, "keep": False},
         lambda p: torch.optim.Adam(p, lr=0.003), 0, 0.003,
     ),
     (
-        {"optimizer": "adam", "beta1": 0.8, "beta2": 0.95, "eps": 1e-05, "weight_decay": 0.01, "clip": 0.5},
+        {"optimizer": "adam", "beta1": 0.8, "beta2": 0.95, "eps": 1e-05, "weight_decay": 0.01, "clip": 0.5, "keep": False},
         lambda p: torch.optim.Adam(p, lr=0.003, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.01), 0.5, 0.003,
     ),
     (
-        {"optimizer": "adamw", "beta1": 0.9, "beta2": 0.999, "eps": 1e-08, "weight_decay": 0.5, "clip": 0},
+        {"optimizer": "adamw", "beta1": 0.9, "beta2": 0.999, "eps": 1e-08, "weight_decay": 0.5, "clip": 0, "keep": False},
         lambda p: torch.optim.AdamW(p, lr=0.003, weight_decay=0.5), 0, 0.003,
     ),
 ]

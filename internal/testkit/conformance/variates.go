@@ -11,11 +11,14 @@ import (
 	"fedpace/bus"
 )
 
-// variatesJob asks for corrected steps of two clients, one of which has a
+// keptBehind is how many values the steps of a client of a variatesJob remember behind its
 // control variate.
+const keptBehind = 5
+
+// variatesJob asks for corrected steps of two clients, one of which has kept something.
 func variatesJob(digest bus.Digest, params int, c, own bus.Digest) *bus.Job {
 	j := Job(1, digest, params)
-	j.Method = &bus.Method{Variates: true, VariateDigest: c.Bytes(), VariateWeight: 1. / 64}
+	j.Method = &bus.Method{Variates: true, VariateDigest: c.Bytes(), VariateWeight: 1. / 64, Kept: uint32(params + keptBehind)}
 	j.Clients[0].VariateDigest = own.Bytes()
 	j.Clients = append(j.Clients, &bus.ClientWork{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})
 	return j
@@ -58,7 +61,7 @@ func controlVariatesTravelWithJobsAndSums(t *testing.T, p *Bus) {
 		}
 	}
 	sum := Result(1, bus.DigestFrom(sent.ModelDigest), make([]int64, 2*len(model)))
-	sum.Variates = [][]float32{vector(3), vector(4)}
+	sum.Variates = [][]float32{append(vector(3), vector(5)[:keptBehind]...), append(vector(4), vector(6)[:keptBehind]...)}
 	for i := range sum.Values {
 		sum.Values[i] = int64(i) - 5
 	}
@@ -91,7 +94,7 @@ func controlVariatesAreChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	d.OK(d.C.SendJob(t.Context(), variatesJob(d.Digest, 3, bus.Digest{}, bus.Digest{})))
 	x := d.Next()
-	a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
+	a, b := []float32{1, 2, 3, 0, 0, 0, 0, 7}, []float32{4, 5, 6, 0, 8, 0, 0, 0}
 	good := func() *bus.Result {
 		r := Result(1, d.Digest, make([]int64, 6),
 			&bus.ClientLoss{Task: 9, FirstStepLoss: 1, VariateDigest: bus.DigestOf(a).Bytes()},
@@ -103,7 +106,7 @@ func controlVariatesAreChecked(t *testing.T, p *Bus) {
 		"no changes of variates": func(s *bus.Result) { s.Values = s.Values[:3] },
 		"one too few":            func(s *bus.Result) { s.Variates = s.Variates[:1] },
 		"none":                   func(s *bus.Result) { s.Variates = nil },
-		"one short":              func(s *bus.Result) { s.Variates[1] = b[:2] },
+		"one short":              func(s *bus.Result) { s.Variates[1] = b[:3] },
 		"no digest":              func(s *bus.Result) { s.Clients[0].VariateDigest = nil },
 	} {
 		s := good()
@@ -122,6 +125,7 @@ func methodsAreChecked(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	for want, m := range map[string]*bus.Method{
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
+		"method.kept is 268435457":     {Residuals: true, Kept: bus.MaxParams + 1},
 	} {
 		j := Job(1, d.Digest, 3)
 		j.Method = m

@@ -55,6 +55,7 @@ func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) 
 	}
 	say("wrong index", object{"id": id, "task": object{"index": index + 1, "loss": 1}})
 	say("no loss", object{"id": id, "task": object{"index": index}})
+	say("much kept", object{"id": id, "task": object{"index": index, "loss": 1, "state": 99}})
 	say("wrong id", object{"id": id + 1, "task": object{"index": index, "loss": 1}})
 	say("done early", object{"id": id, "done": object{}})
 	say("two things", object{"id": id, "done": object{}, "cancelled": object{}})

@@ -38,6 +38,7 @@ type trainer struct {
 	work    learn.Workspace
 	kernel  learn.Kernel
 	buffers int // numbers behind the parameters: running means of the samples' first values
+	state   int // bytes that a client keeps, the first of which counts its tasks
 
 	name, digest, class, fault, once, own, timing string
 
@@ -82,6 +83,8 @@ type task struct {
 	Rate                float64
 	Seed                uint64
 	Correction          *int
+	State               *struct{ At, Bytes, Room int }
+	kept                int // bytes that its client keeps next
 }
 
 type object map[string]any
@@ -108,6 +111,7 @@ func Main() {
 	f.StringVar(&t.timing, "timing", "", "file for the nanoseconds that all steps took")
 	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
 	f.IntVar(&t.buffers, "buffers", 0, "")
+	f.IntVar(&t.state, "state", 0, "")
 	check(f.Parse(os.Args[1:]))
 	var err error
 	t.model, err = learn.Parse(model)
@@ -198,7 +202,7 @@ func (t *trainer) greet() {
 		metrics = append(metrics, object{"name": m.Name, "better": better})
 	}
 	o := object{"protocol": 1, "name": t.name, "class": t.class, "digest": t.digest, "tensors": tensors,
-		"metrics": metrics, "optimizers": []string{"sgd"}}
+		"metrics": metrics, "optimizers": []string{"sgd", "adamw"}, "state": t.state}
 	if t.mine != nil {
 		o["data"] = t.mine.about()
 	}
@@ -243,7 +247,7 @@ func (t *trainer) train(m *message) {
 			return
 		}
 		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], n+t.buffers), local)
-		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss}})
+		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss, "state": of.kept}})
 	}
 	t.say(object{"id": m.ID, "done": object{}})
 }
@@ -259,6 +263,7 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		stepper = o.Stepper(n)
 		stepper.Start()
 	}
+	defer t.keep(of, stepper)()
 	var pull algorithm.Client
 	if m.Train.Proximal != 0 {
 		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n)
@@ -299,6 +304,37 @@ func (t *trainer) steps(m *message, of *task, base, local []float32) (first floa
 		}
 	}
 	return first, false
+}
+
+// keep has the steps of a task go on with what its client has kept. What it returns keeps
+// what they remember.
+func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
+	if of.State == nil {
+		return func() {}
+	}
+	keeper, keeps := stepper.(learn.Keeper)
+	values, count := 0, byte(0)
+	if keeps = keeps && of.State.Room > t.state; keeps {
+		values = keeper.Memory()
+	}
+	own := t.memory[of.State.At+4*values:]
+	if of.State.Bytes > 0 {
+		if keeps {
+			keeper.Load(t.floats(of.State.At, values))
+		}
+		if t.state > 0 {
+			count = own[0]
+		}
+	}
+	return func() {
+		if of.kept = 4 * values; keeps {
+			keeper.Save(t.floats(of.State.At, values))
+		}
+		if t.state > 0 {
+			own[0] = count + 1
+			of.kept++
+		}
+	}
 }
 
 func (t *trainer) evaluate(m *message) {

@@ -81,6 +81,11 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 					return cli.Usage(c, fmt.Errorf("--%s: %w", flag, err))
 				}
 			}
+			if c.Flags().Changed("http") {
+				if err := names.CheckAddress(o.HTTP); err != nil {
+					return cli.Usage(c, fmt.Errorf("--http: %w", err))
+				}
+			}
 			o.Version = cli.Version()
 			if !cli.Quiet(c) {
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
@@ -99,6 +104,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 	s.StringVar(&o.Data, "data", "", "where the run's data is on this machine, if not where the configuration says")
 	s.StringVar(&o.Trainer, "trainer", "", trainerUsage+", for the runs that have one")
 	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
+	s.StringVar(&o.HTTP, "http", "", "serve what this host does, its process and its memory at this `ADDRESS`, on /metrics, for Prometheus")
 	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
 	cli.QuietFlag(c, "say nothing but what ends it")
 	return c

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,6 +30,13 @@ type Config struct {
 	Notice func(string)
 
 	Problem actors.Problem // for trainers
+	Counts  *Counts        // of what is done; nil: nobody asks
+}
+
+// Counts are what hosts have done.
+type Counts struct {
+	Tasks, Jobs, Fails atomic.Int64
+	Busy               atomic.Int64 // nanoseconds of wall time that trainers spent on jobs
 }
 
 // Host answers for all simulated actors of a run and trains for them. Several
@@ -42,6 +51,9 @@ type Host struct {
 func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
+	}
+	if c.Counts == nil {
+		c.Counts = &Counts{}
 	}
 	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Workers: c.Workers})
 	if err != nil {
@@ -60,6 +72,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
+	h.config.Counts.Tasks.Add(1)
 	d, err := h.config.Fleet.Plan(clientOf(client, t), t.Task, int(t.LocalSteps), bits, t.StartNs)
 	if err != nil {
 		return err
@@ -131,11 +144,15 @@ func (w *worker) values(n int) []int64 {
 // do does one job and returns its one sum. The job is acknowledged only once
 // the coordinator has the sum.
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
+	begin := time.Now()
 	sum, err := h.result(ctx, delivery.Job(), t)
+	h.config.Counts.Busy.Add(int64(time.Since(begin)))
 	if ctx.Err() != nil { // somebody else does it again
 		return errors.Join(ctx.Err(), delivery.Release(false))
 	}
+	h.config.Counts.Jobs.Add(1)
 	if err != nil {
+		h.config.Counts.Fails.Add(1)
 		sum = resultOf(delivery.Job())
 		sum.Failure = failure(err)
 	}

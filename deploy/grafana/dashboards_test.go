@@ -74,7 +74,16 @@ func TestStructure(t *testing.T) {
 				}
 				continue
 			}
+			if p.Type == "alertlist" { // Grafana asks the data source for its alerts itself
+				continue
+			}
 			checkPanel(t, where, &p)
+		}
+		if first := d.Panels[0]; first.Type != "row" || first.Title != "Is it well?" {
+			t.Errorf("%s does not begin with whether all is well", d.UID)
+		}
+		if len(d.Annotations.List) != 5 {
+			t.Errorf("%s has %d annotations", d.UID, len(d.Annotations.List))
 		}
 	}
 }
@@ -118,7 +127,7 @@ func checkGrid(t *testing.T, d *Dashboard) {
 }
 
 // units are those of Grafana that are used here.
-var units = []string{"", "none", "s", "percentunit", "Bps", "watt"}
+var units = []string{"", "none", "s", "percentunit", "Bps", "watt", "bytes"}
 
 var kinds = []string{"timeseries", "stat", "table", "heatmap", "xychart"}
 
@@ -135,6 +144,9 @@ func checkPanel(t *testing.T, where string, p *Panel) {
 	}
 	if len(p.Targets) == 0 {
 		t.Errorf("%s: nothing is asked for", where)
+	}
+	if p.Type == "stat" && p.FieldConfig.Defaults.Thresholds == nil {
+		t.Errorf("%s: no thresholds say what is well", where)
 	}
 	refs := map[string]bool{}
 	for _, q := range p.Targets {
@@ -183,7 +195,7 @@ func checkAxes(t *testing.T, where string, p *Panel) {
 	}
 }
 
-// Every query but those of the overview is of the run that the reader chose,
+// Every query is of the run that the reader chose, in the overview of the runs,
 // and every metric is one that a run has.
 func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
 	known := map[string]bool{}
@@ -201,14 +213,26 @@ func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
 			known[m[1]] = true
 		}
 	}
-	selector := regexp.MustCompile(`fedpace_[a-z0-9_]+(\{[^}]*\})?`)
+	selector := regexp.MustCompile(`(?:fedpace_[a-z0-9_]+|ALERTS)(\{[^}]*\})?`)
+	const one, several = `run="$run", schedule="$schedule", seed="$seed", instance="$instance"`, `run=~"$run", schedule=~"$schedule", seed=~"$seed", instance=~"$instance"`
 	for _, d := range dashboards(t) {
-		for _, p := range d.Panels {
+		want := one
+		if d.UID == "fedpace-runs" {
+			want = several
+		}
+		panels := d.Panels
+		for _, a := range d.Annotations.List {
+			panels = append(panels, Panel{Title: a.Name, Targets: []Target{{Expr: a.Expr}}})
+		}
+		for _, p := range panels {
 			for _, q := range p.Targets {
 				for _, s := range selector.FindAllString(q.Expr, -1) {
 					name, labels, _ := strings.Cut(s, "{")
-					if d.UID != "fedpace-runs" && !strings.HasPrefix(labels, `run="$run", schedule="$schedule"`) {
-						t.Errorf("%s: %s: %s is of any run", d.UID, p.Title, s)
+					if !strings.HasPrefix(labels, want) {
+						t.Errorf("%s: %s: %s is not of the runs that the reader chose", d.UID, p.Title, s)
+					}
+					if name == "ALERTS" {
+						continue
 					}
 					base := strings.TrimPrefix(name, "fedpace_")
 					for _, suffix := range []string{"_bucket", "_sum", "_count"} {

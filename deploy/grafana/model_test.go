@@ -6,6 +6,7 @@ type Dashboard struct {
 	UID, Title, Description string
 	Tags                    []string
 	Templating              struct{ List []Variable }
+	Annotations             struct{ List []Annotation }
 	Panels                  []Panel
 }
 
@@ -13,6 +14,12 @@ type Dashboard struct {
 type Variable struct {
 	Name, Type string
 	Query      any
+	Datasource *Datasource
+}
+
+// Annotation marks times in every chart.
+type Annotation struct {
+	Name, Expr string
 	Datasource *Datasource
 }
 
@@ -26,9 +33,14 @@ type Panel struct {
 	GridPos     struct{ X, Y, W, H int } // on a grid 24 wide
 	Datasource  *Datasource
 	Targets     []Target
-	FieldConfig *struct{ Defaults struct{ Unit string } }
-	Options     map[string]any
-	Collapsed   *bool // of rows
+	FieldConfig *struct {
+		Defaults struct {
+			Unit       string
+			Thresholds *struct{ Steps []any }
+		}
+	}
+	Options   map[string]any
+	Collapsed *bool // of rows
 }
 
 // Target is a query.

@@ -3,22 +3,27 @@ package grafana
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,22 +64,16 @@ func TestPromtool(t *testing.T) {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	// What a run with devices serves, in words that Prometheus likes.
-	m := withDevices(t.Context())
-	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: m.Handler()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	response, err := http.Get("http://" + server.Addr() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
-	c.Stdin = response.Body
-	if out, err := c.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	// What a run with devices and a host serve, in words that Prometheus likes.
+	host := prometheus.HostPage("box", "v1", func() prometheus.HostCounts { return prometheus.HostCounts{} })
+	for _, shown := range []http.Handler{withDevices(t.Context()).Handler(), host.Handler} {
+		answer := httptest.NewRecorder()
+		shown.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+		c.Stdin = answer.Body
+		if out, err := c.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("promtool check metrics: %v\n%s", err, out)
+		}
 	}
 }
 
@@ -184,22 +183,16 @@ pace: 10
 func TestEveryPanelHasAnAnswer(t *testing.T) {
 	t.Parallel()
 	prometheus := need(t, "prometheus")
-	keys := t.TempDir()
-	if out, err := fedpace("enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	var targets []string
-	for name, config := range runs {
-		shown, joined := startRun(t, name, config, keys)
-		targets = append(targets, shown)
-		if joined != "" {
-			startDevice(t, joined, filepath.Join(keys, "pi1.creds"))
-		}
-	}
-	base := startPrometheus(t, prometheus, targets)
+	targets := startWell(t, t.TempDir())
+	base := startPrometheus(t, prometheus, slices.Collect(maps.Values(targets)))
 
 	open := map[string]string{} // query, by where it stands
 	for _, d := range dashboards(t) {
+		for _, a := range d.Annotations.List {
+			if a.Name != "Resume" && a.Name != "Device banned" { // which no run here does
+				open[d.UID+": "+a.Name] = a.Expr
+			}
+		}
 		for _, p := range d.Panels {
 			for _, q := range p.Targets {
 				open[d.UID+": "+p.Title+" "+q.RefID] = q.Expr
@@ -212,7 +205,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 	last := map[string]error{}
 	for deadline := time.Now().Add(90 * time.Second); len(open) > 0 && time.Now().Before(deadline); time.Sleep(time.Second) {
 		for where, expr := range open {
-			if last[where] = answered(base, expr); last[where] == nil {
+			if last[where] = answered(base, expr, targets); last[where] == nil {
 				delete(open, where)
 			}
 		}
@@ -239,6 +232,9 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 			t.Errorf("rule %s: %s", r.Name, r.LastError)
 		}
 	}
+	if err := answered(base, "ALERTS", nil); err == nil {
+		t.Error("an alert about runs that are well")
+	}
 }
 
 // A Prometheus that takes native histograms gets them: quantiles need no buckets
@@ -258,7 +254,7 @@ func TestNativeHistogramsArrive(t *testing.T) {
 	} {
 		var problem error
 		for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-			if problem = answered(base, expr); problem == nil {
+			if problem = answered(base, expr, nil); problem == nil {
 				break
 			}
 		}
@@ -268,11 +264,11 @@ func TestNativeHistogramsArrive(t *testing.T) {
 	}
 }
 
-// startDevice starts a real device that takes part until the test ends.
-func startDevice(t *testing.T, server, credentials string) {
+// background has a host or a device work until the test ends.
+func background(t *testing.T, args ...string) {
 	t.Helper()
 	var said bytes.Buffer
-	c := fedpace("actor", "--nats", server, "--client", "pi1", "--creds", credentials)
+	c := fedpace(args...)
 	c.Stderr = &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -280,21 +276,52 @@ func startDevice(t *testing.T, server, credentials string) {
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt) // it may have ended: then what it said matters
 		if err := c.Wait(); err != nil || t.Failed() {
-			t.Logf("the device: %v\n%s", err, said.String())
+			t.Logf("%v: %v\n%s", args, err, said.String())
 		}
 	})
 }
 
-// startRun starts a paced run and returns where it is scraped, and where devices
-// join it, if they do.
-func startRun(t *testing.T, name, config, keys string) (shown, joined string) {
+// startWell starts runs that are well, with a device where one can join, and returns where they are
+// scraped, by their names.
+func startWell(t *testing.T, keys string) map[string]string {
+	t.Helper()
+	for _, args := range [][]string{{"pi1"}, {"--host", "box"}} {
+		if out, err := fedpace(append([]string{"enroll", "--keys", keys}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	targets := map[string]string{}
+	for name, config := range runs {
+		r := startRun(t, config, keys)
+		targets[name] = r.at
+		if r.join != "" {
+			background(t, "actor", "--nats", r.join, "--client", "pi1", "--creds", filepath.Join(keys, "pi1.creds"))
+		}
+	}
+	return targets
+}
+
+// played is a paced run.
+type played struct {
+	at, join string // where it is scraped, and where devices and hosts join it, if they do
+	dir      string
+	process  *os.Process
+	code     int // with which it is to end, by an interrupt unless it has ended by then; -1: any
+}
+
+// startRun starts a run by "fedpace run", or by the command that is given.
+func startRun(t *testing.T, config, keys string, command ...string) *played {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := fedpace("run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"), "--keys", keys)
+	r := &played{dir: filepath.Join(dir, "out"), code: 130}
+	if command == nil {
+		command = []string{"run", "--set", "http=127.0.0.1:0"}
+	}
+	c := fedpace(append(command, "--config", path, "--out", r.dir, "--keys", keys)...)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -302,40 +329,39 @@ func startRun(t *testing.T, name, config, keys string) (shown, joined string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	found, ended := make(chan [2]string, 1), make(chan struct{})
+	r.process = c.Process
+	found, ended := make(chan struct{}), make(chan struct{})
 	var said []string
 	go func() {
 		defer close(ended)
 		page, server := regexp.MustCompile(`http://([^/\s]+)`), regexp.MustCompile(`nats://\S+`)
-		join, told := "", false
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			said = append(said, lines.Text())
-			if at := server.FindString(lines.Text()); at != "" { // comes first
-				join = at
-			}
-			if m := page.FindStringSubmatch(lines.Text()); m != nil && !told {
-				told = true
-				found <- [2]string{m[1], join}
+			if m := page.FindStringSubmatch(lines.Text()); m != nil && r.at == "" {
+				r.at = m[1]
+				close(found)
+			} else if r.at == "" { // where to join comes first
+				r.join = cmp.Or(server.FindString(lines.Text()), r.join)
 			}
 		}
 	}()
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt) // it may have ended: then what it said matters
+		_ = c.Process.Signal(syscall.SIGCONT)
 		<-ended
 		_ = c.Wait()
-		if code := c.ProcessState.ExitCode(); code != 130 {
-			t.Errorf("run %s ended with %d:\n%s", name, code, strings.Join(said, "\n"))
+		if code := c.ProcessState.ExitCode(); r.code >= 0 && code != r.code {
+			t.Errorf("a run ended with %d:\n%s%s", code, config, strings.Join(said, "\n"))
 		}
 	})
 	select {
-	case at := <-found:
-		return at[0], at[1]
+	case <-found:
 	case <-ended:
-		t.Fatalf("run %s ended: %s", name, strings.Join(said, "\n"))
+		t.Fatalf("a run ended: %s%s", config, strings.Join(said, "\n"))
 	case <-time.After(60 * time.Second):
-		t.Fatalf("run %s is not served", name)
+		t.Fatalf("a run is not served: %s", config)
 	}
-	return "", ""
+	return r
 }
 
 // startPrometheus starts one with the files of deploy/prometheus, scraping the
@@ -349,6 +375,9 @@ func startPrometheus(t *testing.T, program string, targets []string, flags ...st
 			t.Fatal(err)
 		}
 		text = bytes.Replace(text, []byte("scrape_interval: 2s"), []byte("scrape_interval: 1s"), 1)
+		text = bytes.Replace(text, []byte("scrape_timeout: 2s"), []byte("scrape_timeout: 1s"), 1)
+		text = bytes.ReplaceAll(text, []byte("[15m]"), []byte("[15s]")) // for which a failed run is told of
+		text = bytes.Replace(text, []byte("scrape_duration_seconds > 1.9"), []byte("scrape_duration_seconds > 0.9"), 2)
 		text = bytes.Replace(text, []byte("evaluation_interval: 5s"), []byte("evaluation_interval: 1s"), 1)
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
 			t.Fatal(err)
@@ -393,11 +422,11 @@ func startPrometheus(t *testing.T, program string, targets []string, flags ...st
 }
 
 // answered says whether a panel's query has a number for one of the runs.
-func answered(base, expr string) error {
+func answered(base, expr string, targets map[string]string) error {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "6s")
 	var problem error
 	for _, of := range [][2]string{{"plain", "rounds"}, {"stragglers", "fixed"}, {"devices", "fixed"}} {
-		one := strings.NewReplacer("$run", of[0], "$schedule", of[1]).Replace(expr)
+		one := strings.NewReplacer("$run", of[0], "$schedule", of[1], "$seed", "1", "$instance", targets[of[0]]).Replace(expr)
 		var result struct {
 			Result []struct {
 				Value [2]any

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,8 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
+	"fedpace/metrics/prometheus"
+	"fedpace/metrics/web"
 )
 
 // HostOptions are those of a host of runs that other processes coordinate.
@@ -32,6 +35,7 @@ type HostOptions struct {
 	Trainer string       // command of the trainer of runs that have one; empty: none
 	Name    string       // for people; empty: the machine's name with a random suffix
 	Once    bool         // end with the first run that ends
+	HTTP    string       // address of its metrics; empty: none
 	Notice  func(string) // takes a line for each thing that happens; may be nil
 }
 
@@ -45,7 +49,7 @@ const (
 // Host answers tasks for the simulated clients of runs and trains for them, until ctx
 // is cancelled or, with Once, a run is over. If this machine lacks a run's data or
 // kernel class, Host only answers its tasks, and says so.
-func Host(ctx context.Context, o HostOptions) error {
+func Host(ctx context.Context, o HostOptions) (err error) {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
@@ -72,6 +76,14 @@ func Host(ctx context.Context, o HostOptions) error {
 	}
 	defer conn.Close()
 	s := &service{options: o, conn: conn, ended: make(chan *served), runs: map[string]*served{}}
+	if o.HTTP != "" {
+		server, err := web.Serve(ctx, o.HTTP, prometheus.HostPage(o.Name, o.Version, s.counted))
+		if err != nil {
+			return fmt.Errorf("http: %w", err)
+		}
+		defer func() { err = errors.Join(err, server.Close()) }()
+		o.Notice("This host's metrics are on http://" + server.Addr() + "/metrics.")
+	}
 	heard := make(chan *bus.Announcement, maxHeard)
 	unsubscribe, err := conn.WatchRuns(ctx, func(a *bus.Announcement) {
 		if o.Run != "" && a.Run != o.Run {
@@ -134,7 +146,17 @@ type service struct {
 	conn    *natsbus.Conn
 	ended   chan *served
 	runs    map[string]*served
-	back    time.Time // when the connection came back last; zero: it was never lost
+	counts  host.Counts
+	serving atomic.Int64 // runs
+	back    time.Time    // when the connection came back last; zero: it was never lost
+}
+
+// counted is what the host has done. It is safe for concurrent use.
+func (s *service) counted() prometheus.HostCounts {
+	c := &s.counts
+	return prometheus.HostCounts{
+		Runs: int(s.serving.Load()), Tasks: c.Tasks.Load(), Jobs: c.Jobs.Load(), Fails: c.Fails.Load(), Busy: time.Duration(c.Busy.Load()),
+	}
 }
 
 // served is a run that the host serves, or one that it refused or failed to serve.
@@ -256,12 +278,14 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.", r.run, info.Version, s.options.Version, info.Protocol))
 	}
 	host, err := host.Start(ctx, s.conn, host.Config{
-		Run: r.run, Fleet: p.Fleet, Workers: workers, Problem: *p.Learning(), Name: s.options.Name, Stamp: info.Stamp,
+		Run: r.run, Fleet: p.Fleet, Workers: workers, Problem: *p.Learning(), Name: s.options.Name, Stamp: info.Stamp, Counts: &s.counts,
 		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
 	})
 	if err != nil {
 		return err
 	}
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return host.Wait(inner) })
 	group.Go(func() error { return host.Train(inner) })

@@ -176,7 +176,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		if serveErr != nil {
 			return s, errors.Join(serveErr, r.outputs.Close(serveErr))
 		}
-		defer func() { err = errors.Join(err, server.Close()) }()
+		defer func() { err = errors.Join(err, r.closePages(server)) }()
 	}
 	defer func() { err = errors.Join(err, r.outputs.Close(err)) }()
 	if err := ctx.Err(); err != nil {

@@ -97,7 +97,7 @@ func TestMetricsAreTheSummary(t *testing.T) {
 				want[wasted("sgd_steps", "wasted")] = float64(s.ClientSteps.Wasted)
 			}
 			if s.StragglerShare != nil {
-				want["fedpace_straggler_share "] = *s.StragglerShare
+				want["fedpace_straggler_ratio "] = *s.StragglerShare
 			}
 			if s.EnergyJoules != nil {
 				want[`fedpace_client_energy_joules_total use="useful"`] = s.EnergyJoules.Useful

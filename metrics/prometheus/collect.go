@@ -88,8 +88,17 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	virtual := s.last.End.Seconds()
 	c.add("progress_ratio", "The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known.").
 		gauge(m.run.Fraction(s.last.Round, virtual))
-	c.add("start_time_seconds", "When the run started, in Unix time.").time(m.run.Started)
-	c.add("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
+	c.add("start_timestamp_seconds", "When the run, or this attempt of it, started, in Unix time.").time(m.run.Started)
+	c.add("resumed_round", "The round after which this attempt of the run went on; 0: it began.").gauge(float64(s.resumed))
+	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is scraped, for a minute at most.", "state")
+	for i, name := range stateNames {
+		is := 0.
+		if i == s.is {
+			is = 1
+		}
+		in.gauge(is, name)
+	}
+	c.add("last_round_timestamp_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
 
 	if e := m.run.Epsilon; e != nil {
 		c.add("privacy_epsilon", "Epsilon of differential privacy that the models so far have cost, for the run's delta.").gauge(e(s.last.Round))
@@ -203,12 +212,12 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 		split(c.add("client_energy_joules_total", "Energy of the clients whose classes give their watts: useful or wasted.", "use"), u.Joules)
 	}
 	c.add("clients_left_out_total", "Clients that the selection left out when it was their turn, such as those too slow for the deadline.").counter(float64(u.LeftOut))
-	c.add("straggler_share", "Mean over rounds of the part of a round between its median client and its slowest, 0 to 1.").measured(u.StragglerShare())
+	c.add("straggler_ratio", "Mean over rounds of the part of a round between its median client and its slowest, 0 to 1.").measured(u.StragglerShare())
 	c.add("straggling_seconds_total", "Virtual time of rounds between their median client and their slowest.").counter(u.Straggling)
 }
 
 func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
-	c.add("last_checkpoint_time_seconds", "When the last checkpoint was written, in Unix time.").time(now.Checkpoint)
+	c.add("last_checkpoint_timestamp_seconds", "When the last checkpoint was written, in Unix time.").time(now.Checkpoint)
 	c.add("checkpoint_failures_total", "Checkpoints that could not be written: the one before stays, and the run goes on.").counter(float64(now.CheckpointFailures))
 	c.add("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free.").gauge(now.PacingLag.Seconds())
 	c.add("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back.").gauge(now.BusLag.Seconds())

@@ -2,18 +2,16 @@ package prometheus
 
 import (
 	"math"
-	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	client "github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/web"
 )
 
 func init() {
@@ -81,6 +79,7 @@ type Metrics struct {
 
 	mu    sync.Mutex // of state and the histograms; a scrape holds it throughout
 	state state
+	scrapes
 }
 
 // Gather implements [client.Gatherer].
@@ -122,13 +121,16 @@ type state struct {
 	usage     metrics.Usage
 	notFinite uint64
 	clients   *metrics.ClientEvaluation // the last; nil: none yet
+	is        int                       // of stateNames
+	resumed   int                       // the last round of the attempts before
 }
 
 // New makes the metrics of one run, on a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
 		registry: client.NewRegistry(), run: run, columns: run.Columns(), classes: series(run), modelled: map[answered][phases]round.Time{},
-		labels: client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule},
+		scrapes: scrapes{shown: make(chan struct{})},
+		labels:  client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule, "seed": strconv.FormatUint(run.Seed, 10)},
 	}
 	s := &m.state
 	s.at = run.Started
@@ -179,6 +181,7 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.last, m.state.usage, m.state.clients = s.Last.Report, *s.Last.Usage, s.Clients
+	m.state.resumed = s.Last.Report.Round
 	return nil
 }
 
@@ -309,20 +312,4 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		}
 		b.waited = false
 	}
-}
-
-// maxScrapes bounds the scrapes that are answered at a time.
-const maxScrapes = 8
-
-// Handler answers a scrape: in text, in OpenMetrics, or in protobuf, which alone
-// has the native histograms.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes,
-		EnableOpenMetrics:   true,
-	})
-}
-
-func (m *Metrics) Pages() []web.Page {
-	return []web.Page{{Path: "/metrics", Handler: m.Handler(), Always: true}}
 }

@@ -130,13 +130,16 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 	shown := gather(t, equipped(t))
 	var got []string
 	for name, f := range shown {
+		if !strings.HasPrefix(name, "fedpace_") {
+			continue // of the process
+		}
 		labels := map[string]bool{}
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
 				labels[l.GetName()] = true
 			}
 		}
-		for _, all := range []string{"run", "task", "schedule"} {
+		for _, all := range []string{"run", "task", "schedule", "seed"} {
 			if !labels[all] {
 				t.Errorf("%s has no label %s", name, all)
 			}
@@ -182,8 +185,8 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_devices gauge {state}",
 		"fedpace_fixed_sgd_steps_total counter",
 		"fedpace_hold_seconds_total counter",
-		"fedpace_last_checkpoint_time_seconds gauge",
-		"fedpace_last_round_time_seconds gauge",
+		"fedpace_last_checkpoint_timestamp_seconds gauge",
+		"fedpace_last_round_timestamp_seconds gauge",
 		"fedpace_late_used gauge",
 		"fedpace_learning_rate gauge",
 		"fedpace_local_steps gauge",
@@ -191,12 +194,14 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_model_returns_total counter",
 		"fedpace_pacing_lag_seconds gauge",
 		"fedpace_progress_ratio gauge",
+		"fedpace_resumed_round gauge",
 		"fedpace_round gauge",
 		"fedpace_round_duration_seconds histogram",
+		"fedpace_run_state gauge {state}",
 		"fedpace_sgd_steps_total counter",
 		"fedpace_slowest_client_seconds_total counter {class,kind,phase}",
-		"fedpace_start_time_seconds gauge",
-		"fedpace_straggler_share gauge",
+		"fedpace_start_timestamp_seconds gauge",
+		"fedpace_straggler_ratio gauge",
 		"fedpace_straggling_seconds_total counter",
 		"fedpace_training_loss gauge",
 		"fedpace_transfer_bytes_total counter {direction}",
@@ -251,7 +256,7 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_round", nil, 2},
 		{"fedpace_progress_ratio", nil, 0.5}, // half of the time, a quarter of the rounds
 		{"fedpace_virtual_time_seconds", nil, 5.803},
-		{"fedpace_last_checkpoint_time_seconds", nil, 1_700_000_000},
+		{"fedpace_last_checkpoint_timestamp_seconds", nil, 1_700_000_000},
 		{"fedpace_checkpoint_failures_total", nil, 4},
 		{"fedpace_round_duration_seconds", nil, 2},
 		{"fedpace_sgd_steps_total", nil, 144},
@@ -275,7 +280,7 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_client_time_seconds_total", []string{"wasted"}, 1.5},
 		{"fedpace_client_sgd_steps_total", []string{"wasted"}, 7},
 		{"fedpace_client_energy_joules_total", []string{"useful"}, 9},
-		{"fedpace_straggler_share", nil, 0.125},
+		{"fedpace_straggler_ratio", nil, 0.125},
 		{"fedpace_straggling_seconds_total", nil, 0.5},
 		{"fedpace_pacing_lag_seconds", nil, 1},
 		{"fedpace_bus_lag_seconds", nil, 0.002},
@@ -369,7 +374,7 @@ func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
 	families := gather(t, New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds"}))
 	for _, name := range []string{
 		"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps",
-		"fedpace_straggler_share", "fedpace_last_checkpoint_time_seconds", "fedpace_fixed_sgd_steps_total",
+		"fedpace_straggler_ratio", "fedpace_last_checkpoint_timestamp_seconds", "fedpace_fixed_sgd_steps_total",
 	} {
 		if families[name] != nil {
 			t.Errorf("%s is shown before it is measured", name)

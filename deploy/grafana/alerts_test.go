@@ -1,0 +1,118 @@
+package grafana
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"fedpace/internal/testkit/slow"
+	"fedpace/internal/testkit/testport"
+)
+
+// Kinds of runs beside those that dashboards are tried with.
+const (
+	devicesAlone = `
+name: alone
+clients: 0
+cohort: fit
+schedule: {k: fixed, k0: 100}
+stop: {rounds: 1000000}
+devices: {names: [pi1]}
+nats: {listen: "127.0.0.1:0"}
+`
+	twoHosts = `
+name: hosts
+clients: 30
+cohort: 4
+schedule: {k: fixed, k0: 4}
+stop: {rounds: 1000000}
+nats: {listen: "127.0.0.1:0"}
+http: "127.0.0.1:0"
+pace: 10
+`
+	// It learns with a rate that no model survives when it has been scraped for a while.
+	victim = `
+name: %s
+clients: 30
+cohort: 4
+schedule: {k: fixed, k0: 4, eta: {rule: expression, formula: "r > %d ? 1e30 : 0.1"}}
+stop: {rounds: 1000000}
+http: %s
+checkpoint: {seconds: 1}
+pace: 10
+`
+)
+
+// A run that dies, one that hangs and one that fails each raise their alert; going on ends the
+// first two, and time the third. Nothing is said of runs of each kind that are well, or stopped.
+func TestAlertsFireAndResolve(t *testing.T) {
+	slow.Test(t, "alerts wait for half a minute before they fire")
+	prometheus := need(t, "prometheus")
+	keys := t.TempDir()
+	targets := startWell(t, keys)
+	alone := startRun(t, devicesAlone, keys)
+	background(t, "actor", "--nats", alone.join, "--client", "pi1", "--creds", filepath.Join(keys, "pi1.creds"))
+	hosts := startRun(t, twoHosts, keys, "coordinator")
+	var boxes []string // of which Prometheus hears, too
+	for range 2 {
+		boxes = append(boxes, testport.Held(t))
+		background(t, "host", "--nats", hosts.join, "--creds", filepath.Join(keys, "box.creds"), "--http", boxes[len(boxes)-1])
+	}
+	targets["alone"], targets["hosts"] = alone.at, hosts.at
+	victims := map[string]*played{}
+	for name, until := range map[string]int{"dies": 1e9, "hangs": 1e9, "ends": 1e9, "fails": 40} {
+		at := testport.Held(t)
+		victims[name] = startRun(t, fmt.Sprintf(victim, name, until, at), keys, "run")
+		targets[name] = victims[name].at
+	}
+	victims["dies"].code, victims["fails"].code = -1, 1
+	base := startPrometheus(t, prometheus, slices.AppendSeq(boxes, maps.Values(targets)))
+	for name := range targets {
+		await(t, base, fmt.Sprintf(`fedpace_round{run=%q} > 1`, name), true)
+	}
+	for _, box := range boxes {
+		await(t, base, fmt.Sprintf(`fedpace_host_jobs_total{instance=%[1]q} > 0 and on (instance) fedpace_host_job_seconds_total{instance=%[1]q} > 0`, box), true)
+	}
+	send := func(name string, s syscall.Signal) {
+		if err := victims[name].process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("dies", syscall.SIGKILL)
+	send("hangs", syscall.SIGSTOP)
+	send("ends", syscall.SIGINT)
+	fired := map[string]string{"FedpaceRunDied": "dies", "FedpaceRunHangs": "hangs", "FedpaceRunFailed": "fails"}
+	firing := func(alert string) string {
+		return fmt.Sprintf(`ALERTS{alertname=%q, run=%q, alertstate="firing"}`, alert, fired[alert])
+	}
+	for alert := range fired {
+		await(t, base, "last_over_time("+firing(alert)+"[1h])", true)
+	}
+	await(t, base, `last_over_time(fedpace_run_state{run="ends", state="stopped"}[1h]) == 1 unless fedpace_run_state`, true)
+	send("hangs", syscall.SIGCONT)
+	background(t, "resume", victims["dies"].dir)
+	for alert := range fired {
+		await(t, base, firing(alert), false)
+	}
+	await(t, base, `fedpace_resumed_round{run="dies"} > 0`, true)
+	var told struct{ Result []struct{ Metric map[string]string } }
+	const others = `count_over_time(ALERTS{run!~"dies|hangs|fails"}[1h])`
+	if err := get(base+"/api/v1/query?query="+url.QueryEscape(others), &told); err != nil || len(told.Result) > 0 {
+		t.Errorf("of runs that are well is told %v, %v", told.Result, err)
+	}
+}
+
+// await waits until a query has an answer, or none.
+func await(t *testing.T, base, expr string, answer bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); (answered(base, expr, nil) == nil) != answer; time.Sleep(time.Second) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: has an answer: %v, for two minutes", expr, !answer)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package prometheus
+
+import (
+	"runtime"
+	"time"
+
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"fedpace/metrics/web"
+)
+
+// HostCounts are what a host of simulated clients has done, in all runs.
+type HostCounts struct {
+	Runs               int           // that it serves now
+	Tasks, Jobs, Fails int64         // answered; trained; of these, ended by an error
+	Busy               time.Duration // wall time that trainers spent on jobs, one beside the other
+}
+
+// HostPage shows a host and its process. counts is safe for concurrent use.
+func HostPage(name, version string, counts func() HostCounts) web.Page {
+	r := client.NewRegistry()
+	r.MustRegister(hostCollector{client.Labels{"host": name}, version, counts})
+	return web.Page{Path: "/metrics", Handler: handler(client.Gatherers{r, process()}), Always: true}
+}
+
+type hostCollector struct {
+	labels  client.Labels
+	version string
+	counts  func() HostCounts
+}
+
+func (hostCollector) Describe(chan<- *client.Desc) {}
+
+func (h hostCollector) Collect(to chan<- client.Metric) {
+	c, now := &scrape{to, h.labels}, h.counts()
+	c.add("host_build_info", "What a host runs: always 1.", "version", "goversion").gauge(1, h.version, runtime.Version())
+	c.add("host_runs", "Runs that the host serves.").gauge(float64(now.Runs))
+	c.add("host_tasks_total", "Tasks of simulated clients that the host has answered.").counter(float64(now.Tasks))
+	c.add("host_jobs_total", "Jobs that the host's trainers have done.").counter(float64(now.Jobs))
+	c.add("host_job_failures_total", "Jobs of these that ended with an error.").counter(float64(now.Fails))
+	c.add("host_job_seconds_total", "Wall time that the host's trainers have spent on jobs, one beside the other.").counter(now.Busy.Seconds())
+}

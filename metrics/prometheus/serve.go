@@ -1,0 +1,111 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"fedpace/metrics/web"
+)
+
+// maxScrapes bounds the scrapes that are answered at a time.
+const maxScrapes = 8
+
+// KeptTime is for how long the state in which a run has ended waits at most for a scrape.
+const KeptTime = time.Minute
+
+// The states of a run, as the label state has them.
+const (
+	running = iota
+	finished
+	stopped
+	failed
+)
+
+var stateNames = []string{running: "running", finished: "finished", stopped: "stopped", failed: "failed"}
+
+// scrapes are those of a Prometheus, which says in a header how long it waits.
+type scrapes struct {
+	last  time.Time     // zero: none yet
+	every time.Duration // between the last two; 0: not known
+	shown chan struct{} // closed when the end of the run has been scraped
+}
+
+// Handler answers a scrape of a run and of its process.
+func (m *Metrics) Handler() http.Handler {
+	answer := handler(client.Gatherers{m, process()})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		ended := m.state.is != running
+		m.mu.Unlock()
+		answer.ServeHTTP(w, r)
+		if r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds") == "" {
+			return
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		now := time.Now()
+		if !m.last.IsZero() {
+			m.every = now.Sub(m.last)
+		}
+		if m.last = now; ended {
+			select {
+			case <-m.shown:
+			default:
+				close(m.shown)
+			}
+		}
+	})
+}
+
+// handler answers in text, in OpenMetrics, or in protobuf, which alone has the native histograms.
+func handler(from client.Gatherer) http.Handler {
+	return promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
+}
+
+// process measures this process and its Go runtime.
+func process() client.Gatherer {
+	r := client.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+func (m *Metrics) Pages() []web.Page {
+	return []web.Page{{Path: "/metrics", Handler: m.Handler(), Always: true}}
+}
+
+// Close implements [metrics.Closer]: it shows how the run ended.
+func (m *Metrics) Close(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case why == nil:
+		m.state.is = finished
+	case errors.Is(why, context.Canceled):
+		m.state.is = stopped
+	default:
+		m.state.is = failed
+	}
+	return nil
+}
+
+// AwaitScrape waits until a Prometheus has seen how the run ended: twice as long as it takes from
+// one scrape to the next, for [KeptTime] at most, and not at all where none scrapes the run.
+func (m *Metrics) AwaitScrape() {
+	m.mu.Lock()
+	patience := KeptTime
+	if m.every > 0 {
+		patience = min(patience, 2*m.every+time.Second)
+	}
+	patience -= time.Since(m.last)
+	m.mu.Unlock()
+	select {
+	case <-m.shown:
+	case <-time.After(patience):
+	}
+}

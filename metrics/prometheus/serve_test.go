@@ -1,0 +1,51 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpace/metrics"
+)
+
+// How a run ended is shown until Prometheus has seen it, and nobody waits for anybody else.
+func TestTheEndWaitsForAScrape(t *testing.T) {
+	scrape := func(m *Metrics) {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "2")
+		m.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for why, state := range map[error]string{nil: "finished", context.Canceled: "stopped", errors.New("disk full"): "failed"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := New(&metrics.Run{})
+			begin := time.Now()
+			if m.AwaitScrape(); !time.Now().Equal(begin) {
+				t.Error("a run that nothing scrapes waits")
+			}
+			for range 2 {
+				scrape(m)
+				if got := value(t, families(t, m), "fedpace_run_state", "running"); got != 1 {
+					t.Error("a run is not running")
+				}
+				time.Sleep(5 * time.Second)
+			}
+			if err := m.Close(why); err != nil {
+				t.Fatal(err)
+			}
+			if got := value(t, families(t, m), "fedpace_run_state", state); got != 1 {
+				t.Errorf("after %v a run is not %s", why, state)
+			}
+			begin = time.Now()
+			if m.AwaitScrape(); time.Since(begin) != 6*time.Second { // 2 x 5 + 1 after the last, which was 5 s ago
+				t.Errorf("a Prometheus that is gone is waited for %v", time.Since(begin))
+			}
+			scrape(m)
+			if m.AwaitScrape(); time.Since(begin) != 6*time.Second {
+				t.Error("an end that was seen is waited for")
+			}
+		})
+	}
+}

@@ -100,7 +100,9 @@ func TestAlertsFireAndResolve(t *testing.T) {
 		await(t, base, firing(alert), false)
 	}
 	await(t, base, `fedpace_resumed_round{run="dies"} > 0`, true)
-	var told struct{ Result []struct{ Metric map[string]string } }
+	var told struct {
+		Result []struct{ Metric map[string]string }
+	}
 	const others = `count_over_time(ALERTS{run!~"dies|hangs|fails"}[1h])`
 	if err := get(base+"/api/v1/query?query="+url.QueryEscape(others), &told); err != nil || len(told.Result) > 0 {
 		t.Errorf("of runs that are well is told %v, %v", told.Result, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
@@ -78,27 +79,72 @@ func noHelp(root *cobra.Command, topic string) error {
 	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
 }
 
-// writeCommands writes the help of all commands below a root as a page of Markdown.
-func writeCommands(w io.Writer, root *cobra.Command) error {
-	var b bytes.Buffer
-	b.WriteString("# All commands\n\nEach command with its flags, as `fedpace COMMAND --help` prints it.\n`fedpace help --markdown` makes this page.\n")
-	var write func(c *cobra.Command)
-	write = func(c *cobra.Command) {
-		if c.Hidden {
-			return
-		}
-		if c.HasParent() && c.Name() != "configuration" { // which has a page of its own
-			fmt.Fprintf(&b, "\n## `%s`\n\n```text\n", c.CommandPath())
-			c.InitDefaultHelpFlag()
-			c.SetOut(&b)
-			_ = c.Help() // a buffer takes everything
-			b.WriteString("```\n")
-		}
-		for _, below := range c.Commands() {
-			write(below)
+// sharedFlags are those that two commands or more have alike.
+func sharedFlags(root *cobra.Command) *pflag.FlagSet {
+	count, list := map[string]int{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	eachCommand(root, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if alike := f.Name + f.Usage + f.DefValue; !f.Hidden {
+				if count[alike]++; count[alike] == 2 && list.Lookup(f.Name) == nil {
+					list.AddFlag(f)
+				}
+			}
+		})
+	})
+	return list
+}
+
+// eachCommand visits the commands below a root that are not hidden.
+func eachCommand(root *cobra.Command, visit func(*cobra.Command)) {
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			visit(c)
+			eachCommand(c, visit)
 		}
 	}
-	write(root)
+}
+
+// writeCommands writes the help of all commands below a root as a page of Markdown. Flags that
+// many have alike are explained once.
+func writeCommands(w io.Writer, root *cobra.Command) error {
+	var b bytes.Buffer
+	shared := sharedFlags(root)
+	page := func(c *cobra.Command) {
+		c.SetOut(&b)
+		root.HelpFunc()(c, nil) // a buffer takes everything
+	}
+	b.WriteString("# All commands\n\n`fedpace COMMAND --help` prints the same. `fedpace help --markdown` makes this page.\n\n```text\n")
+	all := &cobra.Command{Use: "fedpace COMMAND", Short: "Flags that several commands have, and explain each.", Run: func(*cobra.Command, []string) {}}
+	all.Flags().AddFlagSet(shared)
+	page(all)
+	b.WriteString("```\n")
+	eachCommand(root, func(c *cobra.Command) {
+		if c.Name() == "configuration" || c.HasParent() && c.Parent().Name() == "completion" {
+			return // which have a page of their own, and a shell's manual
+		}
+		fmt.Fprintf(&b, "\n## `%s`\n\n```text\n", c.CommandPath())
+		also, hidden := "", []*pflag.Flag(nil)
+		c.InitDefaultHelpFlag()
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			of := shared.Lookup(f.Name)
+			switch {
+			case f.Name == "help": // of itself
+			case of != nil && of.Usage == f.Usage && of.DefValue == f.DefValue && !f.Hidden:
+				also += " --" + f.Name
+			default:
+				return
+			}
+			f.Hidden, hidden = true, append(hidden, f)
+		})
+		page(c)
+		for _, f := range hidden {
+			f.Hidden = false
+		}
+		if also != "" {
+			fmt.Fprintf(&b, "\nAnd from above:%s\n", also)
+		}
+		b.WriteString("```\n")
+	})
 	_, err := w.Write(b.Bytes())
 	return err
 }

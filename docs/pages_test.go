@@ -58,7 +58,7 @@ func prose(page string) []string {
 func TestLinesAreShort(t *testing.T) {
 	for path, page := range pages(t) {
 		for i, line := range prose(page) {
-			if n := utf8.RuneCountInString(line); n > 100 && line[0] != '|' && !strings.HasPrefix(line, "![") {
+			if n := utf8.RuneCountInString(line); n > 100 && line[0] != '|' && !strings.Contains(line, " | ") && !strings.HasPrefix(line, "![") {
 				t.Errorf("%s:%d: %d columns", path, i+1, n)
 			}
 		}

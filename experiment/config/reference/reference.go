@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ Every key of a configuration file, and of ` + "`--set KEY=VALUE`" + `. This page
 ` + "`fedpace config reference`" + `. A task sets its own defaults where a key has none here (those of the
 paper's Tables 1 and 2); ` + "`fedpace run --dry-run`" + ` prints the values in use. ` + "`fedpace help KEY`" + `
 explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. Where
-seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too.
+seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too. ` + "`1..9`" + ` is 1 to 9, and
+` + "`>0..9`" + ` without 0.
 `)
 	r.table("General", "key")
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
@@ -45,7 +47,7 @@ seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are unders
 		}
 		r.table(heading(&r.points[i]), first)
 		for _, e := range p.Entries {
-			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", e.Name, escape(e.Help))
+			fmt.Fprintf(&r, "**`%s`** | | | %s\n", e.Name, escape(e.Help))
 			for _, o := range config.KeysOf("", e.Type(), true) {
 				r.row(&o)
 			}
@@ -72,7 +74,7 @@ func heading(k *config.Key) string {
 }
 
 func (r *page) table(heading, first string) {
-	fmt.Fprintf(r, "\n## %s\n\n| %s | value | default | meaning |\n| --- | --- | --- | --- |\n", heading, first)
+	fmt.Fprintf(r, "\n## %s\n\n%s | value | default | meaning\n--- | --- | --- | ---\n", heading, first)
 }
 
 // row describes a key.
@@ -92,7 +94,7 @@ func (r *page) row(k *config.Key) {
 	case k.Required:
 		standard = "required"
 	}
-	fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", k.Name, escape(value), standard, escape(k.Help))
+	fmt.Fprintf(r, "`%s` | %s | %s | %s\n", k.Name, short(escape(value)), standard, escape(k.Help))
 }
 
 // link leads to the list of a plug point's entries.
@@ -104,6 +106,20 @@ func (r *page) link(k *config.Key) string {
 	}
 	anchor := strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(heading(&r.points[i])))
 	return fmt.Sprintf("[%s](#%s)", k.Point.Kind, anchor)
+}
+
+// The words for values, which a table has no room for.
+var (
+	above   = regexp.MustCompile(`more than (\S+) and at most (\S+)`)
+	between = regexp.MustCompile(`from (\S+) to ([^\s,)]+)`)
+	number  = regexp.MustCompile(`a number \((.*?)\)`)
+)
+
+// short says what a key's value may be in fewer words.
+func short(value string) string {
+	value = between.ReplaceAllString(above.ReplaceAllString(value, ">$1..$2"), "$1..$2")
+	value = number.ReplaceAllString(value, "number $1")
+	return strings.NewReplacer("a whole number", "integer", "a number", "number", "a list, each ", "list of ", "a list of ", "list of ", "true or false", "boolean", "a word, ", "").Replace(value)
 }
 
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

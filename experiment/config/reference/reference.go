@@ -20,8 +20,8 @@ Every key of a configuration file, and of ` + "`--set KEY=VALUE`" + `. This page
 ` + "`fedpace config reference`" + `. A task sets its own defaults where a key has none here (those of the
 paper's Tables 1 and 2); ` + "`fedpace run --dry-run`" + ` prints the values in use. ` + "`fedpace help KEY`" + `
 explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. Where
-seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too. ` + "`1..9`" + ` is 1 to 9, and
-` + "`>0..9`" + ` without 0.
+seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too.
+` + "`1..9`" + ` is 1 to 9, and ` + "`>0..9`" + ` is above 0.
 `)
 	r.table("General", "key")
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)

@@ -80,13 +80,8 @@ bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/u
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 internal/testkit/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
 actors/external: internal/atomicfile internal/names internal/vector python actors/data/federated actors/learn actors/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-<<<<<<< HEAD
 actors: internal/keyed internal/registry internal/vector actors/attack actors/data/federated actors/external actors/learn bus actors/algorithm actors/algorithm/privacy
-actors/host: actors actors/clientmodel bus golang.org/x/sync/...
-=======
-actors: internal/keyed internal/registry actors/attack actors/data/federated actors/external actors/learn bus actors/algorithm actors/algorithm/privacy
 actors/host: actors actors/clientmodel bus golang.org/x/sync/... time
->>>>>>> d1a6a701 (Dashboards and alerts say whether a run is well: its end is a metric, and runs that die, hang or fail raise alerts)
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm
 	os time google.golang.org/protobuf/proto

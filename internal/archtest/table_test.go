@@ -132,7 +132,7 @@ experiment/ui: internal/regular actors/measure coordinator/closing coordinator/r
 experiment/study: coordinator/round experiment/expect experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/regular actors/algorithm actors/measure internal/tasks actors/clientmodel actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder experiment/forecast
-	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/keyed internal/statistics metrics metrics/figure metrics/outputs os
+	experiment/problem experiment/run experiment/study internal/atomicfile internal/table internal/human internal/statistics metrics metrics/figure metrics/outputs os
 	github.com/goccy/go-yaml/...
 experiment/study/plan: actors/clientmodel coordinator/closing actors/measure coordinator/round coordinator/schedule experiment/config experiment/folder experiment/forecast
 	experiment/study internal/human internal/statistics internal/table metrics metrics/figure metrics/page golang.org/x/sync/errgroup

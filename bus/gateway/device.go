@@ -58,6 +58,7 @@ type Device struct {
 	task    *bus.Task          // the last that was worked on in the run
 	cancel  context.CancelFunc // ends the work on the task
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
+	again   context.CancelFunc // has the request under way sent again
 	beat    *time.Timer        // sends the next heartbeat
 }
 
@@ -125,7 +126,7 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	if err := binary.Read(rand.Reader, binary.NativeEndian, &c.Join.Process); err != nil {
 		return nil, fmt.Errorf("bus: draw the number of a process: %w", err)
 	}
-	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10)}
+	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), again: func() {}}
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
 	var err error
@@ -152,12 +153,13 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// interrupted joins again: the run may not know the device any more.
+// interrupted joins again, for the run may not know the device any more, or have sent it a task
+// meanwhile. The answer is a task or, where this is lost, too, a call.
 func (d *Device) interrupted(error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.run != "" {
-		d.call(deviceArrival{task: &bus.Task{}, run: d.run, at: time.Now()})
+		d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
 	}
 }
 
@@ -193,7 +195,8 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		if working && x.isTask() {
 			return // one run at a time; the other sends it again
 		}
-	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat of what it works on
+	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat: what was sent of it may be lost
+		d.again()
 		return
 	case working:
 		d.cancel() // the run goes on without it

@@ -91,6 +91,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 		d.sent = nil
 	}
 	d.phase, d.task, d.cancel = bus.Download, x.task, cancel
+	d.beat.Reset(0)               // says that the task is here
 	if d.mailbox.Holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
@@ -265,8 +266,8 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 }
 
 // request asks the run's coordinator until it answers, for so long (0: without a
-// limit) and while again says so. It returns no reply where that does not, and an
-// error when ctx ends or the device is closed.
+// limit) and while again says so, and anew when the run repeats the task. It returns no
+// reply where again does not say so, and an error when ctx ends or the device is closed.
 func (d *Device) request(ctx context.Context, run, verb string, m proto.Message, most time.Duration, again func(error) bool) (*bus.DeviceReply, error) {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {
@@ -275,10 +276,18 @@ func (d *Device) request(ctx context.Context, run, verb string, m proto.Message,
 	ctx, cancel := bus.Until(ctx, d.life)
 	defer cancel()
 	r := new(bus.DeviceReply)
-	err = d.conn.Ask(ctx, &bus.Request{
-		Subject: subject.Device(run, d.config.ID, verb), Data: b, For: most, Again: again,
-		Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
-	})
+	for repeated := true; repeated; {
+		asking, cancel := context.WithCancel(ctx)
+		d.mu.Lock()
+		d.again = cancel
+		d.mu.Unlock()
+		err = d.conn.Ask(asking, &bus.Request{
+			Subject: subject.Device(run, d.config.ID, verb), Data: b, For: most, Again: again,
+			Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
+		})
+		repeated = err != nil && asking.Err() != nil && ctx.Err() == nil
+		cancel()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -50,6 +50,7 @@ const (
 	Flooded                      // it sent so much that it is heard no more
 	Ignored                      // a message of a kind that was not ignored before; Text says why
 	Reconnected                  // the connection was away: tasks may be lost
+	Rejoined                     // the device's connection was away: its task may be lost
 )
 
 // Event is what has happened to a device. Update is whole for Updated, and
@@ -227,6 +228,12 @@ func (g *Gateway) Forget(device int) { g.locked(device, func(x *peer) { x.task, 
 func (g *Gateway) Heard(device int) (at time.Time) {
 	g.locked(device, func(x *peer) { at = x.heard })
 	return at
+}
+
+// Holds tells whether a device has said that it works on its open task.
+func (g *Gateway) Holds(device int) (yes bool) {
+	g.locked(device, func(x *peer) { yes = x.task != 0 && x.holds == x.task })
+	return yes
 }
 
 // TakeEvents waits until there are events and returns all of them, by device in

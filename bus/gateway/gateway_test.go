@@ -70,12 +70,17 @@ func (o *office) openGateway(run string, check func(*bus.DeviceUpdate) error) (*
 // await takes news until one of this kind comes.
 func (o *office) await(kind gateway.EventKind) gateway.Event {
 	o.Helper()
-	ctx, stop := context.WithTimeout(o.Context(), time.Minute)
+	return await(o.T, o.gateway, kind)
+}
+
+func await(t *testing.T, g *gateway.Gateway, kind gateway.EventKind) gateway.Event {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for {
-		news, err := o.gateway.TakeEvents(ctx, nil)
+		news, err := g.TakeEvents(ctx, nil)
 		if err != nil {
-			o.Fatalf("no news of kind %d: %v", kind, err)
+			t.Fatalf("no news of kind %d: %v", kind, err)
 		}
 		for _, n := range news {
 			if n.Kind == kind {

@@ -64,6 +64,7 @@ type peer struct {
 
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
+	holds  uint64 // the task that the device works on, as it last said
 	digest []byte // the task's
 	params int    // values of its update
 	done   bool   // accepted or refused
@@ -223,10 +224,11 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 // admit lets the device take part.
 func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.heard = time.Now()
+	kind := Rejoined
 	if !x.joined {
-		x.joined = true
-		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
+		x.joined, kind = true, Joined
 	}
+	x.gateway.events.Put(Event{Device: x.index, Kind: kind, Join: j})
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
@@ -252,6 +254,7 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 		return
 	}
 	x.heard = time.Now()
+	x.holds = h.Task
 	x.beats++
 }
 
@@ -312,7 +315,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
-	x.heard = time.Now()
+	x.heard, x.holds = time.Now(), p.Task
 	params := x.params
 	switch {
 	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):

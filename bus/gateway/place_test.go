@@ -109,7 +109,7 @@ func TestACopySendsInVain(t *testing.T) {
 			t.Errorf("process %d: a chunk of another process is answered %v, %v", process, r, err)
 		}
 	}
-	if n := o.gateway.Stats(); n.Heartbeats != 0 {
+	if n := o.gateway.Stats(); n.Heartbeats > 1 { // by which the first says that it has the task
 		t.Errorf("%d heartbeats count", n.Heartbeats)
 	}
 }

@@ -36,6 +36,9 @@ type Config struct {
 	Patience time.Duration
 	// Await has Connect wait as long for a server that is not there yet.
 	Await bool
+	// Slow is of a link on which a chunk may take as long as [ChunkTimeout]: the connection
+	// counts as lost only when nothing has come through it for longer.
+	Slow bool
 	// Notice is told of each change of the connection; may be nil.
 	Notice func(bus.Notice)
 }

@@ -3,6 +3,7 @@ package natsconn
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -30,7 +31,8 @@ func (c *Conn) Subscribe(subject string, b *bus.Backlog, f func(*bus.RawMessage)
 }
 
 func (c *Conn) Ask(ctx context.Context, r *bus.Request) error {
-	return c.Retry(ctx, Retry{For: r.For, Attempt: RequestTimeout, Passes: r.Again}, func(ctx context.Context) error {
+	most := RequestTimeout + time.Duration(len(r.Data))*time.Second/slowestLink
+	return c.Retry(ctx, Retry{For: r.For, Attempt: most, Passes: r.Again}, func(ctx context.Context) error {
 		m, err := c.nats.RequestWithContext(ctx, r.Subject, r.Data)
 		if err != nil {
 			return err

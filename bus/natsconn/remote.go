@@ -20,19 +20,23 @@ import (
 
 // A connection without an answer to so many pings counts as lost.
 const (
-	pingEvery   = 4 * time.Second
-	pingsMissed = 2
+	pingEvery       = 4 * time.Second
+	pingsMissed     = 2
+	pingsMissedSlow = int(ChunkTimeout/pingEvery) + 1
 )
 
 // remote are the options of a connection over TCP.
 func (c *Conn) remote() ([]nats.Option, error) {
-	config := &c.config
+	config, missed := &c.config, pingsMissed
+	if config.Slow {
+		missed = pingsMissedSlow
+	}
 	if err := names.CheckURL(config.URL); err != nil {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
 		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
-		nats.MaxPingsOutstanding(pingsMissed),
+		nats.MaxPingsOutstanding(missed),
 		nats.MaxReconnects(-1), // the timer in lost ends it
 		nats.CustomReconnectDelay(func(attempt int) time.Duration { return pause(attempt, lastReconnect) }),
 		nats.DisconnectErrHandler(c.lost),

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus"
 )
 
 // This file is the policy of what is tried again, how long, and what is said
@@ -38,11 +40,16 @@ const (
 	lastReconnect = 5 * time.Second // between attempts to reconnect
 )
 
+// slowestLink is the bandwidth, in bytes a second, below which chunks do not come through in time:
+// 100 kbit/s.
+const slowestLink = 12_500
+
 // How long things may take that a server or a connection may come back for.
 const (
-	RequestTimeout = 5 * time.Second // one request
-	reconnectFor   = 2 * time.Minute // a connection over TCP, unless Config says otherwise
-	reportAfter    = 5 * time.Second // until it is told what is waited for
+	RequestTimeout = 5 * time.Second                                         // one request, and its answer, of few bytes
+	ChunkTimeout   = RequestTimeout + bus.ChunkBytes*time.Second/slowestLink // one with a chunk of a model
+	reconnectFor   = 2 * time.Minute                                         // a connection over TCP, unless Config says otherwise
+	reportAfter    = 5 * time.Second                                         // until it is told what is waited for
 )
 
 // Retry is how something is tried again whose failure may pass.

@@ -83,8 +83,8 @@ type openTask struct {
 }
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
-// of the gateway; resendAfter how long a task waits before it is sent again, should it
-// have been lost; auditEvery how often what devices fetch is looked at; leastSlack how much longer than its round a task may take before it is
+// of the gateway; resendAfter how long a device may be silent about a task before
+// it is sent again, should it have been lost; auditEvery how often what devices fetch is looked at; leastSlack how much longer than its round a task may take before it is
 // given up, since messages take time that no device measures.
 const (
 	lookEvery   = 101 * time.Millisecond
@@ -176,7 +176,7 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 		return nil
 	}
 	now := time.Now()
-	o := &openTask{task: message, base: base, doubtful: doubtful, device: t.Client - d.run.First, sent: now, repeated: now}
+	o := &openTask{task: message, base: base, doubtful: doubtful, device: t.Client - d.run.First, sent: now}
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()
@@ -192,6 +192,7 @@ func (d *Devices) send(o *openTask) error {
 	if d.gateway == nil {
 		return nil
 	}
+	o.repeated = time.Now()
 	return d.gateway.SendTask(o.device, o.task)
 }
 
@@ -303,9 +304,9 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			d.notice("Device %s has joined (%s).", name, told(n.Join))
 			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
 			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
-			if o := d.taskOf(n.Device); o != nil { // it was restarted
-				err = errors.Join(err, d.send(o))
-			}
+			err = errors.Join(err, d.sendOpen(n.Device)) // it was restarted
+		case gateway.Rejoined:
+			err = errors.Join(err, d.sendOpen(n.Device))
 		case gateway.Updated, gateway.Refused:
 			if n.Kind == gateway.Refused {
 				d.notice("An update of device %s is refused: %s.", name, n.Text)
@@ -324,6 +325,14 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// sendOpen sends a device its open task again, if it has one.
+func (d *Devices) sendOpen(device int) error {
+	if o := d.taskOf(device); o != nil {
+		return d.send(o)
+	}
+	return nil
 }
 
 // taskOf is a device's open task; nil: it has none.
@@ -381,8 +390,7 @@ func (d *Devices) look() error {
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.Lost(o.device)
 			d.silent(o)
-		case now.Sub(o.repeated) > resendAfter:
-			o.repeated = now
+		case now.Sub(o.repeated) > resendAfter && !d.gateway.Holds(o.device):
 			if err := d.send(o); err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 // proxy stands between a client and a server and does to their connections what
 // networks do.
 type proxy struct {
-	t      *testing.T
+	t      testing.TB
 	listen net.Listener
 	target string
 
@@ -27,7 +27,7 @@ type proxy struct {
 	change *sync.Cond
 }
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

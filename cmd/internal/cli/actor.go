@@ -18,7 +18,7 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 
 // ActorCommand is the command of a real device, of the program of this name.
 func ActorCommand(program string) *cobra.Command {
-	to := natsconn.Config{Patience: -1, Await: true} // a device waits for its server
+	to := natsconn.Config{Patience: -1, Await: true, Slow: true} // a device waits for its server
 	var device real.Config
 	c := &cobra.Command{
 		Use:   "actor",

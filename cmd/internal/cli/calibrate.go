@@ -40,7 +40,7 @@ type OfConfig func(files []string, own calibrate.Own) (*calibrate.Subject, error
 // CalibrateCommand is the command that measures a device, of the program of this
 // name. A program that reads no configurations has a nil ofConfig.
 func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
-	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true}} // as a device in a run
+	f := calibration{ofConfig: ofConfig, server: natsconn.Config{Patience: -1, Await: true, Slow: true}} // as a device in a run
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",

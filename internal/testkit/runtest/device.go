@@ -25,7 +25,7 @@ type Device struct {
 
 // TakePart has the device answer tasks until ctx ends, or the run if it does not wait.
 func (d Device) TakePart(ctx context.Context) error {
-	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: d.URL, Name: d.ID, Creds: d.Creds, Await: true})
+	conn, err := natsconn.Connect(ctx, natsconn.Config{URL: d.URL, Name: d.ID, Creds: d.Creds, Await: true, Slow: true})
 	if err != nil {
 		return err
 	}

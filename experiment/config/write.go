@@ -241,6 +241,16 @@ func (c Config) Differences() ([]string, error) {
 	return list, nil
 }
 
+// Settings lists all that the configuration computes with, as Differences writes it.
+func (c Config) Settings() (list []string) {
+	for _, l := range c.leaves() {
+		if !l.Inert {
+			list = append(list, l.Key+"="+l.To)
+		}
+	}
+	return list
+}
+
 // plain matches words that YAML reads as text without quotes.
 var plain = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./-]*$`)
 

@@ -72,7 +72,7 @@ func BenchmarkBoard(b *testing.B) {
 		load += browsertest.JS[float64](tab, "performance.now()")
 		// A zoom into a fifth, then 60 frames of a tenth of that each.
 		pan += browsertest.Await[float64](tab, `new Promise(done => {
-			const front = document.querySelector('#over-window_loss .front');
+			const front = document.querySelector('#over-window_loss .plot');
 			front.focus();
 			for (let i = 0; i < 2; i++) front.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }));
 			let n = 0, from = 0;

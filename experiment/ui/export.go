@@ -46,10 +46,7 @@ func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, 
 	if e.Runs = len(whole); e.Runs == 0 {
 		return e, errors.New("none of the runs can be read")
 	}
-	rows, err := rowsOf(whole)
-	if err != nil {
-		return e, err
-	}
+	rows := rowsOf(whole)
 	for i := range rows {
 		if rows[i].State == string(folder.RunComplete) {
 			e.Finished++

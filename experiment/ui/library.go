@@ -8,14 +8,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/experiment/folder"
-	"fedpace/experiment/report"
 )
 
 // MaxRuns bounds the runs in a folder of a library.
@@ -122,23 +120,20 @@ func (l *Library) find(id string) *run {
 
 // row is a run in the list.
 type row struct {
-	ID        string          `json:"id"`
-	Folder    string          `json:"folder"`
-	Name      string          `json:"name"`
-	Group     int             `json:"group"` // runs of a group differ in their seed alone
-	GroupName string          `json:"group_name"`
-	State     string          `json:"state"` // a folder.RunState
-	Why       string          `json:"why,omitempty"`
-	Task      string          `json:"task"`
-	Schedule  string          `json:"schedule"`
-	Seed      string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
-	Tags      []string        `json:"tags,omitempty"`
-	Settings  []string        `json:"settings"`
-	Quality   metric          `json:"quality"` // by which models are compared
-	Stamp     string          `json:"stamp"`   // changes with the files
-	Rounds    int             `json:"rounds"`
-	Virtual   float64         `json:"virtual_seconds"`
-	Summary   *folder.Summary `json:"summary"` // null: the run goes on, or was killed
+	ID       string          `json:"id"`
+	Folder   string          `json:"folder"`
+	State    string          `json:"state"` // a folder.RunState
+	Why      string          `json:"why,omitempty"`
+	Task     string          `json:"task"`
+	Schedule string          `json:"schedule"`
+	Seed     string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
+	Tags     []string        `json:"tags,omitempty"`
+	Settings []string        `json:"settings"` // what it sets otherwise than its task's defaults
+	Quality  metric          `json:"quality"`  // by which models are compared
+	Stamp    string          `json:"stamp"`    // changes with the files
+	Rounds   int             `json:"rounds"`
+	Virtual  float64         `json:"virtual_seconds"`
+	Summary  *folder.Summary `json:"summary"` // null: the run goes on, or was killed
 }
 
 type metric struct {
@@ -147,7 +142,7 @@ type metric struct {
 }
 
 // rowsOf are runs as the page lists them.
-func rowsOf(runs []*run) ([]row, error) {
+func rowsOf(runs []*run) []row {
 	list := make([]row, len(runs))
 	var side errgroup.Group
 	side.SetLimit(runtime.GOMAXPROCS(0))
@@ -158,39 +153,12 @@ func rowsOf(runs []*run) ([]row, error) {
 		})
 	}
 	_ = side.Wait() // none fails
-	var whole []report.Run
-	for _, r := range runs {
-		if r.bad == nil {
-			whole = append(whole, report.Run{Run: r.Run})
-		}
-	}
-	groups, err := report.Groups(whole)
-	if err != nil {
-		return nil, err
-	}
-	of := map[string]int{}
-	for g := range groups {
-		for _, r := range groups[g].Runs {
-			of[r.Dir] = g
-		}
-	}
-	for i, r := range runs {
-		if g, ok := of[r.Dir]; ok {
-			list[i].Group, list[i].GroupName = g, groups[g].Name
-			// A comparison calls the folder of a run by what it sets, as far as a file may be called so.
-			if seed := "seed=" + list[i].Seed; strings.HasSuffix(list[i].Name, ","+seed) {
-				list[i].Name = groups[g].Name + ", " + seed
-			}
-		} else {
-			list[i].Group, list[i].GroupName = -1-i, r.Dir
-		}
-	}
-	return list, nil
+	return list
 }
 
 func (r *run) row() row {
 	c := &r.Config
-	out := row{ID: r.id, Folder: r.Dir, Name: filepath.Base(r.Dir), State: string(folder.RunDamaged), Settings: []string{}}
+	out := row{ID: r.id, Folder: r.Dir, State: string(folder.RunDamaged), Settings: []string{}}
 	if r.bad != nil {
 		out.Why = r.bad.Error()
 		return out

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"fedpace/experiment/config"
 	"fedpace/metrics/page"
 	"fedpace/metrics/web"
 )
@@ -27,12 +28,8 @@ func (l *Library) Handler() http.Handler {
 	mux := http.NewServeMux()
 	page.Routes(mux, page.ManyRuns)
 	mux.HandleFunc("GET /runs.json", func(w http.ResponseWriter, _ *http.Request) {
-		var rows []row
 		runs, err := l.list(time.Now())
-		if err == nil {
-			rows, err = rowsOf(runs)
-		}
-		text, jsonErr := l.listJSON(rows)
+		text, jsonErr := l.listJSON(rowsOf(runs))
 		answer(w, "application/json", text, errors.Join(err, jsonErr))
 	})
 	mux.HandleFunc("GET /curves.bin", l.of(func(r *run, _ *http.Request) ([]byte, error) {
@@ -83,8 +80,22 @@ type library struct {
 	Folders []string `json:"folders"`
 	Version string   `json:"version"`
 	Runs    []row    `json:"runs"`
+	// Defaults are the settings of a task of which its runs' own differ.
+	Defaults map[string][]string `json:"defaults"`
 }
 
 func (l *Library) listJSON(rows []row) ([]byte, error) {
-	return json.Marshal(library{l.dirs, l.version, rows})
+	defaults := map[string][]string{}
+	for i := range rows {
+		task := rows[i].Task
+		if task == "" || defaults[task] != nil { // a damaged run has none
+			continue
+		}
+		standard, err := config.Defaults(config.Task(task))
+		if err != nil {
+			return nil, err
+		}
+		defaults[task] = standard.Settings()
+	}
+	return json.Marshal(library{l.dirs, l.version, rows, defaults})
 }

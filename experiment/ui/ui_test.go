@@ -2,11 +2,9 @@ package ui_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -76,7 +74,7 @@ func TestTheBoard(t *testing.T) {
 	b.Picture("ui", true)
 	for _, scheme := range []string{"dark", "light"} { // the page follows while it is open
 		b.Prefer("prefers-color-scheme", scheme)
-		b.Until("document.querySelector('#legend line').getAttribute('stroke') === getComputedStyle(document.documentElement).getPropertyValue('--line-0').trim()")
+		b.Until("document.querySelector('#legend line').getBoundingClientRect().width > 0 && getComputedStyle(document.querySelector('#legend line')).stroke === (d => { document.body.append(d); d.style.color = 'var(--line-0)'; const c = getComputedStyle(d).color; d.remove(); return c; })(document.createElement('i'))")
 	}
 
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -96,7 +94,7 @@ func TestTheBoard(t *testing.T) {
 	kept.Picture("ui-file-dark", false)
 	kept.Quiet(browsertest.FileURL(file))
 
-	b.Do(chromedp.Navigate(address + "#run/" + browsertest.JS[string](b, "document.querySelector('tr[data-run]').dataset.run")))
+	b.Do(chromedp.Navigate(address + "#run=" + browsertest.JS[string](b, "document.querySelector('tr[data-run]').dataset.run")))
 	b.Until("document.body.dataset.state === 'completed'")
 	b.Until("document.querySelector('.scrubber input')")
 	b.Until("document.querySelector('.facts').innerText.includes('local noise')")
@@ -137,7 +135,7 @@ func TestNamesAreText(t *testing.T) {
 	b := browsertest.Open(t, 1024, 900, false)
 	b.Do(chromedp.Navigate(address))
 	b.Until("document.body.dataset.drawn === '1'")
-	if got := browsertest.JS[string](b, "document.querySelector('tr[data-run] a').innerText"); got != "<b>bold<!--" {
+	if got := browsertest.JS[string](b, "document.querySelector('ul.runs a').innerText"); got != "<b>bold<!--" {
 		t.Errorf("the run is called %q", got)
 	}
 	b.Quiet(address)
@@ -201,12 +199,12 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 	b.Until("document.body.dataset.drawn === '4'")
 	b.Until("!document.getElementById('board-waits').hidden")
 	b.Drawn()
-	for _, name := range []string{"fixed-1", "rounds-2"} {
+	for name, called := range map[string]string{"fixed-1": "fixed, seed=1", "rounds-2": "rounds, seed=2"} {
 		s, err := folder.ReadSummary(filepath.Join(dir, name, folder.SummaryFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		cells := browsertest.JS[string](b, fmt.Sprintf("[...document.querySelectorAll('tr[data-run]')].find(r => r.innerText.includes(%q)).innerHTML", name))
+		cells := browsertest.JS[string](b, fmt.Sprintf("[...document.querySelectorAll('tr[data-run]')].find(r => r.cells[0].title.endsWith(%q)).innerHTML", name))
 		for _, want := range []float64{*s.BestValidationAccuracy, *s.BestTrainingLoss, s.VirtualSeconds, float64(s.SGDSteps)} {
 			if text := strconv.FormatFloat(want, 'f', -1, 64); !strings.Contains(cells, `data-value="`+text+`"`) {
 				t.Errorf("%s: the list does not hold %s: %s", name, text, cells)
@@ -218,10 +216,10 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 		}
 		last := rounds[len(rounds)-1]
 		// The cursor at the axis's end reads the last value of each curve.
-		b.Do(chromedp.Focus("#over-validation_accuracy .front"))
+		b.Do(chromedp.Focus("#over-validation_accuracy .plot"))
 		b.Press(kb.End)
-		read := browsertest.JS[string](b, "document.querySelector('#over-validation_accuracy .front').getAttribute('aria-valuetext')")
-		if want := fmt.Sprintf("%s %s", name, strconv.FormatFloat(rounded(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
+		read := browsertest.JS[string](b, "document.querySelector('#over-validation_accuracy .plot').getAttribute('aria-valuetext')")
+		if want := fmt.Sprintf("%s %s", called, strconv.FormatFloat(rounded(last.Metrics[0], 4), 'g', 4, 64)); !strings.Contains(read, want) {
 			t.Errorf("the cursor reads %q, want %q in it", read, want)
 		}
 	}
@@ -239,7 +237,7 @@ func rounded(v float64, digits int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// The runs of a comparison are called by what it sets, whatever their folders may be called.
+// The runs of a comparison are called by what sets them apart, whatever their folders may be called.
 func TestNamesOfAComparison(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
 	_, err := study.Run(t.Context(), study.Plan{
@@ -253,21 +251,12 @@ func TestNamesOfAComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, address := served(t, dir)
-	answer, err := http.Get(address + "runs.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	var list struct{ Runs []struct{ Name string } }
-	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, r := range list.Runs {
-		names = append(names, r.Name)
-	}
+	b := browsertest.Open(t, 1024, 900, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.drawn === '4'")
+	names := browsertest.JS[[]string](b, "[...document.querySelectorAll('ul.runs a')].map(a => a.innerText)")
 	slices.Sort(names)
-	want := []string{"fixed, close.rule=first, close.n=7, seed=1", "fixed, close.rule=first, close.n=7, seed=2", "fixed, seed=1", "fixed, seed=2"}
+	want := []string{"close.rule=all, seed=1", "close.rule=all, seed=2", "close.rule=first, seed=1", "close.rule=first, seed=2"}
 	if !slices.Equal(names, want) {
 		t.Errorf("names are %q, want %q", names, want)
 	}

@@ -127,7 +127,7 @@ experiment/fleet: actors/clientmodel coordinator/closing coordinator/round exper
 	metrics metrics/eventlog metrics/outputs gonum.org/v1/gonum/...
 experiment/report: actors/measure experiment/config experiment/folder experiment/forecast internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto time
-experiment/ui: internal/regular actors/measure coordinator/closing coordinator/round experiment/folder experiment/forecast experiment/report
+experiment/ui: internal/regular actors/measure coordinator/closing coordinator/round experiment/config experiment/folder experiment/forecast experiment/report
 	metrics metrics/eventlog metrics/live metrics/outputs metrics/page metrics/web net/http os time golang.org/x/sync/errgroup
 experiment/study: coordinator/round experiment/expect experiment/config/tree bus bus/natsconn coordinator actors/measure coordinator/schedule experiment/checkpoint experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile internal/keyed
 	internal/human internal/names internal/statistics internal/table metrics metrics/figure os time golang.org/x/sync/...

@@ -134,8 +134,8 @@ func TestPageShowsTheRun(t *testing.T) {
 	}
 	// What was drawn last on the live page is what is drawn here.
 	for _, id := range []string{"loss", "accuracy", "local_steps", "learning_rate", "times", "round_seconds", "timeline"} {
-		drawing := fmt.Sprintf("document.querySelector('#%s .plot > svg').innerHTML", id)
-		live, file := js[string](b, drawing), js[string](kept, drawing)
+		drawing := fmt.Sprintf("(f => (f.scrollIntoView(), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(f.querySelector('canvas')?.toDataURL() ?? f.querySelector('.rows > svg').innerHTML))))))(document.getElementById('%s'))", id)
+		live, file := browsertest.Await[string](b, drawing), browsertest.Await[string](kept, drawing)
 		if live == "" || live != file {
 			t.Errorf("%s: %d bytes are drawn live, %d in the file, and they differ", id, len(live), len(file))
 		}
@@ -370,9 +370,9 @@ func TestPageByKeys(t *testing.T) {
 			t.Errorf("%s cannot be reached", id)
 		}
 	}
-	b.Do(chromedp.Focus(chromedp.CSS("#local_steps .plot > svg")))
+	b.Do(chromedp.Focus(chromedp.CSS("#local_steps .plot")))
 	b.Press(kb.End)
-	value := "document.querySelector('#local_steps .plot > svg').getAttribute('aria-valuetext')"
+	value := "document.querySelector('#local_steps .plot').getAttribute('aria-valuetext')"
 	last := js[string](b, value)
 	b.Press(kb.Home)
 	first := js[string](b, value)
@@ -381,7 +381,7 @@ func TestPageByKeys(t *testing.T) {
 	if !strings.Contains(first, "round 1,") || !strings.Contains(second, "round 2,") || !strings.Contains(last, "round 60,") {
 		t.Errorf("the keys read %q, %q, %q", first, second, last)
 	}
-	if got := js[string](b, "document.querySelector('#local_steps .reading').innerText"); !strings.Contains(got, "round 2 ") {
+	if got := js[string](b, "document.querySelector('#local_steps .tip').innerText"); !strings.Contains(got, "round 2,") {
 		t.Errorf("below the drawing stands %q", got)
 	}
 	// A table of the same, opened by a key.
@@ -394,7 +394,7 @@ func TestPageByKeys(t *testing.T) {
 	// The link over the head leads to the figures.
 	b.Do(chromedp.Focus(chromedp.CSS(".skip")))
 	b.Press(kb.Enter)
-	b.Until("document.activeElement.id === 'main'")
+	b.Until("document.activeElement.closest('figure')?.id === 'loss'")
 	// What has no name cannot be spoken of.
 	if unnamed := js[[]string](b, `[...document.querySelectorAll('[role=slider], [role=region], [role=progressbar], section')]
 		.filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))?.textContent).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
@@ -411,11 +411,11 @@ func TestPageByPointer(t *testing.T) {
 	hub, address := serveHub(t, "demo")
 	b.Do(chromedp.Navigate(address))
 	b.Until("document.body.dataset.round > 0")
-	for id, want := range map[string]string{"loss": "window", "times": "rounds", "timeline": "download"} {
+	for id, want := range map[string]string{"loss": "mean of", "times": "rounds", "timeline": "download"} {
 		js[any](b, fmt.Sprintf("document.getElementById('%s').scrollIntoView({block: 'center'})", id))
-		box := js[[]float64](b, fmt.Sprintf("(r => [r.left, r.top, r.width, r.height])(document.querySelector('#%s .plot > svg').getBoundingClientRect())", id))
+		box := js[[]float64](b, fmt.Sprintf("(r => [r.left, r.top, r.width, r.height])(document.querySelector('#%s :is(.plot, .rows > svg)').getBoundingClientRect())", id))
 		b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]/2, box[1]+box[3]/2))
-		reading := fmt.Sprintf("document.querySelector('#%s .reading').innerText", id)
+		reading := fmt.Sprintf("(f => (f.querySelector('.tip:not([hidden])') ?? f.querySelector('.reading')).innerText)(document.getElementById('%s'))", id)
 		b.Until(fmt.Sprintf("%s.includes('%s')", reading, want))
 		before := js[string](b, reading)
 		hub.Notice("something new on " + id)
@@ -446,7 +446,7 @@ func TestPageFitsScreens(t *testing.T) {
 			t.Errorf("on a screen %d wide the page takes %d", width, got)
 		}
 		// No text of a drawing leaves it.
-		if out := js[[]string](b, `[...document.querySelectorAll('.plot > svg')].filter(s => s.checkVisibility()).flatMap(s => {
+		if out := js[[]string](b, `[...document.querySelectorAll('.rows > svg')].filter(s => s.checkVisibility()).flatMap(s => {
 			const box = s.getBoundingClientRect();
 			return [...s.querySelectorAll('text')].filter(x => { const r = x.getBoundingClientRect(); return r.left < box.left - 1 || r.right > box.right + 1; })
 				.map(x => s.closest('figure').id + ': ' + x.textContent);

@@ -1,10 +1,10 @@
 // --- elements
 
-const SVG = 'http://www.w3.org/2000/svg';
-const $ = id => document.getElementById(id);
+export const SVG = 'http://www.w3.org/2000/svg';
+export const $ = id => document.getElementById(id);
 
 // make is an element with attributes and children; a string is a text node.
-function make(name, attributes, ...children) {
+export function make(name, attributes, ...children) {
   const e = name.startsWith('svg:') ? document.createElementNS(SVG, name.slice(4)) : document.createElement(name);
   for (const key in attributes) {
     if (attributes[key] !== null && attributes[key] !== undefined) e.setAttribute(key, attributes[key]);
@@ -14,19 +14,19 @@ function make(name, attributes, ...children) {
 }
 
 // setText changes a text only where it differs: a screen reader hears changes.
-function setText(e, text) {
+export function setText(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
 // --- numbers for people
 
-const known = v => v !== null && v !== undefined;
-const grouped = new Intl.NumberFormat('en-GB');
-const whole = v => known(v) ? grouped.format(v) : '–';
-const fixed = (v, digits) => known(v) ? v.toFixed(digits) : '–';
+export const known = v => v !== null && v !== undefined;
+export const grouped = new Intl.NumberFormat('en-GB');
+export const whole = v => known(v) ? grouped.format(v) : '–';
+export const fixed = (v, digits) => known(v) ? v.toFixed(digits) : '–';
 
 // short has at most so many significant digits and no trailing zeros.
-function short(v, digits = 4) {
+export function short(v, digits = 4) {
   if (!known(v)) return '–';
   if (v === 0) return '0';
   const size = Math.abs(v);
@@ -35,7 +35,7 @@ function short(v, digits = 4) {
 }
 
 // duration is a time in its two largest units.
-function duration(s) {
+export function duration(s) {
   if (!known(s)) return '–';
   if (s < 60) return short(s, 3) + ' s';
   const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
@@ -50,19 +50,19 @@ function duration(s) {
   return out;
 }
 
-function bytes(v) {
+export function bytes(v) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'];
   let i = 0;
   for (; v >= 1000 && i < units.length - 1; i++) v /= 1000;
   return short(v, 3) + ' ' + units[i];
 }
 
-const crop = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
-const percent = f => short(100 * f, 3) + ' %';
-const count = (n, one, many) => whole(n) + ' ' + (n === 1 ? one : many);
+export const crop = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
+export const percent = f => short(100 * f, 3) + ' %';
+export const count = (n, one, many) => whole(n) + ' ' + (n === 1 ? one : many);
 
 // timeUnit is the unit of an axis on which so many seconds are the longest.
-function timeUnit(seconds) {
+export function timeUnit(seconds) {
   for (const [size, name] of [[86400, 'days'], [3600, 'hours'], [60, 'minutes']]) {
     if (seconds >= 3 * size) return { size, name };
   }
@@ -71,7 +71,7 @@ function timeUnit(seconds) {
 }
 
 // ticks are round numbers from low to high.
-function ticks(low, high, most, integers) {
+export function ticks(low, high, most, integers) {
   if (!(high > low)) return [low];
   const rough = (high - low) / Math.max(1, most);
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
@@ -82,25 +82,8 @@ function ticks(low, high, most, integers) {
   return out;
 }
 
-// logTicks are 1, 2 and 5 of each power of ten, or the powers alone.
-function logTicks(low, high, most) {
-  for (const factors of [[1, 2, 5], [1]]) {
-    const out = [];
-    for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++) {
-      for (const f of factors) {
-        const v = f * Math.pow(10, p);
-        if (v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)) out.push(v);
-      }
-    }
-    if (out.length <= most || factors.length === 1) {
-      const each = Math.ceil(out.length / Math.max(1, most));
-      return out.filter((_, i) => i % each === 0);
-    }
-  }
-}
-
 // tickText writes a tick with as many decimals as its neighbours need.
-function tickText(list) {
+export function tickText(list) {
   const step = list.length > 1 ? Math.min(...list.slice(1).map((v, i) => v - list[i])) : Math.abs(list[0]) || 1;
   const top = Math.max(...list.map(Math.abs));
   if (top >= 1e6 || (top > 0 && top < 1e-3)) return v => v === 0 ? '0' : short(v, 3);

@@ -1,7 +1,15 @@
 // --- many runs
 
+import { $, make, setText, known, whole, fixed, short, duration, percent, count } from './base.js';
+import { Span, LineChart, corners, measured, firstAfter, look, dot } from './lines.js';
+import { decode, axesOf, chartsOf, smoothed, meanLine } from './curves.js';
+import { configOf, matches, names } from './find.js';
+import { showWaiting, share } from './tasks.js';
+import { Sweep, showDifferences } from './sweep.js';
+import { time, take, scrub, status, stateTexts } from './run.js';
+
 // Where a library's runs are read: a server, or this page.
-const served = {
+export const served = {
   live: true,
   async get(path) {
     const r = await fetch(path);
@@ -13,7 +21,7 @@ const served = {
   async snapshot(id) { return (await this.get('snapshot.json?run=' + id)).json(); },
   async round(id, n) { return (await this.get(`round.json?run=${id}&round=${n}`)).json(); },
 };
-const kept = {
+export const kept = {
   live: false,
   async unpack(id) {
     const text = atob($(id).textContent), bytes = new Uint8Array(text.length);
@@ -26,255 +34,241 @@ const kept = {
   round: null,
 };
 
-// decode reads a run's columns: a head in JSON, then a Float64Array each.
-function decode(buffer) {
-  const length = new DataView(buffer).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const column = {};
-  let at = Math.ceil((4 + length) / 8) * 8;
-  for (const { name } of head.columns || []) {
-    column[name] = new Float64Array(buffer, at, head.rounds);
-    at += 8 * head.rounds;
-  }
-  return { columns: head.columns || [], column, marks: head.marks, costs: head.costs, thinned: head.thinned };
-}
-
-// axesOf are the quantities that an axis can show: columns, and what progress.csv adds. The virtual
-// time comes first.
-const axesOf = columns => [
-  ...columns.filter(c => c.axis).sort((a, b) => (b.kind === 'time') - (a.kind === 'time')).map(c => (
-    { id: c.name, name: c.axis, seconds: c.kind === 'time', integers: isWhole(c), of: curves => curves.column[c.name] })),
-  { id: 'energy', name: 'energy', unit: 'kJ', of: c => cost(c, 'energy_joules', 1e-3) },
-  { id: 'wall', name: 'wall time', seconds: true, of: c => cost(c, 'wall_seconds', 1) },
-];
-
-const isMetric = name => name.startsWith('validation_') && name !== 'validation_loss';
-const rank = c => (c.steps || c.fromZero ? 2 : isMetric(c.column) ? 0 : 1);
-
-// chartsOf are the charts of columns: metrics first, then losses.
-const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))
-  .sort((a, b) => rank(a) - rank(b));
-
-// cost is a quantity of progress.csv at each round, between its rows on a straight line; null
-// where it is not known.
-function cost(c, name, factor) {
-  const rounds = c.costs.round, values = c.costs[name];
-  if (!rounds || !rounds.length || !(values[values.length - 1] > 0)) return null;
-  const out = new Float64Array(c.column.round.length);
-  let j = 0;
-  for (let i = 0; i < out.length; i++) {
-    const r = c.column.round[i];
-    while (j < rounds.length && rounds[j] < r) j++;
-    const before = j ? [rounds[j - 1], values[j - 1]] : [0, 0], after = j < rounds.length ? [rounds[j], values[j]] : before;
-    const share = after[0] > before[0] ? Math.min(1, (r - before[0]) / (after[0] - before[0])) : 0;
-    out[i] = factor * (before[1] + share * (after[1] - before[1]));
-  }
-  return out;
-}
-
 const metricOf = (run, name) => run.summary && (run.summary.metrics || []).find(m => m.name === name);
 
-// The columns of the list: what a run has, and how it is shown.
+// The columns of the list: what a run has, and how it is shown. The first are what it is, the others what came of it.
 const listColumns = [
-  { id: 'name', name: 'run', of: r => r.name, text: r => r.name },
-  { id: 'state', name: 'state', of: r => r.state, text: r => r.state },
-  { id: 'task', name: 'task', of: r => r.task, text: r => r.task },
-  { id: 'schedule', name: 'schedule', of: r => r.schedule, text: r => r.schedule },
+  { id: 'name', name: 'run', of: r => r.name },
+  { id: 'state', name: 'state', of: r => r.state },
+  { id: 'task', name: 'task', of: r => r.task },
+  { id: 'schedule', name: 'schedule', of: r => (r.config && r.config.get('schedule.k.formula')) || r.schedule },
   { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
-  { id: 'quality', name: 'best', number: true, of: r => (metricOf(r, r.quality.name) || {}).best, text: (r, v) => known(v) ? `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` : '–' },
+  { id: 'best', name: 'best', number: true, of: r => (metricOf(r, r.quality.name) || {}).best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
   { id: 'loss', name: 'training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
   { id: 'time', name: 'virtual time', number: true, of: r => r.virtual_seconds, text: (_, v) => duration(v) },
   { id: 'steps', name: 'SGD steps', number: true, of: r => r.summary && r.summary.sgd_steps, text: (_, v) => whole(v) },
-  { id: 'stragglers', name: 'straggler share', number: true, of: r => r.summary && r.summary.straggler_share, text: (_, v) => known(v) ? percent(v) : '–' },
-  { id: 'waste', name: 'wasted', number: true, of: r => share(r.summary && r.summary.client_seconds), text: (_, v) => known(v) ? percent(v) : '–' },
-  { id: 'energy', name: 'energy', number: true, of: r => r.summary && r.summary.energy_joules ? r.summary.energy_joules.useful + r.summary.energy_joules.wasted : null, text: (_, v) => known(v) ? short(v / 1000, 4) + ' kJ' : '–' },
-  { id: 'tags', name: 'tags', of: r => (r.tags || []).join(' '), text: (_, v) => v },
+  { id: 'stragglers', name: 'straggler share', number: true, of: r => r.summary && r.summary.straggler_share, text: (_, v) => percent(v) },
+  { id: 'wasted', name: 'wasted', number: true, of: r => share(r.summary && r.summary.client_seconds), text: (_, v) => percent(v) },
+  { id: 'energy', name: 'energy', number: true, of: r => r.summary && r.summary.energy_joules ? r.summary.energy_joules.useful + r.summary.energy_joules.wasted : null, text: (_, v) => short(v / 1000, 4) + ' kJ' },
+  { id: 'tags', name: 'tags', of: r => (r.tags || []).join(' ') || null, values: r => r.tags || [] },
+  { id: 'note', name: 'note', of: r => r.note || null },
 ];
-const share = v => v && v.useful + v.wasted > 0 ? v.wasted / (v.useful + v.wasted) : null;
+const cellText = (c, r, v) => !known(v) ? '–' : c.text ? c.text(r, v) : String(v);
 
-const mostListed = 500;
+const mostListed = 500, mostAtFirst = 20;
 
-// Board lists the runs of a library and draws those that are chosen.
-class Board {
+// Board lists the runs of a library and draws those that are chosen. What is shown stands in the address.
+export class Board {
   constructor(source) {
     this.source = source;
     this.runs = [];
-    this.chosen = new Set();
+    this.chosen = null; // ids; null: the first of those that are listed
     this.data = new Map(); // by id: { stamp, curves }
     this.views = new Map(); // snapshots by id, with their stamp
     this.charts = new Map();
-    this.sort = { id: 'name', down: false };
-    this.span = null; // of x; null: everything
-    this.weight = 0;
-    this.grouped = false;
     this.columns = []; // of all runs that were read, once each
-    this.at = 'virtual_seconds';
+    this.span = new Span();
+    this.span.changed = () => this.remember();
     this.build();
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = null; this.show(); });
   }
 
-  // --- what charts ask
+  // --- what is shown, as the address says it
 
-  axis() { const all = axesOf(this.columns); return all.find(a => a.id === this.at) || all[0]; }
-  range() { return this.span || { low: 0, high: this.most || 1 }; }
-  zoomed() { return this.span !== null; }
-  moves() { return this.panning; }
-  marks() { return this.markList || []; }
-
-  point(x) {
-    for (const c of this.charts.values()) {
-      if (c.figure.hidden || !c.visible || !c.box) { c.cursor = x; continue; }
-      c.cursor = x;
-      c.mark();
-    }
+  // remember writes it into the address, so that a reload or a link shows the same: when it has come to rest, since
+  // browsers limit how often.
+  remember() {
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => { if (!this.view) history.replaceState(null, '', '#' + this.address()); }, 150);
   }
 
-  zoom(low, high) {
-    this.span = low === null || !(high > low) ? null : { low, high };
-    $('whole').hidden = !this.span;
-    this.redraw();
+  address(run) {
+    const { part } = this.span, p = new URLSearchParams(), logs = [...this.charts.values()].filter(c => c.log).map(c => c.options.column);
+    const say = (key, value, usual) => { if (value && value !== usual) p.set(key, value); };
+    say('run', run);
+    say('q', this.filter.value);
+    say('on', this.chosen && ([...this.chosen].join('.') || 'none'));
+    say('x', this.axisChoice.value, 'virtual_seconds');
+    say('zoom', part && `${part.low},${part.high}`);
+    say('show', this.groupChoice.value);
+    say('smooth', this.smooth.value, '0');
+    say('base', this.baseChoice.value);
+    say('sort', (this.sort.down ? '-' : '') + this.sort.id, 'name');
+    say('log', logs.join('.'));
+    return p.toString();
   }
 
-  // scale changes the range by a factor around a value.
-  scale(factor, around) {
-    const { low, high } = this.range(), most = this.most || 1;
-    const a = Math.max(0, around - (around - low) * factor), b = Math.min(most, around + (high - around) * factor);
-    if (a <= 0 && b >= most) this.zoom(null); else if (b - a > most * 1e-7) this.zoom(a, b);
-  }
-
-  move(from, by) {
-    const most = this.most || 1, length = from.high - from.low, low = Math.max(0, Math.min(most - length, from.low + by));
-    this.zoom(low, low + length);
-  }
-
-  redraw() {
-    if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      for (const c of this.charts.values()) c.draw();
-    });
+  // recall reads the address.
+  recall() {
+    const p = new URLSearchParams(location.hash.slice(1)), of = (key, usual = '') => p.get(key) || usual, zoom = of('zoom').split(',').map(Number);
+    this.filter.value = of('q');
+    this.chosen = p.has('on') ? new Set(of('on').split('.')) : null;
+    this.wanted = { axis: of('x', 'virtual_seconds'), base: of('base'), logs: of('log').split('.') };
+    this.axisChoice.value = this.wanted.axis;
+    this.baseChoice.value = this.wanted.base;
+    this.groupChoice.value = of('show');
+    this.smooth.value = of('smooth', '0');
+    this.sort = { id: of('sort', 'name').replace(/^-/, ''), down: of('sort').startsWith('-') };
+    this.span.part = zoom.length === 2 && zoom[1] > zoom[0] ? { low: zoom[0], high: zoom[1] } : null;
+    for (const c of this.charts.values()) c.log = this.wanted.logs.includes(c.options.column);
+    return of('run');
   }
 
   // --- elements
 
   build() {
-    const field = (label, e) => make('label', { class: 'field' }, make('span', {}, label), e);
-    this.filter = make('input', { type: 'search', id: 'filter', placeholder: 'name, task, schedule, state, key=value …', autocomplete: 'off', spellcheck: 'false' });
-    this.filter.addEventListener('input', () => this.list());
-    this.axisChoice = make('select', { id: 'axis' });
-    this.axisChoice.addEventListener('change', () => { this.at = this.axisChoice.value; this.span = null; this.show(); });
-    this.groupChoice = make('select', { id: 'group' }, make('option', { value: '' }, 'each run'), make('option', { value: 'seeds' }, 'mean over seeds, 95 % interval'));
-    this.groupChoice.addEventListener('change', () => { this.grouped = this.groupChoice.value === 'seeds'; this.show(); });
+    const field = (label, e, kind) => make('label', { class: 'field ' + (kind || '') }, make('span', {}, label), e);
+    const choice = (id, ...options) => {
+      const s = make('select', { id }, ...options.map(([value, text]) => make('option', { value }, text)));
+      s.addEventListener('change', () => { if (id === 'axis') this.span.part = null; this.changed(); });
+      return s;
+    };
+    this.sort = { id: 'name', down: false };
+    this.filter = make('input', { type: 'search', id: 'filter', placeholder: 'best>0.4 schedule.k=fixed -word', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'list-note' });
+    this.filter.addEventListener('input', () => { this.list(); this.changed(); });
+    this.axisChoice = choice('axis');
+    this.groupChoice = choice('group', ['', 'each run'], ['seeds', 'mean over seeds, 95 % interval']);
+    this.baseChoice = choice('baseline', ['', 'none']);
     this.smooth = make('input', { type: 'range', id: 'smoothing', min: 0, max: 0.99, step: 0.01, value: 0 });
-    this.smooth.addEventListener('input', () => { this.weight = Number(this.smooth.value); this.show(); });
+    this.smooth.addEventListener('input', () => this.changed());
     this.all = make('input', { type: 'checkbox', id: 'all', 'aria-label': 'Draw all runs that are listed' });
-    this.all.addEventListener('change', () => {
-      for (const r of this.listed()) if (this.all.checked && !r.why) this.chosen.add(r.id); else this.chosen.delete(r.id);
-      this.list();
-      this.load();
-    });
-    this.drag = make('button', { type: 'button', class: 'toggle', 'aria-pressed': 'false', title: 'A drag moves the range instead of choosing one (as with Shift)' }, 'move');
-    this.drag.addEventListener('click', () => { this.panning = !this.panning; this.drag.setAttribute('aria-pressed', String(this.panning)); });
-    const button = (id, text, what) => { const b = make('button', { type: 'button', id }, text); b.addEventListener('click', what); return b; };
-    const middle = () => { const { low, high } = this.range(); return (low + high) / 2; };
-    this.listTable = make('table', { class: 'runs' });
+    this.all.addEventListener('change', () => this.choose(this.listed().filter(r => !r.why), this.all.checked));
+    this.listBox = make('ul', { class: 'runs', 'aria-label': 'Runs' });
     this.note = make('p', { class: 'quiet small', id: 'list-note' });
+    this.table = make('table', { class: 'runs' });
+    const details = (id, title, ...content) => make('details', { class: 'card', id }, make('summary', {}, make('h2', {}, title)), ...content);
+    this.sweep = new Sweep();
+    this.differences = make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Configurations' });
     $('board').append(
-      make('section', { 'aria-labelledby': 'runs-title' }, make('h2', { id: 'runs-title', class: 'hidden' }, 'Runs'),
-        make('div', { class: 'controls' }, field('Filter', this.filter), this.note),
-        make('div', { class: 'scroll runs', tabindex: 0, role: 'region', 'aria-label': 'Runs' }, this.listTable)),
-      this.waits = make('section', { id: 'board-waits', class: 'card', 'aria-labelledby': 'board-waits-title', hidden: '' }),
-      make('div', { class: 'controls', role: 'group', 'aria-label': 'How curves are drawn' }, field('Against', this.axisChoice), field('Show', this.groupChoice), field('Smoothing', this.smooth),
-        make('span', { class: 'buttons' }, button('in', 'zoom in', () => this.scale(0.5, middle())), button('out', 'zoom out', () => this.scale(2, middle())), this.drag,
-          button('whole', 'everything', () => this.zoom(null)))),
-      this.legend = make('p', { class: 'legend', id: 'legend' }),
-      this.grid = make('div', { class: 'charts' }));
-    $('whole').hidden = true;
+      make('div', { class: 'main' },
+        make('div', { class: 'controls', role: 'group', 'aria-label': 'How curves are drawn' }, field('Against', this.axisChoice), field('Show', this.groupChoice), field('Baseline', this.baseChoice), field('Smoothing', this.smooth), this.span.tools()),
+        this.legend = make('p', { class: 'legend', id: 'legend' }),
+        this.grid = make('div', { class: 'charts' }),
+        this.waits = make('section', { id: 'board-waits', class: 'card', 'aria-labelledby': 'board-waits-title', hidden: '' }),
+        this.sweep.section,
+        details('configurations', 'Configurations: what differs first', this.differences),
+        make('section', { class: 'card', 'aria-labelledby': 'numbers-title' }, make('h2', { id: 'numbers-title' }, 'What came of them'),
+          make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What came of the runs' }, this.table))),
+      make('section', { class: 'side', 'aria-labelledby': 'runs-title' }, make('h2', { id: 'runs-title', class: 'hidden' }, 'Runs'),
+        field('Find', this.filter, 'wide'), make('p', { class: 'head' }, this.all, this.note), this.listBox));
+    $('configurations').addEventListener('toggle', () => this.compare());
+  }
+
+  changed() {
+    this.remember();
+    return this.load();
+  }
+
+  choose(runs, on) {
+    const now = this.chosen || new Set(this.drawn().map(r => r.id));
+    for (const r of runs) if (on) now.add(r.id); else now.delete(r.id);
+    this.chosen = now;
+    this.list();
+    this.changed();
   }
 
   // --- the list
 
+  config(r) {
+    if (!r.config) r.config = configOf(r, this.library.defaults);
+    return r.config;
+  }
+
+  // valueOf is what a run has by a word of a search.
+  valueOf(r, key) {
+    const c = listColumns.find(c => c.id === key || c.name === key.replaceAll('_', ' ')), config = this.config(r);
+    return c ? (c.values || c.of)(r) : ['', '.rule'].map(end => config.get(key + end) ?? config.get(`schedule.${key}${end}`)).find(known);
+  }
+
   listed() {
-    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = r => [r.name, r.folder, r.task, r.schedule, r.state, 'seed=' + r.seed, ...(r.tags || []), ...r.settings].join('\n').toLowerCase();
-    const by = listColumns.find(c => c.id === this.sort.id);
+    const by = listColumns.find(c => c.id === this.sort.id) || listColumns[0];
     const order = (a, b) => {
       const x = by.of(a), y = by.of(b);
       if (!known(x) || !known(y)) return known(x) ? -1 : known(y) ? 1 : 0;
-      return typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), 'en', { numeric: true });
+      return (typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y), 'en', { numeric: true })) * (this.sort.down ? -1 : 1);
     };
-    return this.runs.filter(r => { const t = text(r); return words.every(w => t.includes(w)); })
-      .sort((a, b) => (this.sort.down ? -order(a, b) : order(a, b)) || a.folder.localeCompare(b.folder, 'en', { numeric: true }));
+    return this.runs.filter(r => matches(r, this.filter.value, (r, key) => this.valueOf(r, key))).sort((a, b) => order(a, b) || a.folder.localeCompare(b.folder, 'en', { numeric: true }));
+  }
+
+  // drawn are the runs that are listed and chosen.
+  drawn() {
+    const list = this.listed().filter(r => !r.why);
+    return this.chosen ? list.filter(r => this.chosen.has(r.id)) : list.slice(0, mostAtFirst);
+  }
+
+  // call gives runs their names: by what sets them apart from the others that are listed.
+  call() {
+    const list = this.listed(), called = names(list, list.map(r => this.config(r)));
+    list.forEach((r, i) => { r.name = called[i]; });
   }
 
   list() {
-    const listed = this.listed(), some = listColumns.filter(c => ['name', 'state'].includes(c.id) || listed.some(r => { const v = c.of(r); return known(v) && v !== ''; }));
-    const head = some.map(c => {
-      const b = make('button', { type: 'button', class: 'sort' }, c.name);
-      b.addEventListener('click', () => { this.sort = { id: c.id, down: this.sort.id === c.id ? !this.sort.down : !!c.number }; this.list(); $('sort-' + c.id).focus(); });
-      b.id = 'sort-' + c.id;
-      return make('th', { scope: 'col', class: c.number ? null : 'text', 'aria-sort': this.sort.id === c.id ? (this.sort.down ? 'descending' : 'ascending') : null }, b);
-    });
-    const rows = listed.slice(0, mostListed).map(r => {
+    this.call();
+    const listed = this.listed(), on = new Set(this.drawn().map(r => r.id)), best = listColumns.find(c => c.id === 'best');
+    const name = r => r.why ? make('span', {}, r.name) : make('a', { href: '#' + this.address(r.id) }, r.name);
+    this.listBox.replaceChildren(...listed.slice(0, mostListed).map(r => {
       const box = make('input', { type: 'checkbox', 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
-      box.checked = this.chosen.has(r.id);
+      box.checked = on.has(r.id);
       box.disabled = !!r.why;
-      box.addEventListener('change', () => { if (box.checked) this.chosen.add(r.id); else this.chosen.delete(r.id); this.mix(); this.load(); });
-      const l = this.looks && this.looks.get(r.id);
-      return make('tr', { 'data-run': r.id }, make('td', {}, box), ...some.map(c => {
-        const v = c.of(r), text = c.text(r, v);
-        if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, l ? dot(l) : null, !!r.why ? text : make('a', { href: '#run/' + r.id }, text));
-        if (c.id === 'state') return make('td', { class: 'text state ' + r.state, title: r.why || null }, text);
-        return make('td', { class: c.number ? null : 'text', 'data-value': known(v) ? v : null }, text);
-      }));
-    });
-    this.listTable.replaceChildren(make('thead', {}, make('tr', {}, make('th', {}, this.all), ...head)), make('tbody', {}, ...rows));
+      box.addEventListener('change', () => this.choose([r], box.checked));
+      return make('li', { 'data-run': r.id, title: r.folder }, box, dot(this.lookOf(r)), name(r),
+        make('span', { class: 'quiet small' }, make('span', { class: 'state ' + r.state, title: r.why }, r.state), ` · ${cellText(best, r, best.of(r))} · ${r.folder.split('/').pop()}`, ...(r.tags || []).map(t => make('span', { class: 'tag' }, t))));
+    }));
     const damaged = listed.filter(r => r.why);
-    setText(this.note, `${count(listed.length, 'run', 'runs')}${listed.length < this.runs.length ? ' of ' + whole(this.runs.length) : ''}, ${whole(this.chosen.size)} drawn` +
+    setText(this.note, `${count(listed.length, 'run', 'runs')}${listed.length < this.runs.length ? ' of ' + whole(this.runs.length) : ''}, ${whole(on.size)} drawn` +
       (listed.length > mostListed ? `; the first ${mostListed} are listed` : '') + (damaged.length ? `. ${damaged[0].name}: ${damaged[0].why}` : ''));
-    this.mix();
+    this.all.checked = on.size > 0 && on.size === listed.length - damaged.length;
+    this.all.indeterminate = on.size > 0 && !this.all.checked;
+    const base = this.baseChoice.value || this.wanted.base;
+    this.baseChoice.replaceChildren(make('option', { value: '' }, 'none'), ...this.runs.filter(r => !r.why).map(r => make('option', { value: r.id }, r.name || r.folder)));
+    this.baseChoice.value = this.runs.some(r => r.id === base) ? base : '';
+    this.tabulate(listed, name);
   }
 
-  // mix sets the box that stands for all.
-  mix() {
-    const listed = this.listed(), on = listed.filter(r => this.chosen.has(r.id)).length;
-    this.all.checked = on > 0 && on === listed.filter(r => !r.why).length;
-    this.all.indeterminate = on > 0 && !this.all.checked;
+  // tabulate fills the table of all that came of the runs.
+  tabulate(listed, name) {
+    const some = listColumns.filter(c => c.id === 'name' || listed.some(r => { const v = c.of(r); return known(v) && v !== ''; }));
+    const head = some.map(c => {
+      const b = make('button', { type: 'button', class: 'sort', id: 'sort-' + c.id }, c.name);
+      b.addEventListener('click', () => { this.sort = { id: c.id, down: this.sort.id === c.id ? !this.sort.down : !!c.number }; this.list(); this.changed(); $('sort-' + c.id).focus(); });
+      return make('th', { scope: 'col', class: c.number ? null : 'text', 'aria-sort': this.sort.id === c.id ? (this.sort.down ? 'descending' : 'ascending') : null }, b);
+    });
+    const rows = listed.slice(0, mostListed).map(r => make('tr', { 'data-run': r.id }, ...some.map(c => {
+      const v = c.of(r), text = cellText(c, r, v);
+      if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, name(r));
+      return make('td', { class: c.number ? null : 'text ' + (c.id === 'state' ? 'state ' + r.state : ''), title: c.id === 'state' ? r.why : null, 'data-value': known(v) ? v : null }, text);
+    })));
+    this.table.replaceChildren(make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows));
   }
 
   // --- reading
 
   async start() {
-    const first = await this.source.list();
-    this.take(first);
-    for (const r of this.listed().filter(r => !r.why).slice(0, 20)) this.chosen.add(r.id);
-    this.list();
-    await this.load();
+    this.take(await this.source.list());
     if (this.source.live) this.follow();
   }
 
   take(library) {
-    this.runs = library.runs;
     this.library = library;
-    const now = new Set(this.runs.map(r => r.id));
-    for (const id of this.chosen) if (!now.has(id)) this.chosen.delete(id);
+    this.runs = library.runs;
+    this.runs.forEach((r, i) => { r.place = i; r.name = r.folder; });
   }
 
   // follow looks again every two seconds while somebody looks.
   follow() {
+    let before = JSON.stringify(this.library);
     setInterval(async () => {
       if (document.hidden || this.busy) return;
       this.busy = true;
       try {
-        const before = JSON.stringify(this.runs);
-        this.take(await this.source.list());
+        const now = await this.source.list(), text = JSON.stringify(now);
         this.lost = false;
-        if (JSON.stringify(this.runs) !== before) {
-          if (!$('board').contains(document.activeElement) || document.activeElement === this.filter) this.list();
+        if (text !== before) {
+          before = text;
+          this.take(now);
           await this.load();
         }
-      } catch (e) {
+      } catch {
         this.lost = true;
       }
       this.busy = false;
@@ -289,9 +283,10 @@ class Board {
     else status(running ? 'running' : 'completed', running ? count(running, 'run goes on', 'runs go on') : this.source.live ? 'Nothing runs' : 'A copy');
   }
 
-  // load reads the curves of the chosen runs that are new or have grown, and draws.
+  // load reads the curves of the drawn runs that are new or have grown, and draws.
   async load() {
-    const wanted = this.runs.filter(r => this.chosen.has(r.id));
+    const base = this.runs.filter(r => r.id === (this.baseChoice.value || this.wanted.base));
+    const wanted = [...new Set([...this.drawn(), ...base])];
     await Promise.all(wanted.map(async r => {
       const has = this.data.get(r.id);
       if (has && has.stamp === r.stamp) return;
@@ -306,11 +301,13 @@ class Board {
   know() {
     const before = this.columns.length;
     for (const { curves } of this.data.values()) {
-      for (const c of (curves || { columns: [] }).columns) if (!this.columns.some(k => k.name === c.name)) this.columns.push(c);
+      for (const c of curves.columns) if (!this.columns.some(k => k.name === c.name)) this.columns.push(c);
     }
     if (this.columns.length === before) return;
+    const at = this.axisChoice.value || this.wanted.axis;
     this.axisChoice.replaceChildren(...axesOf(this.columns).map(a => make('option', { value: a.id }, a.name)));
-    this.axisChoice.value = this.at;
+    this.axisChoice.value = at;
+    if (this.axisChoice.selectedIndex < 0) this.axisChoice.selectedIndex = 0;
   }
 
   // readViews reads what a run's own view knows of whom it waited for.
@@ -318,90 +315,100 @@ class Board {
     for (const r of wanted) {
       const has = this.views.get(r.id);
       if (has && has.stamp === r.stamp) continue;
-      try {
-        this.views.set(r.id, { stamp: r.stamp, snapshot: await this.source.snapshot(r.id) });
-      } catch (e) {
-        this.views.set(r.id, { stamp: r.stamp, snapshot: null });
-      }
+      const snapshot = await this.source.snapshot(r.id).catch(() => null);
+      this.views.set(r.id, { stamp: r.stamp, snapshot });
     }
     this.showWaits();
   }
 
   // --- drawing
 
-  // lines are the chosen runs, or their groups, with their colours.
+  // lookOf is a run's colour and dashes: by its place in the library, whatever else is listed.
+  lookOf(r) { return look(r.place); }
+
+  // parts are the drawn runs, or their groups of seeds, with their colours.
   parts() {
-    const runs = this.listed().filter(r => this.chosen.has(r.id) && this.data.has(r.id));
-    const groups = new Map();
+    const runs = this.drawn().filter(r => this.data.has(r.id)), several = this.groupChoice.value === 'seeds', groups = new Map();
     for (const r of runs) {
-      const key = this.grouped ? 'g' + r.group : r.id;
-      if (!groups.has(key)) groups.set(key, { name: this.grouped ? r.group_name : r.name, runs: [] });
-      groups.get(key).runs.push(r);
+      const key = several ? JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]) : r.id;
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(r);
     }
-    const several = new Set(runs.map(r => r.task)).size > 1;
-    return [...groups.values()].map((g, i) => ({ ...g, ...look(i), name: (several && this.grouped ? g.runs[0].task + ' ' : '') + g.name + (g.runs.length > 1 ? ` (${g.runs.length})` : '') }));
+    const list = [...groups.values()], called = names(list.map(g => g[0]), list.map(g => this.config(g[0])), several ? ['seed'] : []);
+    return list.map((g, i) => ({ runs: g, ...this.lookOf(g[0]), name: (several ? called[i] : g[0].name) + (g.length > 1 ? ` (${g.length})` : '') }));
+  }
+
+  // line is a run's column against the axis, kept for as long as neither changes.
+  line(r, axis, column, steps) {
+    const { curves } = this.data.get(r.id), kept = curves.lines ||= {}, weight = steps ? 0 : Number(this.smooth.value), key = `${column} ${axis.id} ${weight}`;
+    if (!kept[key]) {
+      const x = axis.of(curves), y = curves.column[column], m = x && y ? measured(x, y) : { x: [], y: [] };
+      kept[key] = steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
+    }
+    return kept[key];
   }
 
   show() {
-    const parts = this.parts(), axis = this.axis();
-    this.looks = new Map(parts.flatMap(p => p.runs.map(r => [r.id, p])));
-    // Values in a column that was not measured in every round stand in columns of their own.
-    this.dense = this.dense || new WeakMap();
+    const parts = this.parts(), all = axesOf(this.columns), axis = all.find(a => a.id === this.axisChoice.value) || all[0], several = this.groupChoice.value === 'seeds';
+    const base = this.runs.find(r => r.id === this.baseChoice.value && this.data.has(r.id));
+    this.span.axis = axis;
+    this.span.most = Math.max(0, ...[...parts.flatMap(p => p.runs), ...(base ? [base] : [])].map(r => { const x = axis.of(this.data.get(r.id).curves); return x && x.length ? x[x.length - 1] : 0; }));
+    const drawn = base ? [...parts.filter(p => several || p.runs[0] !== base), { name: 'baseline: ' + base.name, runs: [base], colour: 'ink', dash: [], base: true }] : parts;
     const list = chartsOf(this.columns);
-    const dense = (curves, name) => {
-      let all = this.dense.get(curves);
-      if (!all) this.dense.set(curves, all = {});
-      const key = name + ' ' + this.at + ' ' + this.weight;
-      if (!all[key]) {
-        const x = axis.of(curves), y = curves.column[name];
-        if (!x || !y) return all[key] = { x: new Float64Array(0), y: new Float64Array(0) };
-        const places = [];
-        for (let i = 0; i < y.length; i++) if (y[i] === y[i]) places.push(i);
-        const line = places.length === y.length ? { x, y } : { x: Float64Array.from(places, i => x[i]), y: Float64Array.from(places, i => y[i]) };
-        all[key] = list.some(c => c.column === name && c.steps) ? line : { x: line.x, y: smoothed(line.y, this.weight) };
-      }
-      return all[key];
-    };
-    this.most = 0;
-    for (const p of parts) for (const r of p.runs) {
-      const x = axis.of(this.data.get(r.id).curves);
-      if (x && x.length) this.most = Math.max(this.most, x[x.length - 1]);
-    }
-    const unknown = parts.filter(p => p.runs.every(r => !axis.of(this.data.get(r.id).curves)));
     for (const c of list) {
       let chart = this.charts.get(c.column);
       if (!chart) {
-        chart = new Overlay(this, 'over-' + c.column, c.title, c);
-        this.charts.set(c.column, chart);
+        this.charts.set(c.column, chart = new LineChart(this.span, 'over-' + c.column, c.title, { ...c, sorted: true, log: this.wanted.logs.includes(c.column), height: 250 }));
+        chart.scale.addEventListener('click', () => this.remember());
         const next = list.slice(list.indexOf(c) + 1).find(c => this.charts.has(c.column));
         if (next) this.charts.get(next.column).figure.before(chart.figure); else this.grid.append(chart.figure);
       }
-      chart.set(parts.map(p => {
-        const lines = p.runs.map(r => dense(this.data.get(r.id).curves, c.column));
-        return { ...(this.grouped && lines.length > 1 ? meanLine(lines) : lines[0]), name: p.name, colour: p.colour, dash: p.dash, wide: this.grouped };
-      }).filter(l => l.x.length));
+      chart.set(drawn.map(p => {
+        const lines = p.runs.map(r => this.line(r, axis, c.column, c.steps));
+        return { ...(lines.length > 1 ? meanLine(lines) : lines[0]), name: p.name, colour: p.colour, dash: p.dash, wide: several || p.base, base: p.base };
+      }));
     }
-    this.markList = parts.length > 6 ? [] : parts.flatMap(p => p.runs.slice(0, 1).flatMap(r => {
-      const c = this.data.get(r.id).curves, x = axis.of(c);
-      return x ? c.marks.map(m => ({ kind: m.kind, colour: p.colour, x: x[Math.max(0, Math.min(x.length - 1, firstAfter(c.column.round, m.round) - 1))] })) : [];
-    }));
-    const kinds = [['checkpoint', '▲ checkpoint'], ['device', '✕ device lost'], ['decay', '■ K_r changes']].filter(k => this.markList.some(m => m.kind === k[0])).map(k => k[1]);
-    const thinned = parts.some(p => p.runs.some(r => this.data.get(r.id).curves.thinned));
-    this.legend.replaceChildren(...parts.map(p => make('span', {}, dot(p), p.name)), ...kinds.map(k => make('span', {}, k)),
-      ...(unknown.length ? [make('span', {}, `Not known of ${unknown.map(p => p.name).slice(0, 4).join(', ')}${unknown.length > 4 ? ' …' : ''}: ${axis.name}.`)] : []),
-      ...(thinned ? [make('span', {}, 'Long curves are thinned in this file.')] : []));
-    if (!this.listTable.contains(document.activeElement)) this.list();
+    this.showLegend(drawn, axis);
+    this.list();
+    this.showWaits();
+    this.sweep.show(parts.flatMap(p => p.runs.map(r => ({ name: r.name, look: p, base: r === base, of: c => c.config ? this.config(r).get(c.id) : c.of(r) }))), this.sweepColumns());
+    this.compare();
     document.body.dataset.drawn = String(parts.length);
     this.say();
   }
 
-  // showWaits says who made the chosen runs wait.
+  // sweepColumns are what a sweep is drawn over: keys that differ, then what came of the runs.
+  sweepColumns() {
+    const runs = this.drawn(), configs = runs.map(r => this.config(r)), keys = configs.length ? [...new Set(configs.flatMap(c => [...c.keys()]))] : [];
+    return [...keys.filter(k => configs.some(c => c.get(k) !== configs[0].get(k))).map(k => ({ id: k, name: k, config: true })),
+      ...listColumns.filter(c => c.number).map(c => ({ id: c.id, name: c.name, of: c.of, text: v => cellText(c, { quality: { name: 'accuracy' } }, v) }))];
+  }
+
+  compare() {
+    if (!$('configurations').open) return;
+    showDifferences(this.differences, this.drawn().map(r => ({ name: r.name, look: this.lookOf(r), config: this.config(r) })));
+  }
+
+  showLegend(parts, axis) {
+    this.span.marks = parts.length > 6 ? [] : parts.flatMap(p => p.runs.slice(0, 1).flatMap(r => {
+      const c = this.data.get(r.id).curves, x = axis.of(c);
+      return x ? (c.marks || []).map(m => ({ kind: m.kind, colour: p.colour, x: x[Math.max(0, Math.min(x.length - 1, firstAfter(c.column.round, m.round) - 1))] })) : [];
+    }));
+    const kinds = [['checkpoint', '▲ checkpoint'], ['device', '✕ device lost'], ['decay', '■ K_r changes']].filter(k => this.span.marks.some(m => m.kind === k[0])).map(k => k[1]);
+    const unknown = parts.filter(p => p.runs.every(r => !axis.of(this.data.get(r.id).curves)));
+    const thinned = parts.some(p => p.runs.some(r => this.data.get(r.id).curves.thinned));
+    this.legend.replaceChildren(...(parts.length > 12 ? [] : parts).map(p => make('span', {}, dot(p), p.name)), ...kinds.map(k => make('span', {}, k)),
+      ...(unknown.length ? [make('span', {}, `Not known of ${unknown.map(p => p.name).slice(0, 4).join(', ')}${unknown.length > 4 ? ' …' : ''}: ${axis.name}.`)] : []),
+      ...(thinned ? [make('span', {}, 'Long curves are thinned in this file.')] : []));
+  }
+
+  // showWaits says who made the drawn runs wait.
   showWaits() {
     const rows = [];
     for (const p of this.parts()) {
       const r = p.runs[0], v = this.views.get(r.id), w = v && v.snapshot && v.snapshot.waits;
       if (!w || !w.rounds) continue;
-      rows.push({ part: p, run: r, waits: w, share: r.summary ? r.summary.straggler_share : w.straggler_share, wasted: share(r.summary && r.summary.client_seconds), energy: r.summary && r.summary.energy_joules });
+      rows.push({ part: p, waits: w, share: r.summary ? r.summary.straggler_share : w.straggler_share, wasted: share(r.summary && r.summary.client_seconds), energy: r.summary && r.summary.energy_joules });
     }
     showWaiting(this.waits, 'board-waits-title', rows);
   }
@@ -412,11 +419,14 @@ class Board {
     const run = this.runs.find(r => r.id === id);
     if (!run) { location.hash = ''; return; }
     this.view = id;
+    $('back').firstChild.href = '#' + this.address();
     const next = await this.source.snapshot(id);
     if (this.view !== id) return;
     status(next.state, stateTexts[next.state]);
-    snapshot = null;
     next.curves.from = 0;
+    next.run.name = run.name;
+    next.run.folder = run.folder;
+    time.part = null;
     take(next);
     scrub(this.source.round ? n => this.source.round(id, n) : null);
   }
@@ -429,6 +439,6 @@ class Board {
     document.title = 'Runs · fedpace';
     document.body.dataset.state = 'board';
     this.say();
-    this.redraw();
+    this.span.redraw();
   }
 }

@@ -4,16 +4,22 @@
 //
 // What the page shows it finds in the page itself, as [Document]s ([Write]), or asks its
 // server for. The name that [Routes] is given tells it which: the events of one run
-// (package live) or a library of runs (package ui). The scripts share one scope, in the
-// order of their names here:
+// (package live) or a library of runs (package ui). The scripts are modules, which the page
+// has in one scope, in the order of their names here, behind uPlot (MIT), whose built file is
+// that of the package in npm:
 //
 //	base.js    elements, numbers for people, ticks
-//	chart.js   drawings in SVG that a cursor reads, each with a table behind it
+//	lines.js   line charts: uPlot, and a range of x that several share
+//	curves.js  a run's columns, axes, smoothing, means over seeds
+//	find.js    search, and what runs are called
+//	tasks.js   bars: who did what in a round, who makes us wait
 //	run.js     one run, from its snapshot
 //	watch.js   the events of a run that goes on
-//	overlay.js many long curves on canvas: zoom, pan, smoothing
-//	board.js   many runs: list, filter, groups with intervals over seeds
+//	sweep.js   parallel axes, any two columns, configurations side by side
+//	board.js   many runs, what is shown of them as the address says it
 //	main.js    which of these is shown
+//
+// Node.js tests what needs no page (go test, or node --test), and .ci/run lints all.
 //
 // Every text of a run enters the page as a text node. The policy that the page works under
 // allows its own styles, scripts and connections alone.

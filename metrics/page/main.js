@@ -1,5 +1,10 @@
 // --- which page this is
 
+import { $, make } from './base.js';
+import { take, snapshot, status, stateTexts } from './run.js';
+import { watch } from './watch.js';
+import { Board, served, kept } from './board.js';
+
 // comparison shows what a comparison of the runs says, if the page has that.
 function comparison() {
   const section = make('section', {});
@@ -14,35 +19,43 @@ function comparison() {
   return section;
 }
 
-document.addEventListener('DOMContentLoaded', async () => {
-  buildCharts();
-  for (const c of charts) c.figure.hidden = true;
-  const one = $('snapshot'), many = $('runs'), meta = document.querySelector('meta[name=fedpace]');
-  if (one) {
-    take(JSON.parse(one.textContent));
-    status(snapshot.state, stateTexts[snapshot.state] || snapshot.state);
-  } else if (many || meta && meta.content === 'runs') {
-    const board = new Board(many ? kept : served);
-    const compared = comparison();
-    const route = () => {
-      const id = location.hash.startsWith('#run/') ? location.hash.slice(5) : '';
-      $('board').hidden = compared.hidden = !!id;
-      $('one').hidden = !id;
-      $('back').hidden = !id;
-      if (id) board.open(id).catch(e => status('lost', e.message)); else board.close();
-    };
-    $('one').hidden = true;
-    $('board').hidden = false;
-    board.close();
-    try {
-      await board.start();
-      route();
-    } catch (e) {
-      status('lost', e.message);
-      throw e;
-    }
-    window.addEventListener('hashchange', route);
-  } else {
-    watch();
+// many shows a library: the board, or the run that the address names.
+async function many(board) {
+  const compared = comparison();
+  const route = () => {
+    const id = board.recall();
+    board.list();
+    $('board').hidden = compared.hidden = !!id;
+    $('one').hidden = $('back').hidden = !id;
+    if (!id) board.close();
+    (id ? board.open(id) : board.load()).catch(e => status('lost', e.message));
+  };
+  $('one').hidden = true;
+  $('board').hidden = false;
+  document.body.dataset.state = 'board';
+  try {
+    await board.start();
+    route();
+  } catch (e) {
+    status('lost', e.message);
+    throw e;
   }
+  window.addEventListener('hashchange', route);
+}
+
+// skip leads to the first figure.
+function skip(e) {
+  e.preventDefault();
+  const first = [...document.querySelectorAll('.plot')].find(p => p.checkVisibility());
+  (first || $('main')).focus();
+}
+
+document.addEventListener('DOMContentLoaded', () => {
+  document.querySelector('.skip').addEventListener('click', skip);
+  const meta = document.querySelector('meta[name=fedpace]');
+  if ($('snapshot')) {
+    take(JSON.parse($('snapshot').textContent));
+    status(snapshot.state, stateTexts[snapshot.state] || snapshot.state);
+  } else if ($('runs') || meta && meta.content === 'runs') many(new Board($('runs') ? kept : served));
+  else watch();
 });

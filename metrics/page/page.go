@@ -8,17 +8,18 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-//go:embed page.html page.css *.js
+//go:embed page.html page.css *.js uplot
 var files embed.FS
 
 var (
 	markup = string(read("page.html"))
-	style  = read("page.css")
-	script = join("base.js", "chart.js", "run.js", "watch.js", "overlay.js", "board.js", "main.js")
+	style  = append(read("uplot/uPlot.min.css"), read("page.css")...)
+	script = join("base.js", "lines.js", "curves.js", "find.js", "tasks.js", "run.js", "watch.js", "sweep.js", "board.js", "main.js")
 )
 
 func read(name string) []byte {
@@ -29,11 +30,14 @@ func read(name string) []byte {
 	return text
 }
 
-// join is several scripts in one scope.
+// modular are the words by which a module imports and exports.
+var modular = regexp.MustCompile(`(?m)^import .*\n|^export `)
+
+// join is uPlot, and behind it modules in one scope: their top-level names differ.
 func join(names ...string) []byte {
-	text := []byte("(function () {\n'use strict';\n")
+	text := append(read("uplot/uPlot.iife.min.js"), "(function () {\n'use strict';\n"...)
 	for _, name := range names {
-		text = append(text, read(name)...)
+		text = append(text, modular.ReplaceAll(read(name), nil)...)
 	}
 	return append(text, "})();\n"...)
 }

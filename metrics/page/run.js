@@ -1,147 +1,81 @@
+// --- one run, from its snapshot
+
+import { $, make, setText, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
+import { isWhole } from './curves.js';
+import { Span, LineChart, corners, measured } from './lines.js';
+import { Timeline, showWaiting, share } from './tasks.js';
+
 // --- what the charts show of a snapshot
 
-const chart = {};
-function buildCharts() {
-  chart.loss = new Curves('loss', 'Loss', {});
-  chart.accuracy = new Curves('accuracy', 'Validation accuracy', {});
-  chart.times = new Distribution('times', 'Time of rounds', {});
-  chart.predicted = new Curves('predicted', 'Rounds: measured and predicted', {});
-  chart.timeline = new Timeline('timeline', 'The last round', { wide: true });
-}
+export const time = new Span();
+const timesSpan = new Span(), predictedSpan = new Span();
+const charts = {};
+const timeline = new Timeline();
+
+// chartOf is a chart that is made when a run has it.
+const chartOf = (id, title, options, span = time) => charts[id] ||= new LineChart(span, id, title, { legend: true, ...options });
 
 // firstFirst are the metrics with their places, the one that is shown first in front.
 const firstFirst = metrics => metrics.map((m, at) => [m, at]).sort((a, b) => b[0].first - a[0].first);
 
-// chartOf is a chart of a column, which is made when a run has it: before another.
-function chartOf(id, title, before) {
-  if (!chart[id]) {
-    chart[id] = new Curves(id, title, {});
-    chart[before].figure.before(chart[id].figure);
-  }
-  return chart[id];
-}
-
-// metricChart is the chart of a metric; the one that is shown first stands before the accuracy.
-const metricChart = m => m.name === 'accuracy' ? chart.accuracy : chartOf('metric-' + m.name, 'Validation ' + m.name, m.first ? 'accuracy' : 'times');
-
 // valueOf is what a column had last, and textOf says it.
 const valueOf = (s, name) => s.columns.find(c => c.name === name).value;
-const isWhole = c => c.kind === 'count' || c.kind === 'total';
 const textOf = (c, v) => !known(v) ? '–' : c.kind === 'time' ? duration(v) : isWhole(c) ? whole(v) : short(v, 5);
 
 function showCharts(s) {
-  const c = s.curves, e = s.evaluations;
+  const c = s.curves, e = s.evaluations, list = [];
   const some = column => column.some(known);
   const rounds = c.each === 1 ? 'round' : `${whole(c.each)} rounds`;
-  const when = (round, t) => [['round', whole(round)], ['', duration(t)]];
+  const show = (chart, lines, note) => { list.push(chart.figure); chart.set(lines, note); };
+  const four = v => fixed(v, 4);
+  time.most = c.virtual_seconds[c.virtual_seconds.length - 1] || 0;
+  time.places = { x: c.virtual_seconds, round: c.round };
 
-  chart.loss.set(some(c.training_loss) || some(e.loss) ? {
-    label: 'loss', x: c.virtual_seconds, length: c.round.length,
-    series: [
-      { x: c.virtual_seconds, y: c.training_loss, low: c.training_loss_low, high: c.training_loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
-      { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `mean of the last ${whole(s.run.window)}` },
-      { x: e.virtual_seconds, y: e.loss, style: 'dash', colour: 'red', dots: true, name: 'validation' },
-    ],
-    read: i => {
-      const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
-      return [...when(c.round[i], c.virtual_seconds[i]), ['training', fixed(c.training_loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
-        ...(j >= 0 ? [['validation', fixed(e.loss[j], 4)]] : [])];
-    },
-    describe: () => `training loss ${fixed(s.now.training_loss, 4)}, validation loss ${fixed(valueOf(s, 'validation_loss'), 4)}`,
-    table: () => ({
-      head: ['round', 'virtual time, s', 'training loss', 'mean of the window', 'validation loss'],
-      rows: sampleRows(c.round.length).map(i => {
-        const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
-        return [whole(c.round[i]), short(c.virtual_seconds[i], 7), fixed(c.training_loss[i], 4), fixed(c.window_loss[i], 4), j >= 0 ? fixed(e.loss[j], 4) : '–'];
-      }),
-    }),
-  } : null);
-
+  show(chartOf('loss', 'Loss', { text: four }), [
+    { ...measured(c.virtual_seconds, c.training_loss, c.each > 1 ? [c.training_loss_low, c.training_loss_high] : null), thin: true, colour: 'blue', name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
+    { ...measured(c.virtual_seconds, c.window_loss), wide: true, colour: 'blue', name: `mean of the last ${whole(s.run.window)}` },
+    { ...measured(e.virtual_seconds, e.loss), wide: true, dash: [6, 4], colour: 'red', name: 'validation' },
+  ]);
   for (const [m, at] of firstFirst(s.run.metrics)) {
-    const y = e[m.name], now = s.now.metrics[at], best = s.now.best_metrics[at];
-    metricChart(m).set(some(y) ? {
-      label: m.name === 'accuracy' ? 'share correct' : m.name, x: e.virtual_seconds, length: e.round.length,
-      series: [{ x: e.virtual_seconds, y, style: '', colour: 'green', dots: true, name: 'validation ' + m.name }],
-      note: known(best) ? `Best so far ${fixed(best, 4)}` + (known(m.target) ? `; the run ends at ${short(m.target)}` : '') : '',
-      read: i => [...when(e.round[i], e.virtual_seconds[i]), [m.name, fixed(y[i], 4)], ['loss', fixed(e.loss[i], 4)]],
-      describe: () => `validation ${m.name} ${fixed(now, 4)}, best ${fixed(best, 4)}`,
-      table: () => ({
-        head: ['round', 'virtual time, s', m.name, 'loss'],
-        rows: sampleRows(e.round.length).map(i => [whole(e.round[i]), short(e.virtual_seconds[i], 7), fixed(y[i], 4), fixed(e.loss[i], 4)]),
-      }),
-    } : null);
+    const best = s.now.best_metrics[at];
+    show(chartOf(m.name === 'accuracy' ? m.name : 'metric-' + m.name, 'Validation ' + m.name, { text: four }), [{ ...measured(e.virtual_seconds, e[m.name]), wide: true, colour: 'green', name: m.name }],
+      known(best) ? `Best so far ${four(best)}` + (known(m.target) ? `; the run ends at ${short(m.target)}` : '') : '');
   }
-
-  for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss')) { // that is drawn above
-    const y = c[of.name], name = of.at_start || c.each === 1 ? of.title : `mean of ${rounds}`, text = v => textOf(of, v);
-    chartOf(of.name, of.title, 'times').set(some(y) ? {
-      label: of.unit || of.title, integers: isWhole(of), x: c.virtual_seconds, length: c.round.length, fromZero: true,
-      series: [{ x: c.virtual_seconds, y, steps: true, style: '', colour: of.at_start ? 'purple' : 'blue', name: null }],
-      read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, text(y[i])]],
-      describe: () => `${of.title} ${text(y[y.length - 1])} in round ${whole(c.round[c.round.length - 1])}`,
-      table: () => ({
-        head: ['round', 'virtual time, s', name],
-        rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), text(y[i])]),
-      }),
-    } : null);
+  for (const of of s.columns.filter(of => of.title && c[of.name] && of.name !== 'window_loss' && some(c[of.name]))) { // that is drawn above
+    const m = measured(c.virtual_seconds, c[of.name]), name = of.at_start || c.each === 1 ? '' : `mean of ${rounds}`;
+    show(chartOf(of.name, of.title, { integers: isWhole(of), fromZero: true, text: v => textOf(of, v), unit: of.unit }), [{ ...corners(m.x, m.y), wide: true, colour: of.at_start ? 'purple' : 'blue', name }]);
   }
+  showTimes(s.round_times, show);
+  if (s.prediction) showPrediction(s.prediction, show);
+  if (!time.bar) $('charts').before(make('div', { class: 'controls' }, time.tools()));
+  timeline.set(s.last_round);
+  list.push(timeline.figure);
+  if (list.some((f, i) => f !== $('charts').children[i])) $('charts').replaceChildren(...list);
+}
 
-  const t = s.round_times;
-  chart.times.set(t.count ? {
-    bars: t.bars, logarithmic: t.logarithmic, middle: t.median, length: t.bars.length,
-    note: `Median ${duration(t.median)}, 90 % within ${duration(t.p90)}, 99 % within ${duration(t.p99)}, longest ${duration(t.most)}`,
-    read: i => [['from', duration(t.bars[i].from)], ['to', duration(t.bars[i].to)], ['', count(t.bars[i].count, 'round', 'rounds')]],
-    describe: () => `median ${duration(t.median)}, longest ${duration(t.most)}`,
-    table: () => ({
-      head: ['from, s', 'to, s', 'rounds'],
-      rows: t.bars.filter(b => b.count).map(b => [short(b.from, 5), short(b.to, 5), whole(b.count)]),
-    }),
-  } : null);
-
-  showPrediction(s.prediction);
-  showTimeline(s.last_round);
+// showTimes shows how many rounds took how long.
+function showTimes(t, show) {
+  const bars = t.bars, last = bars.length - 1, few = bars.length < 3 && !t.logarithmic; // all but alike: with air on both sides
+  const air = !bars.length ? 0 : few ? Math.max((bars[last].to - bars[0].from) * 4, bars[last].to * 0.02) : 0;
+  timesSpan.axis = {
+    name: 'time of a round (virtual)', seconds: true, log: t.logarithmic, low: bars.length ? Math.max(0, bars[0].from - air) : 0,
+    text: x => { const b = bars.find(b => x <= b.to) || bars[last]; return `from ${duration(b.from)} to ${duration(b.to)}`; },
+  };
+  timesSpan.most = bars.length ? bars[last].to + air : 1;
+  const line = bars.length ? corners([bars[0].from, ...bars.map(b => b.to)], [bars[0].count, ...bars.map(b => b.count)]) : { x: [], y: [] };
+  show(chartOf('times', 'Time of rounds', { integers: true, fromZero: true, bare: true, text: v => count(v, 'round', 'rounds') }, timesSpan), [{ ...line, fill: true, colour: 'blue', name: '' }],
+    t.count ? `Median ${duration(t.median)}, 90 % within ${duration(t.p90)}, 99 % within ${duration(t.p99)}, longest ${duration(t.most)}` : '');
 }
 
 // showPrediction shows rounds of real devices beside what was predicted of them.
-function showPrediction(p) {
-  chart.predicted.set(p ? {
-    label: 'seconds a round', x: p.round, length: p.round.length, by: 'round', fromZero: true,
-    series: [
-      { x: p.round, y: p.p50, low: p.p05, high: p.p95, band: true, style: 'dash', colour: 'blue', name: 'predicted, with the interval of 90 %' },
-      { x: p.round, y: p.measured, style: '', colour: 'red', dots: true, name: 'measured' },
-    ],
-    read: i => [['round', whole(p.round[i])], ['measured', duration(p.measured[i])], ['predicted', duration(p.p50[i])], ['from', duration(p.p05[i])], ['to', duration(p.p95[i])]],
-    describe: () => `${count(p.round.filter((_, i) => known(p.measured[i]) && p.measured[i] >= p.p05[i] && p.measured[i] <= p.p95[i]).length, 'round', 'rounds')} of ${whole(p.round.length)} inside their interval`,
-    table: () => ({
-      head: ['round', 'measured, s', 'predicted, s', 'from', 'to'],
-      rows: sampleRows(p.round.length).map(i => [whole(p.round[i]), ...[p.measured, p.p50, p.p05, p.p95].map(c => short(c[i], 5))]),
-    }),
-  } : null);
-}
-
-// showTimeline shows who did what in a round.
-function showTimeline(r) {
-  const some = column => column.some(known);
-  setText(chart.timeline.heading, r.round ? `Round ${whole(r.round)}: who did what` : 'The last round');
-  const describeTask = t => [
-    [t.kind === 'real' ? 'device' : 'client', (t.name || String(t.client)) + (t.class ? ` (${t.class})` : '')], [t.probe ? 'was asked,' : 'was', t.outcome],
-    ['download', duration(t.download)], ['compute', duration(t.compute) + (t.probe ? '' : ` (${count(t.local_steps, 'step', 'steps')})`)], ['upload', duration(t.upload)],
-    ...(t.waiting > 0 ? [['waiting', duration(t.waiting)]] : []),
-  ];
-  const ended = Object.entries(r.outcomes).filter(o => o[1] > 0).map(o => `${whole(o[1])} ${o[0]}`).join(', ');
-  const shown = { real: 0, slow: 0, sample: 0 };
-  for (const task of r.tasks) shown[task.why]++;
-  const of = [shown.real ? count(shown.real, 'real device', 'real devices') : '', shown.slow ? `the slowest ${whole(shown.slow)}` : '', shown.sample ? `${whole(shown.sample)} of the others` : ''].filter(Boolean).join(' and ');
-  chart.timeline.set(r.tasks.length ? {
-    ...r, length: r.tasks.length, vertical: true,
-    note: `${count(r.cohort, 'task', 'tasks')}: ${ended}. Shown: ${of}.`,
-    read: i => describeTask(r.tasks[i]),
-    describe: () => `round ${whole(r.round)} took ${duration(r.seconds)}: ${ended}`,
-    table: () => ({
-      head: ['client', some(r.tasks.map(t => t.class)) ? 'class' : 'kind', 'outcome', 'start, s', 'download, s', 'compute, s', 'upload, s', 'steps'],
-      rows: r.tasks.map(t => [t.name || String(t.client), t.class || t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]),
-    }),
-  } : null);
+function showPrediction(p, show) {
+  const inside = p.round.filter((_, i) => known(p.measured[i]) && p.measured[i] >= p.p05[i] && p.measured[i] <= p.p95[i]).length;
+  predictedSpan.axis = { name: 'round', integers: true, low: p.round[0] };
+  predictedSpan.most = p.round[p.round.length - 1];
+  show(chartOf('predicted', 'Rounds: measured and predicted', { fromZero: true, text: duration }, predictedSpan), [
+    { x: p.round, y: p.p50, low: p.p05, high: p.p95, dash: [6, 4], wide: true, colour: 'blue', name: 'predicted, with the interval of 90 %' },
+    { ...measured(p.round, p.measured), wide: true, colour: 'red', name: 'measured' },
+  ], `${count(inside, 'round', 'rounds')} of ${whole(p.round.length)} inside their interval`);
 }
 
 // --- figures, tables and texts
@@ -188,7 +122,7 @@ function showTiles(s) {
   tile('round_seconds', 'Last round', took, s.progress.round ? duration(took) : '–', s.round_times.count ? 'median ' + duration(s.round_times.median) : '');
 }
 
-function showProgress(s, passed) {
+export function showProgress(s, passed) {
   const p = s.progress, ended = s.state !== 'running';
   const f = s.state === 'completed' ? 1 : p.fraction;
   const bar = $('bar');
@@ -279,43 +213,9 @@ function showTables(s) {
   }
 }
 
-const phases = ['download', 'compute', 'upload', 'waiting'];
-
-// showWaiting fills a card that says who made runs wait. rows are { part, waits, share, wasted,
-// energy }; part has the name and look of a line, null where there is one run: then each class has
-// a bar, and otherwise each run.
-function showWaiting(card, title, rows) {
-  card.hidden = rows.length === 0;
-  const key = JSON.stringify(rows.map(r => [r.part && [r.part.name, r.part.colour], r.waits, r.share, r.wasted, r.energy]));
-  if (!rows.length || card.dataset.key === key) return;
-  card.dataset.key = key;
-  const sum = c => phases.reduce((a, p) => a + c[p], 0);
-  const byWait = r => [...r.waits.classes].sort((a, b) => sum(b) - sum(a));
-  const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
-    : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
-  const most = Math.max(...bars.map(b => sum(b.of)));
-  const slowest = (c, w) => `${c.class} slowest in ${percent(c.rounds / w.rounds)} of rounds, mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
-  const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
-    r.energy ? short((r.energy.useful + r.energy.wasted) / 1000, 4) + ' kJ' : null].filter(Boolean).join('; ');
-  const out = bars.flatMap(b => {
-    const bar = make('svg:svg', { role: 'img', 'aria-label': phases.map(p => `${p} ${duration(b.of[p])}`).join(', '), preserveAspectRatio: 'none', viewBox: '0 0 1000 14' });
-    let x = 0;
-    for (const phase of phases) {
-      const width = most ? 1000 * b.of[phase] / most : 0;
-      if (width > 0) bar.append(make('svg:rect', { class: phase, x, y: 0, width, height: 14 }));
-      x += width;
-    }
-    const says = b.only ? slowest(b.only, b.row.waits).slice(b.only.class.length + 1) : slowest(byWait(b.row)[0], b.row.waits);
-    return [make('span', { class: 'who' }, ...b.name), make('span', { class: 'of' }, bar), make('span', { title: b.only ? null : facts(b.row) }, b.only ? says : `${known(b.row.share) ? percent(b.row.share) + ' of a round; ' : ''}${says}`)];
-  });
-  const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch('box', p), p)));
-  const about = rows.length === 1 && !rows[0].part ? facts(rows[0]) : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
-  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Who makes us wait'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits' }, ...out));
-}
-
 // scrub shows the tasks of any round that read gives; null: of the last alone.
-function scrub(read) {
-  const figure = chart.timeline.figure, old = figure.querySelector('.scrubber');
+export function scrub(read) {
+  const figure = timeline.figure, old = figure.querySelector('.scrubber');
   if (old) old.remove();
   if (!read || !snapshot || !snapshot.last_round.round) return;
   const last = snapshot.last_round.round;
@@ -328,7 +228,7 @@ function scrub(read) {
       const r = await read(n);
       if (wanted !== n || !snapshot) return;
       setText(says, r.tasks.length < r.cohort && r.tasks.length < 2 ? 'of this round the log keeps the slowest task alone' : '');
-      showTimeline(r);
+      timeline.set(r);
     } catch (e) {
       if (wanted === n) setText(says, e.message);
     }
@@ -350,3 +250,56 @@ function showNotices(s) {
   ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
 }
 
+// --- the page as a whole
+
+export let snapshot = null; // the newest
+let received = 0; // when it came, on the page's clock
+let waiting = false; // for the next animation frame
+
+function show() {
+  waiting = false;
+  const s = snapshot;
+  if (!s) return;
+  setText($('name'), s.run.name);
+  setText($('about'), [s.run.folder, s.run.task, s.run.schedule, `${whole(s.actors.simulated + s.actors.real)} clients`, s.run.data || 'timing only'].filter(Boolean).join(' · '));
+  showProgress(s, passed());
+  showTiles(s);
+  const end = s.summary;
+  showWaiting($('waits'), 'waits-title', s.waits.rounds ? [{ part: null, waits: s.waits, share: end ? end.straggler_share : s.waits.straggler_share,
+    wasted: share(end ? end.client_seconds : s.spent.client_seconds), energy: end && end.energy_joules }] : []);
+  showNotices(s);
+  showCharts(s);
+  showTables(s);
+  setText($('foot'), `fedpace ${s.run.version}`.trim());
+  document.body.dataset.round = s.progress.round;
+  document.body.dataset.state = s.state;
+}
+
+function soon() {
+  if (waiting) return;
+  waiting = true;
+  if (document.body.dataset.round) $('bar').classList.add('moving'); // from where it was, not from nothing
+  if (document.hidden) setTimeout(show, 1000); else requestAnimationFrame(show);
+}
+
+export const passed = () => snapshot && snapshot.state === 'running' ? (performance.now() - received) / 1000 : 0;
+
+export function take(next) {
+  if (snapshot && next.curves.from > 0) { // the end of curves that are here already
+    const from = next.curves.from;
+    for (const name in next.curves) {
+      if (Array.isArray(next.curves[name])) next.curves[name] = snapshot.curves[name].slice(0, from).concat(next.curves[name]);
+    }
+    next.curves.from = 0;
+  }
+  snapshot = next;
+  received = performance.now();
+  soon();
+}
+
+export const stateTexts = { running: 'Live', completed: 'Completed', stopped: 'Stopped before its end' };
+
+export function status(state, text) {
+  $('status').dataset.state = state;
+  setText($('status-text'), text);
+}

@@ -1,0 +1,71 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"fedpace/internal/testkit/browsertest"
+)
+
+// What is found is what is listed, drawn and waited for; the address keeps it over a reload, with what
+// is chosen, the axis and the range.
+func TestTheAddressKeepsTheBoard(t *testing.T) {
+	dir := runs(t)
+	_, address := served(t, dir)
+	b := browsertest.Open(t, 1600, 1000, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.drawn === '4'")
+	b.Do(chromedp.Focus("#filter"))
+	b.Press("schedule.k=rounds best>0 -fixed")
+	b.Until("document.body.dataset.drawn === '2'")
+	state := `JSON.stringify([
+		[...document.querySelectorAll('ul.runs li')].map(l => [l.innerText, l.querySelector('input').checked]),
+		[...document.querySelectorAll('#board-waits .who')].map(e => e.innerText), document.querySelector('#over-window_loss .reading').innerText,
+		document.getElementById('filter').value, document.getElementById('axis').value, document.getElementById('parallel').checkVisibility()])`
+	b.Until("document.querySelectorAll('#board-waits .who').length === 2")
+	if got := browsertest.JS[string](b, state); strings.Contains(got, "fixed,") || !strings.Contains(got, "2 curves") {
+		t.Errorf("of two runs that are found the board shows %s", got)
+	}
+	browsertest.JS[bool](b, "document.querySelector('ul.runs input').click() || true")
+	b.Until("document.body.dataset.drawn === '1'")
+	browsertest.JS[bool](b, "(s => { s.value = 'round'; s.dispatchEvent(new Event('change')); return true; })(document.getElementById('axis'))")
+	b.Do(chromedp.Focus("#over-window_loss .plot"))
+	b.Press("+")
+	b.Until("location.hash.includes('zoom=')")
+	want := browsertest.JS[string](b, state)
+	b.Do(chromedp.Reload())
+	b.Until("document.body.dataset.drawn === '1' && document.querySelectorAll('#board-waits .who').length === 1")
+	if got := browsertest.JS[string](b, state); got != want {
+		t.Errorf("a reload shows %s, before it was %s", got, want)
+	}
+	b.Quiet(address)
+}
+
+// By keys alone: the first link leads to a figure, and each figure is a key away from the one before.
+func TestTheBoardByKeys(t *testing.T) {
+	_, address := served(t, runs(t))
+	b := browsertest.Open(t, 1600, 1000, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.drawn === '4'")
+	b.Press(kb.Tab)
+	b.Press(kb.Enter)
+	b.Until("document.activeElement.closest('figure')?.id === 'over-validation_accuracy'")
+	figures := browsertest.JS[[]string](b, "[...document.querySelectorAll('#board figure')].filter(f => f.checkVisibility()).map(f => f.id)")
+	reached := map[string]bool{}
+	for range 10 {
+		reached[browsertest.JS[string](b, "document.activeElement.closest('figure')?.id ?? ''")] = true
+		if !browsertest.JS[bool](b, "document.activeElement.matches(':focus-visible')") {
+			t.Errorf("at %s no focus is to be seen", browsertest.JS[string](b, "document.activeElement.outerHTML.slice(0, 80)"))
+		}
+		b.Press(kb.Tab)
+	}
+	for _, id := range figures {
+		if !reached[id] {
+			t.Errorf("%s is not within ten tabs of the first figure: %v", id, reached)
+		}
+	}
+	b.Quiet(address)
+}

@@ -1,0 +1,80 @@
+// --- which runs are shown, and what they are called: from a list of runs alone
+
+import { known } from './base.js';
+
+// A run's configuration is what its task's defaults say, and over that its own settings.
+export function configOf(run, defaults) {
+  const out = new Map();
+  for (const list of [(defaults || {})[run.task] || [], run.settings || []]) {
+    for (const s of list) {
+      const at = s.indexOf('=');
+      const value = s.slice(at + 1);
+      out.set(s.slice(0, at), value.startsWith('"') ? JSON.parse(value) : value);
+    }
+  }
+  return out;
+}
+
+// A word of a search: key=value, key>value and so on, or a text; behind a minus, what must not be.
+const word = /^(-?)(?:([^\s<>=!]+?)(>=|<=|!=|=|>|<)(.*)|(.*))$/s;
+
+// words are the words of a search; what stands in quotes is one.
+export const words = text => (text.match(/(?:"[^"]*"?|[^\s"])+/g) || []).map(w => w.replaceAll('"', '')).filter(w => w && w !== '-');
+
+// number is a value as a number; NaN: it is none.
+const number = v => v === '' || v === null || v === undefined ? NaN : Number(v);
+
+const compare = {
+  '>': (a, b) => number(a) > number(b), '>=': (a, b) => number(a) >= number(b), '<': (a, b) => number(a) < number(b), '<=': (a, b) => number(a) <= number(b),
+  '=': (a, b) => Array.isArray(a) ? a.some(v => compare['='](v, b)) : number(a) === number(b) || String(a ?? '').toLowerCase() === b.toLowerCase(),
+  '!=': (a, b) => !compare['='](a, b),
+};
+
+// matches says whether a run is one that a search wants. valueOf is what it has by a key: a column of the list,
+// or a key of its configuration; undefined: there is no such key.
+export function matches(run, text, valueOf) {
+  const all = [run.folder, run.task, run.schedule, run.state, run.note || '', 'seed=' + run.seed, ...(run.tags || []), ...(run.settings || [])].join('\n').toLowerCase();
+  return words(text).every(w => {
+    const [, not, key, operator, value, plain] = w.match(word);
+    const is = key === undefined ? all.includes(plain.toLowerCase()) : compare[operator](valueOf(run, key), value);
+    return not ? !is : is;
+  });
+}
+
+const maxName = 60;
+
+// order puts what a run is called by first: task and schedule, the seed last.
+export const order = key => key === 'task' ? 0 : key === 'schedule.k.rule' ? 1 : key.startsWith('schedule.k') ? 2 : key.startsWith('schedule.') ? 3 : key === 'seed' ? 9 : 4;
+
+// names calls each run by what sets it apart from the others, as far as that takes; by its folder where nothing
+// does, or that is long. configs are their configurations, and without are keys that do not count.
+export function names(runs, configs, without = []) {
+  const base = r => r.folder.split('/').filter(Boolean).pop() || r.folder;
+  const keys = [...new Set(configs.flatMap(c => [...c.keys()]))].filter(k => !without.includes(k) && configs.some(c => c.get(k) !== configs[0].get(k)))
+    .map((k, i) => [k, order(k), i]).sort((a, b) => a[1] - b[1] || a[2] - b[2]).map(k => k[0]);
+  const called = runs.map(() => []);
+  let groups = [runs.map((_, i) => i)];
+  for (const key of keys) {
+    groups = groups.flatMap(g => {
+      const parts = new Map();
+      for (const i of g) {
+        const v = configs[i].get(key);
+        if (!parts.has(v)) parts.set(v, []);
+        parts.get(v).push(i);
+      }
+      if (parts.size === 1) return [g];
+      for (const i of g) called[i].push([key, configs[i].get(key)]);
+      return [...parts.values()];
+    });
+  }
+  const bare = key => key === 'task' || key === 'schedule.k.rule';
+  const text = called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
+  const alone = new Set(groups.filter(g => g.length === 1).flat());
+  return runs.map((r, i) => !text[i] || text[i].length > maxName ? base(r) : alone.has(i) ? text[i] : `${text[i]}, ${base(r)}`);
+}
+
+// differing are the keys of configurations, those that differ first.
+export function differing(configs) {
+  const keys = [...new Set(configs.flatMap(c => [...c.keys()]))], differ = k => configs.some(c => c.get(k) !== configs[0].get(k));
+  return { differ: keys.filter(differ), same: keys.filter(k => !differ(k)) };
+}

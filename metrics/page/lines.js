@@ -1,0 +1,439 @@
+// --- line charts: uPlot, with a range of x that several charts share
+
+import { make, setText, known, short, whole, count, duration, timeUnit, tickText } from './base.js';
+
+const uPlot = globalThis.uPlot;
+const mostValues = 12; // that stand beside the pointer
+const mostDashed = 3000; // points of a chart with wide and dashed lines
+
+// firstAfter is the first place of a sorted column with a value above v.
+export function firstAfter(x, v) {
+  let a = 0, b = x.length;
+  while (a < b) {
+    const m = (a + b) >> 1;
+    if (x[m] <= v) a = m + 1; else b = m;
+  }
+  return a;
+}
+
+// within is the part of a line from low to high, with a neighbour on either side.
+const within = (line, low, high) => [Math.max(0, firstAfter(line.x, low) - 1), Math.min(line.x.length, firstAfter(line.x, high) + 1)];
+
+// corners are the places of a column that steps need: a value holds from the close before to its own.
+export function corners(x, y) {
+  const cx = [], cy = [];
+  for (let i = 0; i < x.length; i++) {
+    if (i === 0 || y[i] === y[i - 1]) continue;
+    cx.push(x[i - 1], x[i - 1]);
+    cy.push(y[i - 1], y[i]);
+  }
+  const last = x.length - 1;
+  return last < 0 ? { x, y, steps: true } : { x: Float64Array.of(x[0], ...cx, x[last]), y: Float64Array.of(y[0], ...cy, y[last]), steps: true };
+}
+
+// measured are the rows of a column that have a value, with those of a band around it.
+export function measured(x, y, band) {
+  const places = [];
+  for (let i = 0; i < y.length; i++) if (known(y[i]) && y[i] === y[i]) places.push(i);
+  const of = c => places.length === y.length ? c : Float64Array.from(places, i => c[i]);
+  return { x: of(x), y: of(y), ...(band ? { low: of(band[0]), high: of(band[1]) } : {}) };
+}
+
+// valueAt is the place of what a line says at x: the last measured, of steps the one that holds; -1: nothing.
+export function valueAt(line, x) {
+  const end = line.x.length - 1;
+  let i = firstAfter(line.x, x) - 1;
+  if (i < 0 || i === end) return i;
+  if (line.steps) while (i > 0 && line.x[i - 1] === x) i--;
+  return line.steps && line.x[i] < x ? i + 1 : i;
+}
+
+// --- colours, of the scheme that the reader prefers
+
+let painted = new Map();
+export function paint(name) {
+  if (!painted.has(name)) painted.set(name, getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim());
+  return painted.get(name);
+}
+
+const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+
+// look is the colour and the dashes of the n-th line.
+export const look = n => ({ colour: 'line-' + n % 8, dash: dashes[Math.floor(n / 8) % dashes.length] });
+
+// dot is a line's sample among words.
+export const dot = line => make('svg:svg', { width: 18, height: 8, 'aria-hidden': 'true', class: 'dot-line' },
+  make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': 2.5, class: 'stroke-' + line.colour, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
+
+const all = new Set(); // charts
+globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  painted = new Map();
+  for (const c of all) c.draw();
+});
+
+// Span is a range of x that charts share: who zooms, moves or reads one does so to all.
+export class Span {
+  constructor() {
+    this.axis = { name: 'virtual time', seconds: true };
+    this.most = 0; // the end of x
+    this.part = null; // of x; null: everything
+    this.cursor = null; // a value of x
+    this.places = null; // where alone the cursor stands, and the rounds that end there
+    this.changed = () => {};
+    this.charts = new Set();
+  }
+
+  range() { return this.part || { low: this.axis.low || 0, high: this.most || 1 }; }
+
+  zoom(low, high) {
+    this.part = low === null || !(high > low) ? null : { low, high };
+    if (this.bar) this.bar.lastChild.disabled = !this.part;
+    this.redraw();
+    this.changed();
+  }
+
+  // scale changes the range by a factor around a value.
+  scale(factor, around) {
+    const { low, high } = this.range(), least = this.axis.low || 0, most = this.most || 1;
+    const a = Math.max(least, around - (around - low) * factor), b = Math.min(most, around + (high - around) * factor);
+    if (a <= least && b >= most) this.zoom(null); else if (b - a > most * 1e-7) this.zoom(a, b);
+  }
+
+  move(from, by) {
+    const length = from.high - from.low, low = Math.max(this.axis.low || 0, Math.min((this.most || 1) - length, from.low + by));
+    this.zoom(low, low + length);
+  }
+
+  redraw() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      for (const c of this.charts) c.draw();
+    });
+  }
+
+  // point sets the cursor for all, and one chart reads it.
+  point(x, reader, height) {
+    if (x !== null && this.places && this.places.x.length) {
+      const i = firstAfter(this.places.x, x), at = this.places.x;
+      x = i > 0 && (i === at.length || x - at[i - 1] <= at[i] - x) ? at[i - 1] : at[i];
+    }
+    this.cursor = x;
+    for (const c of this.charts) c.mark(c === reader, height);
+  }
+
+  text(x) {
+    const { seconds, integers, unit, name } = this.axis, at = this.places && this.places.x.indexOf(x);
+    if (this.axis.text) return this.axis.text(x);
+    const own = seconds ? duration(x) : `${integers ? whole(Math.round(x)) : short(x, 4)} ${unit || name}`;
+    return at >= 0 && at !== null ? `round ${whole(this.places.round[at])}, ${own}` : own;
+  }
+
+  // tools are buttons that zoom and move.
+  tools() {
+    const middle = () => { const { low, high } = this.range(); return (low + high) / 2; };
+    const button = (text, title, act) => {
+      const b = make('button', { type: 'button', title }, text);
+      b.addEventListener('click', () => act(b));
+      return b;
+    };
+    this.bar = make('span', { class: 'buttons', role: 'group', 'aria-label': 'Range' },
+      button('zoom in', 'Ctrl and the wheel, + and -, or a drag over a part', () => this.scale(0.5, middle())), button('zoom out', null, () => this.scale(2, middle())),
+      button('move', 'A drag moves the range instead of choosing one (as with Shift)', b => b.setAttribute('aria-pressed', String(this.moves = !this.moves))),
+      button('everything', '0, Escape, or a double click', () => this.zoom(null)));
+    this.bar.lastChild.disabled = true;
+    return this.bar;
+  }
+}
+
+// LineChart is a figure of lines { name, x, y, colour, dash, wide, thin, low, high, steps, fill }: x ascends,
+// low and high make a band. Its drawing is a slider for those who use keys.
+export class LineChart {
+  constructor(span, id, title, options = {}) {
+    Object.assign(this, { span, id, options, lines: [], at: [], log: !!options.log, visible: false });
+    this.heading = make('h2', { id: id + '-title', title: options.help }, title);
+    this.scale = make('button', { type: 'button', class: 'toggle', tabindex: -1, 'aria-pressed': String(this.log), title: 'Logarithmic scale (L)' }, 'log');
+    this.legend = make('div', { class: 'legend' });
+    this.tip = make('div', { class: 'tip', hidden: '' });
+    this.plot = make('div', {
+      class: 'plot', tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 100,
+      'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'L T',
+    }, this.tip);
+    this.reading = make('p', { class: 'reading' });
+    this.table = make('table');
+    this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'The same as a table'),
+      make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title + ', table' }, this.table));
+    this.figure = make('figure', { id, hidden: '' }, make('figcaption', {}, this.heading, this.legend, options.bare ? null : this.scale), this.plot, this.reading, this.details);
+    this.scale.addEventListener('click', () => { this.log = !this.log; this.draw(); });
+    this.details.addEventListener('toggle', () => this.fillTable());
+    this.listen();
+    new IntersectionObserver(entries => {
+      this.visible = entries[entries.length - 1].isIntersecting;
+      if (this.visible && this.stale) this.draw();
+    }, { rootMargin: '100px' }).observe(this.figure);
+    new ResizeObserver(() => { if (this.u && this.plot.clientWidth !== this.u.width) this.draw(); }).observe(this.plot);
+    span.charts.add(this);
+    all.add(this);
+  }
+
+  // set gives it lines, and what is said below them; null: nothing is known.
+  set(lines, note) {
+    this.lines = (lines || []).filter(l => l.x.length);
+    this.figure.hidden = !this.lines.length;
+    this.note = note;
+    this.fresh = true;
+    const named = this.options.legend ? this.lines.filter(l => l.name) : [];
+    if (named.length > 1) this.legend.replaceChildren(...named.map(l => make('span', {}, dot(l), l.name)));
+    this.draw();
+    this.fillTable();
+  }
+
+  // extent is the range of y in sight.
+  extent(low, high) {
+    let least = Infinity, most = -Infinity;
+    for (const line of this.lines) {
+      const [from, to] = within(line, low, high);
+      for (const y of line.low ? [line.y, line.low, line.high] : [line.y]) {
+        for (let i = from; i < to; i++) {
+          if (y[i] < least) least = y[i];
+          if (y[i] > most) most = y[i];
+        }
+      }
+    }
+    return most >= least ? [least, most] : [0, 1];
+  }
+
+  // draw draws the lines in the shared range. What is out of sight waits.
+  draw() {
+    this.stale = true;
+    this.scale.setAttribute('aria-pressed', String(this.log));
+    if (!this.visible || this.figure.hidden || !this.plot.clientWidth) return;
+    this.stale = false;
+    const { low, high } = this.span.range(), [least, most] = this.extent(low, high), log = this.log && least > 0;
+    const key = JSON.stringify([log, this.span.axis.log, this.lines.map(l => [l.wide, l.thin, l.dash, !!l.low, !!l.fill])]);
+    if (key !== this.key) this.build(key, log);
+    const u = this.u, width = this.plot.clientWidth;
+    if (u.width !== width) u.setSize({ width, height: this.options.height || 240 });
+    const [a, b] = log ? uPlot.rangeLog(least, most, 10, false) : this.options.fromZero ? uPlot.rangeNum(0, most || 1, 0.1, true) : uPlot.rangeNum(least, most, 0.1, true);
+    const dense = this.lines.reduce((n, l) => { const [from, to] = within(l, low, high); return n + to - from; }, 0) > mostDashed;
+    u.series.forEach((s, i) => { if (i) Object.assign(s, this.stroke(this.lines[i - 1], dense)); });
+    u.batch(() => {
+      if (this.fresh) u.setData(this.data(), false);
+      u.setScale('x', { min: low, max: high });
+      u.setScale('y', { min: a, max: b });
+    });
+    this.fresh = false;
+    this.mark(!this.tip.hidden);
+  }
+
+  // stroke is the pen of a line: of very many points a hair's, since wide and dashed strokes take the browser ten times
+  // as long.
+  stroke(line, dense) {
+    return dense ? { width: line.wide ? 2 : 1, dash: null } : { width: line.thin ? 1 : line.wide ? 2 : 1.5, dash: line.dash && line.dash.length ? line.dash.map(d => d * devicePixelRatio) : null };
+  }
+
+  data() { return [null, ...this.lines.map(l => [l.x, l.y])]; }
+
+  build(key, log) {
+    if (this.u) this.u.destroy();
+    this.key = key;
+    this.fresh = false;
+    const unit = () => this.span.axis.seconds ? timeUnit(this.span.range().high) : { size: 1, name: this.span.axis.unit || '' };
+    const steps = [1, 2, 2.5, 5].flatMap(m => Array.from({ length: 24 }, (_, i) => m * 10 ** (i - 9))).sort((a, b) => a - b);
+    const font = '12px ' + getComputedStyle(document.body).fontFamily;
+    const axis = more => ({ stroke: () => paint('quiet'), grid: { stroke: () => paint('grid'), width: 1 }, ticks: { stroke: () => paint('line'), size: 4, width: 1 }, font, labelFont: font, ...more });
+    this.u = new uPlot({
+      mode: 2, width: this.plot.clientWidth, height: this.options.height || 240, padding: [10, 12, 0, 0], legend: { show: false },
+      scales: { x: { time: false, auto: false, distr: this.span.axis.log ? 3 : 1 }, y: { auto: false, distr: log ? 3 : 1 } },
+      axes: [
+        axis({
+          grid: { show: false }, label: () => [this.span.axis.name, unit().name].filter(Boolean).join(', '), labelSize: 18, size: 26, space: 70,
+          incrs: this.span.axis.log ? undefined : () => steps.filter(s => !this.span.axis.integers || s >= 1).map(s => s * unit().size),
+          values: (_, splits) => { const { size } = unit(), text = tickText(splits.map(v => v / size)); return splits.map(v => v === null ? '' : text(v / size)); },
+        }),
+        axis({
+          incrs: log ? undefined : steps.filter(s => !this.options.integers || s >= 1), space: 40,
+          values: (_, splits) => { const text = log ? v => short(v, 2) : tickText(splits); return splits.map(v => v === null ? '' : text(v)); },
+          size: (_, values) => 14 + 7.2 * Math.max(2, ...(values || []).map(v => v.length)),
+        }),
+      ],
+      series: [null, ...this.lines.map((line, i) => ({
+        facets: [{ scale: 'x', auto: false }, { scale: 'y', auto: false }], paths: (u, at) => this.paths(u, at), stroke: () => paint(this.lines[i].colour),
+        fillTo: () => 0, fill: line.low || line.fill ? () => paint(this.lines[i].colour) + (line.fill ? 'a0' : '29') : undefined,
+        points: { size: 5, fill: () => paint(this.lines[i].colour), show: true, filter: (_, at) => this.dots(at) },
+      }))],
+      cursor: {
+        y: false, drag: { x: true, y: false, setScale: false }, points: { size: 8 }, dataIdx: (_, i) => this.at[i - 1] >= 0 ? this.at[i - 1] : null,
+        bind: { dblclick: () => () => null, mousedown: (_, __, handler) => e => e.shiftKey || this.span.moves ? null : handler(e) },
+      },
+      hooks: {
+        setSelect: [u => {
+          const { left, width } = u.select;
+          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          if (width > 5) this.span.zoom(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
+        }],
+        draw: [u => this.marks(u)],
+      },
+    }, this.data(), this.plot);
+  }
+
+  // paths are uPlot's own for the part in sight, with the band.
+  paths(u, at) {
+    const line = this.lines[at - 1], { low, high } = this.span.range(), [from, to] = within(line, low, high);
+    if (to - from > 4 * u.over.clientWidth) return { stroke: this.columns(u, line, from, to) };
+    const p = uPlot.paths.linear()(u, at, from, Math.max(from, to - 1));
+    if (p && line.low) {
+      p.fill = new Path2D();
+      const px = i => u.valToPos(line.x[i], 'x', true), py = v => u.valToPos(v, 'y', true);
+      for (let i = from; i < to; i++) p.fill.lineTo(px(i), py(line.high[i]));
+      for (let i = to - 1; i >= from; i--) p.fill.lineTo(px(i), py(line.low[i]));
+    }
+    return p;
+  }
+
+  // columns is a line of very many points: in each column of pixels a run from its least to its greatest value. The
+  // dashes are columns that are left out.
+  columns(u, line, from, to) {
+    const path = new Path2D(), { x, y } = line, [on, off] = line.dash && line.dash.length ? line.dash : [1, 0], period = on + off;
+    const log = u.scales.y.distr === 3 ? Math.log10 : v => v, x0 = u.valToPos(x[from], 'x', true), perX = (u.valToPos(x[to - 1], 'x', true) - x0) / (x[to - 1] - x[from]);
+    const { min, max } = u.scales.y, y0 = u.bbox.top + u.bbox.height, perY = u.bbox.height / (log(max) - log(min)), low = log(min);
+    let column = -1, least = 0, most = 0;
+    for (let i = from; i <= to; i++) {
+      const at = i < to ? Math.floor(x0 + (x[i] - x[from]) * perX) : Infinity, v = i < to ? y[i] : 0;
+      if (at !== column) {
+        if (column >= 0 && column % period < on) {
+          path.moveTo(column + 0.5, y0 - (log(most) - low) * perY);
+          path.lineTo(column + 0.5, y0 - (log(least) - low) * perY + 1);
+        }
+        column = at;
+        const last = i > from ? y[i - 1] : v;
+        least = Math.min(last, v);
+        most = Math.max(last, v);
+      } else if (v < least) least = v; else if (v > most) most = v;
+    }
+    return path;
+  }
+
+  // dots are the places of few points, which are drawn as such.
+  dots(at) {
+    const line = this.lines[at - 1], { low, high } = this.span.range(), [from, to] = within(line, low, high);
+    return line.thin || line.steps || to - from > 60 ? null : Array.from({ length: to - from }, (_, i) => from + i);
+  }
+
+  // marks draws what happened above the curves: a triangle a checkpoint, a cross a lost device, a square a
+  // change of K_r.
+  marks(u) {
+    const { low, high } = this.span.range(), g = u.ctx, s = devicePixelRatio;
+    for (const m of this.span.marks || []) {
+      if (m.x < low || m.x > high) continue;
+      const x = u.valToPos(m.x, 'x', true), y = u.bbox.top - 3 * s;
+      g.fillStyle = paint(m.colour);
+      g.font = `${10 * s}px sans-serif`;
+      g.textAlign = 'center';
+      g.textBaseline = 'middle';
+      g.fillText({ checkpoint: '▲', device: '✕' }[m.kind] || '■', x, y);
+    }
+  }
+
+  // mark draws the cursor; who reads says what is there, beside it.
+  mark(reads, height) {
+    const x = this.span.cursor, u = this.u;
+    this.at = x === null ? [] : this.lines.map(l => valueAt(l, x));
+    if (u && !this.stale) u.setCursor(x === null ? { left: -10, top: -10 } : { left: u.valToPos(x, 'x'), top: 10 }, false);
+    this.tip.hidden = !reads || x === null || !this.lines.length;
+    setText(this.reading, this.note || this.describe());
+    if (this.tip.hidden) {
+      if (this.plot.getAttribute('aria-valuetext') !== this.describe()) this.plot.setAttribute('aria-valuetext', this.describe());
+      return;
+    }
+    const { low, high } = this.span.range(), text = this.options.text || (v => short(v, 4));
+    let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]] })).filter(v => v.y !== undefined), more = values.length - mostValues;
+    if (this.options.sorted) {
+      const near = u && known(height) ? u.posToVal(height, 'y') : Infinity;
+      if (more > 0) values = values.sort((a, b) => near === Infinity ? b.y - a.y : Math.abs(a.y - near) - Math.abs(b.y - near)).slice(0, mostValues);
+      values.sort((a, b) => b.y - a.y);
+    }
+    const words = [this.span.text(x), ...values.map(v => `${v.line.name || this.heading.textContent} ${text(v.y)}`), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];
+    this.plot.setAttribute('aria-valuetext', words.join(', '));
+    this.plot.setAttribute('aria-valuenow', high > low ? Math.round(100 * (x - low) / (high - low)) : 100);
+    this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y)), ' ' + (v.line.name || ''))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
+    if (!u) return;
+    const left = u.over.offsetLeft + u.valToPos(x, 'x'), width = this.tip.offsetWidth, beyond = left + width + 14 > this.plot.clientWidth;
+    this.tip.style.left = Math.max(0, beyond ? left - width - 14 : left + 14) + 'px';
+  }
+
+  describe() {
+    const n = this.lines.length, text = this.options.text || (v => short(v, 4));
+    if (!n) return 'Nothing was measured here.';
+    if (!this.options.sorted) return this.lines.map(l => `${l.name || this.heading.textContent} ${text(l.y[l.y.length - 1])}`).join(', ');
+    const { low, high } = this.span.range(), r = this.extent(low, high);
+    return `${count(n, 'curve', 'curves')}, from ${short(r[0], 4)} to ${short(r[1], 4)}`;
+  }
+
+  fillTable() {
+    if (!this.details.open) return;
+    const { low, high } = this.span.range(), p = this.span.places, text = this.options.text || (v => short(v, 6)), rows = [];
+    const each = p ? Math.max(1, Math.ceil(p.x.length / 50)) : 0;
+    const xs = p ? Array.from(p.x).filter((_, i) => i % each === 0 || i === p.x.length - 1) : Array.from({ length: 21 }, (_, i) => low + (high - low) * i / 20);
+    for (const x of xs) {
+      const at = this.lines.map(l => valueAt(l, x));
+      rows.push([...(p ? [whole(p.round[p.x.indexOf(x)])] : []), this.span.axis.seconds ? short(x, 7) : short(x, 6), ...this.lines.map((l, i) => at[i] >= 0 ? text(l.y[at[i]]) : '–')]);
+    }
+    fillRows(this.table, [...(p ? ['round'] : []), this.span.axis.name + (this.span.axis.seconds ? ', s' : ''), ...this.lines.map(l => l.name || this.heading.textContent)], rows);
+  }
+
+  // listen: the pointer reads; a drag chooses a range, with Shift it moves the range; the wheel with
+  // Ctrl zooms, sideways it moves. Keys do the same.
+  listen() {
+    const { plot, span } = this;
+    let drag = null;
+    const left = e => e.clientX - this.u.over.getBoundingClientRect().left;
+    const value = e => { const { low, high } = span.range(); return Math.max(low, Math.min(high, this.u.posToVal(left(e), 'x'))); };
+    plot.addEventListener('pointerdown', e => {
+      if (!this.u || e.button > 0) return;
+      drag = { from: left(e), range: span.range(), moves: e.pointerType !== 'mouse' || e.shiftKey || span.moves };
+      if (drag.moves && span.part) plot.setPointerCapture(e.pointerId);
+    });
+    plot.addEventListener('pointermove', e => {
+      if (!this.u) return;
+      if (drag && drag.moves && span.part) span.move(drag.range, (drag.from - left(e)) * (drag.range.high - drag.range.low) / this.u.over.clientWidth);
+      else span.point(value(e), this, e.clientY - this.u.over.getBoundingClientRect().top);
+    });
+    for (const end of ['pointerup', 'pointercancel']) plot.addEventListener(end, () => { drag = null; });
+    plot.addEventListener('pointerleave', e => { if (!drag && e.pointerType === 'mouse' && document.activeElement !== plot) span.point(null); });
+    plot.addEventListener('dblclick', () => span.zoom(null));
+    plot.addEventListener('wheel', e => {
+      const { low, high } = span.range();
+      if (e.ctrlKey) {
+        e.preventDefault();
+        span.scale(Math.exp(e.deltaY / 300), value(e));
+      } else if (span.part && Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+        e.preventDefault();
+        span.move({ low, high }, (high - low) * e.deltaX / 800);
+      }
+    }, { passive: false });
+    plot.addEventListener('focus', () => { if (span.cursor === null && plot.matches(':focus-visible')) span.point(span.range().high, this); });
+    plot.addEventListener('blur', () => span.point(null));
+    plot.addEventListener('keydown', e => {
+      if (e.ctrlKey || e.metaKey || e.altKey || e.target !== plot) return;
+      const { low, high } = span.range(), step = (high - low) / 100, from = span.cursor === null ? high : span.cursor;
+      const to = x => span.point(Math.max(low, Math.min(high, x)), this);
+      // next is the next place, or a hundredth on where places are closer.
+      const next = by => {
+        const x = span.places && span.places.x, i = x ? firstAfter(x, from) + (by < 0 ? -2 : 0) : -1;
+        to(x && i >= 0 && i < x.length && Math.abs(x[i] - from) > step / 2 ? x[i] : from + by * step);
+      };
+      const keys = {
+        ArrowLeft: () => e.shiftKey ? span.move({ low, high }, -10 * step) : next(-1), ArrowRight: () => e.shiftKey ? span.move({ low, high }, 10 * step) : next(1),
+        PageDown: () => to(from - 10 * step), PageUp: () => to(from + 10 * step), Home: () => to(low), End: () => to(high),
+        '+': () => span.scale(0.5, from), '=': () => span.scale(0.5, from), '-': () => span.scale(2, from), l: () => this.scale.click(), t: () => { this.details.open = !this.details.open; }, 0: () => span.zoom(null), Escape: () => span.zoom(null),
+      };
+      if (keys[e.key]) { e.preventDefault(); keys[e.key](); }
+    });
+  }
+}
+
+// fillRows fills a table.
+export function fillRows(table, head, rows) {
+  table.replaceChildren(make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
+    make('tbody', {}, ...rows.map(r => make('tr', {}, ...r.map(c => make('td', {}, c))))));
+}

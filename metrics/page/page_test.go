@@ -1,0 +1,43 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// The vendored files are those of uPlot's package in npm, whose version package-lock.json pins.
+func TestUPlotIsThePublishedOne(t *testing.T) {
+	for name, want := range map[string]string{
+		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+		"uPlot.min.css":     "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+	} {
+		text := read("uplot/" + name)
+		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s has the SHA-256 %x, want %s", name, sum, want)
+		}
+		published, err := os.ReadFile("node_modules/uplot/dist/" + name)
+		if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
+			t.Logf("%s is compared with its SHA-256 alone (npm ci in metrics/page brings the package)", name)
+			continue
+		}
+		if err != nil || !bytes.Equal(text, published) {
+			t.Errorf("%s is not what npm has: %v", name, err)
+		}
+	}
+}
+
+// The scripts' own tests pass.
+func TestScripts(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("no Node.js is here: install Debian's package nodejs")
+	}
+	if said, err := exec.Command("node", "--test", "scripts.test.mjs").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}

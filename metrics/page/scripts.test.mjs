@@ -1,0 +1,96 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { duration, short, ticks, tickText, timeUnit } from './base.js';
+import { corners, firstAfter, measured, valueAt, Span } from './lines.js';
+import { decode, axesOf, meanLine, smoothed } from './curves.js';
+import { configOf, differing, matches, names, words } from './find.js';
+import { axisOf } from './sweep.js';
+
+const run = (folder, more = {}) => ({ folder, task: 'femnist', schedule: 'fixed', state: 'complete', seed: '1', settings: [], ...more });
+const has = values => (_, key) => values[key];
+
+test('a search understands keys, numbers, words and what must not be', () => {
+  const r = run('runs/demo', { settings: ['schedule.k.rule=fixed'], tags: ['paper'], note: 'a Friday' });
+  const valueOf = has({ best: 0.5, 'schedule.k': 'fixed', tags: ['paper', 'night'], seed: 1 });
+  for (const [text, want] of Object.entries({
+    '': true, 'best>0.4': true, 'best>0.5': false, 'best>=0.5': true, 'best<0.6 best>0.4': true, 'schedule.k=fixed': true, 'schedule.k=FIXED': true, 'schedule.k=fix': false, 'schedule.k!=fixed': false,
+    '-schedule.k=fixed': false, demo: true, '-demo': false, '-other': true, friday: true, '"a friday"': true, 'tags=night': true, '-tags=night': false, 'seed=1.0': true, 'unknown>1': false, '-unknown>1': true, 'best>': false, '-': true,
+  })) assert.equal(matches(r, text, valueOf), want, text);
+  assert.deepEqual(words('a "b c" d="e f"'), ['a', 'b c', 'd=e f']);
+});
+
+test('a run is called by what sets it apart from the others shown', () => {
+  const runs = ['runs/a', 'runs/b', 'runs/c'].map(f => run(f));
+  const config = list => new Map(Object.entries(list));
+  const configs = [config({ seed: '1', 'schedule.k.rule': 'fixed', cohort: '10' }), config({ seed: '2', 'schedule.k.rule': 'fixed', cohort: '10' }), config({ seed: '1', 'schedule.k.rule': 'rounds', cohort: '20' })];
+  assert.deepEqual(names(runs, configs), ['fixed, seed=1', 'fixed, seed=2', 'rounds']);
+  assert.deepEqual(names(runs.slice(0, 2), configs.slice(0, 2)), ['seed=1', 'seed=2']);
+  assert.deepEqual(names(runs.slice(0, 1), configs.slice(0, 1)), ['a'], 'one alone has its folder’s name');
+  assert.deepEqual(names(runs, [configs[0], configs[0], configs[2]]), ['fixed, a', 'fixed, b', 'rounds'], 'two alike are told apart by their folders');
+  assert.deepEqual(names(runs.slice(0, 2), [config({ note: 'x'.repeat(80) }), config({ note: 'y' })]), ['a', 'note=y'], 'what is long has its folder’s name');
+  assert.deepEqual(names([], []), []);
+});
+
+test('a configuration is the defaults and what the run sets; what differs comes first', () => {
+  const c = configOf(run('a', { settings: ['schedule.k.formula="max(1, k0 / t)"', 'cohort=5'] }), { femnist: ['clients=100', 'cohort=10'] });
+  assert.deepEqual([...c], [['clients', '100'], ['cohort', '5'], ['schedule.k.formula', 'max(1, k0 / t)']]);
+  assert.deepEqual(differing([c, new Map([['clients', '100'], ['cohort', '6']])]), { differ: ['cohort', 'schedule.k.formula'], same: ['clients'] });
+});
+
+test('a line is read where it was last measured, steps where they hold', () => {
+  assert.deepEqual([0, 1, 1.5, 3, 9].map(x => valueAt({ x: [1, 2, 3], y: [5, 6, 7] }, x)), [-1, 0, 0, 2, 2]);
+  const s = corners([1, 2, 3, 4], [8, 8, 4, 4]); // 8 in rounds 1 and 2, then 4 from the close of round 2 on
+  assert.deepEqual([[...s.x], [...s.y]], [[1, 2, 2, 4], [8, 8, 4, 4]]);
+  assert.deepEqual([1, 1.5, 2, 2.5, 4, 9].map(x => s.y[valueAt(s, x)]), [8, 8, 8, 4, 4, 4]);
+  assert.deepEqual(corners([], []).x, []);
+  const m = measured([1, 2, 3], [5, NaN, 7], [[4, NaN, 6], [6, NaN, 8]]);
+  assert.deepEqual([m.x, m.y, m.low, m.high].map(c => [...c]), [[1, 3], [5, 7], [4, 6], [6, 8]]);
+  assert.equal(firstAfter([1, 2, 2, 3], 2), 3);
+});
+
+test('a range zooms, moves and stays within what there is', () => {
+  globalThis.requestAnimationFrame = () => 1;
+  const s = new Span();
+  s.most = 100;
+  s.scale(0.5, 50);
+  assert.deepEqual(s.range(), { low: 25, high: 75 });
+  s.move(s.range(), 1000);
+  assert.deepEqual(s.range(), { low: 50, high: 100 });
+  s.scale(2, 100);
+  assert.equal(s.part, null);
+  s.places = { x: [10, 20], round: [1, 2] };
+  s.point(14);
+  assert.equal(s.cursor, 10, 'the cursor stands where rounds close');
+  assert.equal(s.text(20), 'round 2, 20 s');
+});
+
+test('columns are read as they were written', () => {
+  const head = new TextEncoder().encode(JSON.stringify({ rounds: 2, columns: [{ name: 'round' }, { name: 'loss' }], marks: [], costs: { round: [2], energy_joules: [4000], wall_seconds: [0] } }));
+  const at = Math.ceil((4 + head.length) / 8) * 8, buffer = new ArrayBuffer(at + 32);
+  new DataView(buffer).setUint32(0, head.length, true);
+  new Uint8Array(buffer).set(head, 4);
+  new Float64Array(buffer, at).set([1, 2, 0.5, 0.25]);
+  const c = decode(buffer);
+  assert.deepEqual([...c.column.loss], [0.5, 0.25]);
+  assert.deepEqual([...axesOf([]).find(a => a.id === 'energy').of(c)], [2, 4], 'energy between the rows of progress.csv is on a straight line');
+});
+
+test('a mean over seeds has the interval of Student’s t', () => {
+  const m = meanLine([1, 2, 3].map(v => ({ x: [0, 1], y: [v, v] })), 2); // mean 2, standard error 1/√3, t(2) = 4.303
+  assert.ok(Math.abs(m.y[0] - 2) < 1e-12 && Math.abs(m.high[1] - 2 - 4.303 / Math.sqrt(3)) < 1e-3);
+  assert.deepEqual([...smoothed([1, 3], 0.5)].map(v => v.toFixed(4)), ['1.0000', '2.3333']); // (0.25 + 1.5) / 0.75
+});
+
+test('numbers are said as people say them', () => {
+  assert.equal(duration(3725), '1 h 2 min');
+  assert.equal(short(0.00001234, 4), '1.23e-5');
+  assert.deepEqual(ticks(1, 10, 4), [2.5, 5, 7.5, 10]);
+  assert.equal(tickText([0, 2.5])(2.5), '2.5');
+  assert.deepEqual(timeUnit(7200).name, 'minutes');
+});
+
+test('a sweep places numbers by size and words in their order', () => {
+  const a = axisOf({}, [10, 20, 40]), b = axisOf({}, ['fixed', 'rounds', null]);
+  assert.deepEqual([a.at(20), a.at(40), a.at(null)], [1 / 3, 1, null]);
+  assert.deepEqual([b.at('fixed'), b.at('rounds'), b.text(null)], [0, 1, '–']);
+});

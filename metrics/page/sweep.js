@@ -1,0 +1,136 @@
+// --- what a sweep came to: lines over parallel axes, any two columns against each other, and configurations side by side
+
+import { make, known, short, ticks, tickText, crop } from './base.js';
+import { dot, fillRows } from './lines.js';
+import { differing, order } from './find.js';
+
+// axisOf places the values of a column between 0 and 1: numbers by their size, words in their order.
+export function axisOf(column, values) {
+  const some = values.filter(v => known(v) && v !== ''), numbers = some.map(Number);
+  if (some.length && numbers.every(v => Number.isFinite(v))) {
+    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4), text = column.text || tickText(list);
+    const at = v => high > low ? (Number(v) - low) / (high - low) : 0.5;
+    return { at: v => known(v) && v !== '' ? at(v) : null, ticks: list.map(v => [at(v), text(v)]), text: v => known(v) && v !== '' ? (column.text || (v => short(Number(v), 4)))(Number(v)) : '–' };
+  }
+  const names = [...new Set(some)].sort((a, b) => String(a).localeCompare(String(b), 'en', { numeric: true })), at = v => names.length > 1 ? names.indexOf(v) / (names.length - 1) : 0.5;
+  return { at: v => names.includes(v) ? at(v) : null, ticks: names.map(v => [at(v), String(v)]), text: v => known(v) ? String(v) : '–' };
+}
+
+const sweepHeight = 260, head = 34, foot = 232; // pixels
+
+// Sweep is a drawing of runs over their columns. It is a slider over the runs for those who use keys.
+export class Sweep {
+  constructor() {
+    const choose = id => { const s = make('select', { 'aria-label': id }); s.addEventListener('change', () => this.draw()); return s; };
+    this.x = choose('Across');
+    this.y = choose('Upwards');
+    this.drawings = ['parallel', 'scatter'].map(kind => {
+      const svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-valuemin': 0, 'aria-labelledby': kind + '-title', height: sweepHeight });
+      svg.addEventListener('keydown', e => {
+        const to = { ArrowLeft: this.cursor - 1, ArrowUp: this.cursor - 1, ArrowRight: this.cursor + 1, ArrowDown: this.cursor + 1, Home: 0, End: this.runs.length - 1, Escape: -1 }[e.key];
+        if (to === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
+        e.preventDefault();
+        this.mark(Math.max(e.key === 'Escape' ? -1 : 0, Math.min(this.runs.length - 1, to)));
+      });
+      svg.addEventListener('focus', () => { if (svg.matches(':focus-visible') && this.cursor < 0) this.mark(0); });
+      svg.addEventListener('blur', () => this.mark(-1));
+      svg.addEventListener('pointermove', e => { const run = e.target.dataset.at; this.mark(run === undefined ? -1 : Number(run)); });
+      svg.addEventListener('pointerleave', () => { if (document.activeElement !== svg) this.mark(-1); });
+      new ResizeObserver(() => { if (svg.clientWidth !== this[kind + 'Width']) this.draw(); }).observe(svg);
+      return svg;
+    });
+    this.reading = make('p', { class: 'reading' });
+    this.section = make('div', { class: 'charts sweep' },
+      make('figure', { id: 'parallel' }, make('figcaption', {}, make('h2', { id: 'parallel-title' }, 'Sweep: what was set, and what came of it')), make('div', { class: 'rows' }, this.drawings[0]), this.reading),
+      make('figure', { id: 'scatter' }, make('figcaption', {}, make('h2', { id: 'scatter-title' }, 'Any two'), make('span', { class: 'buttons' }, this.y, 'against', this.x)), make('div', { class: 'rows' }, this.drawings[1])));
+    this.cursor = -1;
+  }
+
+  // show draws runs { name, look, of } over columns; one run is no sweep.
+  show(runs, columns) {
+    const key = JSON.stringify([columns.map(c => c.id), runs.map(r => [r.name, r.look.colour, r.base, ...columns.map(c => r.of(c))])]);
+    this.section.hidden = runs.length < 2;
+    if (key === this.key || this.section.hidden) return;
+    Object.assign(this, { key, runs, columns: columns.filter(c => runs.some(r => known(r.of(c)))) });
+    const fill = (select, usual) => {
+      const before = select.value || (this.columns.find(usual) || this.columns[0]).id;
+      select.replaceChildren(...this.columns.map(c => make('option', { value: c.id }, c.name)));
+      select.value = this.columns.some(c => c.id === before) ? before : this.columns[0].id;
+    };
+    fill(this.x, c => c.id === 'time');
+    fill(this.y, c => c.id === 'best');
+    this.draw();
+  }
+
+  draw() {
+    if (!this.runs || this.section.hidden) return;
+    this.cursor = -1;
+    this.axes = new Map(this.columns.map(c => [c.id, axisOf(c, this.runs.map(r => r.of(c)))]));
+    this.drawParallel();
+    this.drawScatter();
+    this.mark(-1);
+  }
+
+  frame(kind, svg) {
+    const width = this[kind + 'Width'] = svg.clientWidth;
+    svg.setAttribute('viewBox', `0 0 ${Math.max(1, width)} ${sweepHeight}`);
+    svg.setAttribute('aria-valuemax', this.runs.length - 1);
+    svg.replaceChildren();
+    return width;
+  }
+
+  drawParallel() {
+    const svg = this.drawings[0], width = this.frame('parallel', svg), most = Math.max(2, Math.floor(width / 90));
+    const set = this.columns.filter(c => c.config).sort((a, b) => order(a.id) - order(b.id)), got = this.columns.filter(c => !c.config && ['best', 'loss', 'time', 'steps'].includes(c.id)).slice(0, 4);
+    const list = [...set.slice(0, Math.max(1, most - got.length)), ...got].slice(0, most), px = i => list.length > 1 ? 36 + i * (width - 80) / (list.length - 1) : width / 2;
+    list.forEach((c, i) => {
+      const x = px(i), end = i === list.length - 1;
+      svg.append(make('svg:line', { class: 'axis', x1: x, x2: x, y1: head, y2: foot }), make('svg:text', { class: 'name', x, y: i % 2 ? 24 : 10, 'text-anchor': i === 0 ? 'start' : end ? 'end' : 'middle' }, crop(c.name, 22)));
+      for (const [at, text] of this.axes.get(c.id).ticks.slice(0, 12)) {
+        svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y: foot - at * (foot - head) + 4, 'text-anchor': end ? 'end' : 'start' }, crop(text, 14)));
+      }
+    });
+    this.runs.forEach((r, n) => {
+      const points = list.map((c, i) => [px(i), this.axes.get(c.id).at(r.of(c))]).filter(p => p[1] !== null).map(([x, at]) => `${x.toFixed(1)},${(foot - at * (foot - head)).toFixed(1)}`).join(' ');
+      const line = more => make('svg:polyline', { points, fill: 'none', 'data-at': n, ...more });
+      svg.append(line({ class: `way stroke-${r.look.colour} ${r.base ? 'base' : ''}`, 'stroke-dasharray': r.look.dash.length ? r.look.dash.join(' ') : null }), line({ class: 'hit' }));
+    });
+  }
+
+  drawScatter() {
+    const svg = this.drawings[1], width = this.frame('scatter', svg), of = s => this.columns.find(c => c.id === s.value), cx = of(this.x), cy = of(this.y);
+    const ax = this.axes.get(cx.id), ay = this.axes.get(cy.id), left = 14 + 7 * Math.min(14, Math.max(...ay.ticks.map(t => t[1].length))), px = at => left + 10 + at * (width - left - 30), py = at => foot - 22 - at * (foot - 42);
+    for (const [at, text] of ay.ticks) svg.append(make('svg:line', { class: 'gridline', x1: left, x2: width, y1: py(at), y2: py(at) }), make('svg:text', { x: left - 6, y: py(at) + 4, 'text-anchor': 'end' }, crop(text, 14)));
+    for (const [at, text] of ax.ticks) svg.append(make('svg:text', { x: px(at), y: foot, 'text-anchor': at > 0.9 ? 'end' : at < 0.1 ? 'start' : 'middle' }, crop(text, 14)));
+    svg.append(make('svg:text', { class: 'name', x: (left + width) / 2, y: foot + 18, 'text-anchor': 'middle' }, cx.name));
+    this.runs.forEach((r, n) => {
+      const x = ax.at(r.of(cx)), y = ay.at(r.of(cy));
+      if (x !== null && y !== null) svg.append(make('svg:circle', { class: 'spot fill-' + r.look.colour, cx: px(x), cy: py(y), r: r.base ? 7 : 5, 'data-at': n }));
+    });
+  }
+
+  // mark shows one run among the others, in the drawings and in words.
+  mark(at) {
+    this.cursor = at;
+    const r = this.runs && this.runs[at];
+    const words = r ? [r.name, ...this.columns.map(c => `${c.name} ${this.axes.get(c.id).text(r.of(c))}`)].join(' · ') : `${this.runs ? this.runs.length : 0} runs`;
+    this.reading.textContent = words;
+    for (const svg of this.drawings) {
+      for (const e of svg.querySelectorAll('[data-at]')) e.classList.toggle('on', Number(e.dataset.at) === at);
+      svg.classList.toggle('one', !!r);
+      svg.setAttribute('aria-valuenow', Math.max(0, at));
+      svg.setAttribute('aria-valuetext', words);
+    }
+  }
+}
+
+const mostCompared = 12;
+
+// showDifferences shows configurations side by side: the keys that differ, then the others.
+export function showDifferences(box, runs) {
+  const list = runs.slice(0, mostCompared), { differ, same } = differing(list.map(r => r.config)), table = make('table', { class: 'configurations' });
+  fillRows(table, ['key', ...list.map(r => r.name)], [...differ, ...same].map(k => [k, ...list.map(r => r.config.get(k) ?? '–')]));
+  list.forEach((r, i) => table.tHead.rows[0].cells[i + 1].prepend(dot(r.look)));
+  differ.forEach((_, i) => table.tBodies[0].rows[i].classList.add('differs'));
+  box.replaceChildren(runs.length > mostCompared ? make('p', { class: 'quiet small' }, `The first ${mostCompared} of ${runs.length} runs.`) : '', table);
+}

@@ -1,0 +1,164 @@
+// --- who did what in a round, and who makes us wait: rows of bars in SVG
+
+import { make, setText, known, whole, short, count, crop, duration, percent, timeUnit, ticks, tickText } from './base.js';
+import { dot, fillRows } from './lines.js';
+
+const top = 26, rowHeight = 19; // pixels
+const phases = ['download', 'compute', 'upload', 'waiting'];
+
+// share is how much of something was wasted.
+export const share = v => v && v.useful + v.wasted > 0 ? v.wasted / (v.useful + v.wasted) : null;
+
+const swatch = colour => make('svg:svg', { width: 22, height: 12, 'aria-hidden': 'true' }, make('svg:rect', { x: 1, y: 1, width: 20, height: 10, rx: 2, class: colour }));
+
+// Timeline draws what clients of a round did, a row each. Its drawing is a slider: the arrows go from task to
+// task, and each is read out.
+export class Timeline {
+  constructor() {
+    this.cursor = -1;
+    this.row = make('svg:rect', { class: 'row-on', x: 0, width: '100%', rx: 4 });
+    this.heading = make('h2', { id: 'timeline-title' }, 'The last round');
+    this.legend = make('div', { class: 'legend' });
+    this.svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-labelledby': 'timeline-title', 'aria-valuemin': 0, 'aria-orientation': 'vertical' });
+    this.reading = make('output', { class: 'reading', 'aria-live': 'off' });
+    this.table = make('table');
+    this.details = make('details', {}, make('summary', {}, 'The same as a table'), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Tasks of the round, table' }, this.table));
+    this.figure = make('figure', { id: 'timeline', class: 'wide', hidden: '' }, make('figcaption', {}, this.heading, this.legend), make('div', { class: 'rows' }, this.svg), this.reading, this.details);
+    this.details.addEventListener('toggle', () => this.fillTable());
+    this.svg.addEventListener('keydown', e => this.key(e));
+    for (const kind of ['pointermove', 'pointerdown']) {
+      this.svg.addEventListener(kind, e => this.move(Math.max(0, Math.min(this.round.tasks.length - 1, Math.floor((e.clientY - this.svg.getBoundingClientRect().top - top) / rowHeight)))));
+    }
+    this.svg.addEventListener('pointerleave', e => { if (e.pointerType === 'mouse' && document.activeElement !== this.svg) this.move(-1); });
+    this.svg.addEventListener('blur', () => this.move(-1));
+    this.svg.addEventListener('focus', () => { if (this.cursor < 0 && this.svg.matches(':focus-visible')) this.move(0); });
+    new ResizeObserver(() => { if (this.svg.clientWidth !== this.width) this.draw(); }).observe(this.svg);
+  }
+
+  set(round) {
+    this.figure.hidden = !round.tasks.length;
+    if (this.figure.hidden) return;
+    this.round = round;
+    this.cursor = Math.min(this.cursor, round.tasks.length - 1);
+    setText(this.heading, round.round ? `Round ${whole(round.round)}: who did what` : 'The last round');
+    this.draw();
+    this.fillTable();
+  }
+
+  key(e) {
+    const last = this.round.tasks.length - 1, from = this.cursor < 0 ? 0 : this.cursor, far = Math.max(1, Math.round(last / 10));
+    const to = { ArrowUp: from - 1, ArrowLeft: from - 1, ArrowDown: from + 1, ArrowRight: from + 1, PageUp: from - far, PageDown: from + far, Home: 0, End: last, Escape: -1 }[e.key];
+    if (to === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
+    e.preventDefault();
+    this.move(e.key === 'Escape' ? -1 : Math.max(0, Math.min(last, to)));
+  }
+
+  move(to) {
+    if (to === this.cursor) return;
+    this.cursor = to;
+    this.mark();
+  }
+
+  describe() {
+    const r = this.round, ended = Object.entries(r.outcomes).filter(o => o[1] > 0).map(o => `${whole(o[1])} ${o[0]}`).join(', ');
+    const of = why => r.tasks.filter(t => t.why === why).length;
+    const shown = [of('real') ? count(of('real'), 'real device', 'real devices') : '', of('slow') ? `the slowest ${whole(of('slow'))}` : '', of('sample') ? `${whole(of('sample'))} of the others` : ''];
+    return `${count(r.cohort, 'task', 'tasks')} in ${duration(r.seconds)}: ${ended}. Shown: ${shown.filter(Boolean).join(' and ')}.`;
+  }
+
+  read(t) {
+    return [`${t.kind === 'real' ? 'device' : 'client'} ${t.name || t.client}${t.class ? ` (${t.class})` : ''}`, `${t.probe ? 'was asked,' : 'was'} ${t.outcome}`, `download ${duration(t.download)}`,
+      `compute ${duration(t.compute)}${t.probe ? '' : ` (${count(t.local_steps, 'step', 'steps')})`}`, `upload ${duration(t.upload)}`, ...(t.waiting > 0 ? [`waiting ${duration(t.waiting)}`] : [])];
+  }
+
+  mark() {
+    const t = this.round.tasks[this.cursor], text = t ? this.read(t).join(' · ') : this.describe(), svg = this.svg;
+    this.row.setAttribute('y', top + this.cursor * rowHeight);
+    this.row.setAttribute('height', t ? rowHeight : 0);
+    setText(this.reading, text);
+    svg.setAttribute('aria-valuemax', this.round.tasks.length - 1);
+    svg.setAttribute('aria-valuenow', Math.max(0, this.cursor));
+    svg.setAttribute('aria-valuetext', text);
+  }
+
+  fillTable() {
+    if (!this.details.open || !this.round) return;
+    const tasks = this.round.tasks;
+    fillRows(this.table, ['client', tasks.some(t => t.class) ? 'class' : 'kind', 'outcome', 'start, s', 'download, s', 'compute, s', 'upload, s', 'steps'],
+      tasks.map(t => [t.name || String(t.client), t.class || t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]));
+  }
+
+  draw() {
+    const v = this.round, width = this.width = this.svg.clientWidth;
+    if (!v || !width) return;
+    const narrow = width < 560, end = t => t.start + t.download + t.compute + t.upload + t.waiting, height = top + v.tasks.length * rowHeight + 40;
+    const low = Math.min(0, ...v.tasks.map(t => t.start)), high = Math.max(v.seconds, known(v.deadline) ? v.deadline * 1.02 : 0, ...v.tasks.map(end)) || 1;
+    const endings = v.tasks.map(t => narrow && t.outcome === 'accepted' ? '✓' : t.outcome);
+    const names = v.tasks.map(t => crop(t.name || (t.kind === 'real' ? 'device ' : narrow ? '' : 'client ') + t.client, narrow ? 9 : 24));
+    const left = Math.max(narrow ? 48 : 70, 12 + Math.max(...names.map(n => n.length)) * 7.4), right = width - 12 - Math.max(...endings.map(w => w.length)) * 7.6, bottom = height - 36;
+    const px = s => left + (right - left) * (s - low) / (high - low), y = i => top + i * rowHeight, bar = (name, from, to, i, more = 3) => make('svg:rect', { class: name, x: from, y: y(i) + more, width: to - from, height: rowHeight - 2 * more });
+    const unit = timeUnit(high - low), list = ticks(low / unit.size, high / unit.size, Math.max(2, Math.floor((right - left) / 78))), text = tickText(list);
+    const out = document.createDocumentFragment(), classes = [...new Set(v.tasks.map(t => t.class).filter(Boolean))].sort();
+    out.append(this.row, make('svg:line', { class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom }), make('svg:text', { x: (left + right) / 2, y: height - 3, 'text-anchor': 'middle' }, `after the round’s start (virtual), ${unit.name}`));
+    for (const t of list) {
+      const at = px(t * unit.size);
+      out.append(make('svg:line', { class: 'axis', x1: at, x2: at, y1: bottom, y2: bottom + 5 }), make('svg:text', { x: at, y: bottom + 18, 'text-anchor': 'middle' }, text(t)));
+    }
+    v.tasks.forEach((t, i) => {
+      out.append(make('svg:text', { class: t.kind === 'real' ? 'name' : '', x: left - 8, y: y(i) + 13, 'text-anchor': 'end' }, names[i]));
+      if (t.class) out.append(bar('class-' + classes.indexOf(t.class) % 8, left - 5, left - 1, i));
+      const planned = px(Math.min(t.start + t.planned, high));
+      if (planned - px(end(t)) > 2) out.append(bar('planned', px(end(t)), planned, i, 4.5));
+      let from = t.start;
+      for (const phase of phases) {
+        if (t[phase] > 0) out.append(bar(phase, px(from), Math.max(px(from) + 0.75, px(from + t[phase])), i));
+        from += t[phase];
+      }
+      out.append(make('svg:text', { class: 'ended ' + t.outcome, x: right + 7, y: y(i) + 13 }, endings[i]));
+    });
+    const line = (name, s) => out.append(make('svg:line', { class: name, x1: px(s), x2: px(s), y1: top - 4, y2: y(v.tasks.length) + 2 }));
+    line('close', v.seconds);
+    if (known(v.deadline)) {
+      line('deadline', v.deadline);
+      out.append(make('svg:text', { class: 'deadline-text', x: Math.min(px(v.deadline), right), y: 13, 'text-anchor': 'end' }, 'deadline ' + duration(v.deadline)));
+    }
+    this.svg.setAttribute('height', height);
+    this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+    this.svg.replaceChildren(out);
+    const shown = [...phases.filter(p => v.tasks.some(t => t[p] > 0)).map(p => [p, p]), ...(v.tasks.some(t => t.planned > end(t) - t.start) ? [['planned', 'not done']] : []), ...classes.slice(0, 8).map((c, i) => ['class-' + i, crop(c, 20)])];
+    this.legend.replaceChildren(...shown.map(([colour, name]) => make('span', {}, swatch(colour), name)));
+    this.mark();
+  }
+}
+
+// showWaiting fills a card that says who made runs wait. rows are { part, waits, share, wasted,
+// energy }; part has the name and look of a line, null where there is one run: then each class has
+// a bar, and otherwise each run.
+export function showWaiting(card, title, rows) {
+  card.hidden = rows.length === 0;
+  const key = JSON.stringify(rows.map(r => [r.part && [r.part.name, r.part.colour], r.waits, r.share, r.wasted, r.energy]));
+  if (!rows.length || card.dataset.key === key) return;
+  card.dataset.key = key;
+  const sum = c => phases.reduce((a, p) => a + c[p], 0);
+  const byWait = r => [...r.waits.classes].sort((a, b) => sum(b) - sum(a));
+  const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
+    : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
+  const most = Math.max(...bars.map(b => sum(b.of)));
+  const slowest = (c, w) => `${c.class} slowest in ${percent(c.rounds / w.rounds)} of rounds, mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
+  const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
+    r.energy ? short((r.energy.useful + r.energy.wasted) / 1000, 4) + ' kJ' : null].filter(Boolean).join('; ');
+  const out = bars.flatMap(b => {
+    const bar = make('svg:svg', { role: 'img', 'aria-label': phases.map(p => `${p} ${duration(b.of[p])}`).join(', '), preserveAspectRatio: 'none', viewBox: '0 0 1000 14' });
+    let x = 0;
+    for (const phase of phases) {
+      const width = most ? 1000 * b.of[phase] / most : 0;
+      if (width > 0) bar.append(make('svg:rect', { class: phase, x, y: 0, width, height: 14 }));
+      x += width;
+    }
+    const says = b.only ? slowest(b.only, b.row.waits).slice(b.only.class.length + 1) : slowest(byWait(b.row)[0], b.row.waits);
+    return [make('span', { class: 'who' }, ...b.name), make('span', { class: 'of' }, bar), make('span', { title: b.only ? null : facts(b.row) }, b.only ? says : `${known(b.row.share) ? percent(b.row.share) + ' of a round; ' : ''}${says}`)];
+  });
+  const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));
+  const about = rows.length === 1 && !rows[0].part ? facts(rows[0]) : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
+  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Who makes us wait'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits' }, ...out));
+}

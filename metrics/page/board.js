@@ -244,19 +244,20 @@ export class Board {
   // --- reading
 
   async start() {
-    this.take(await this.source.list());
-    if (this.source.live) this.follow();
+    const first = await this.source.list();
+    if (this.source.live) this.follow(JSON.stringify(first));
+    this.take(first);
   }
 
   take(library) {
     this.library = library;
     this.runs = library.runs;
     this.runs.forEach((r, i) => { r.place = i; r.name = r.folder; });
+    this.call();
   }
 
   // follow looks again every two seconds while somebody looks.
-  follow() {
-    let before = JSON.stringify(this.library);
+  follow(before) {
     setInterval(async () => {
       if (document.hidden || this.busy) return;
       this.busy = true;

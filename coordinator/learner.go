@@ -47,6 +47,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 	if instance == nil {
 		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), 0, c.Round.Clients)
 	}
+	c.Learning.Combine = c.Learning.Combine.With(instance.Algorithm)
 	l := &learner{
 		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
 		sum:  make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),

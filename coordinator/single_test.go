@@ -30,6 +30,14 @@ func medians(vectors [][]float64) []float64 {
 	return out
 }
 
+// squareOf is a vector's squared length.
+func squareOf(v []float64) (square float64) {
+	for _, x := range v {
+		square += x * x
+	}
+	return square
+}
+
 // times is a vector times a factor.
 func times(factor float64, v []float64) []float64 {
 	out := make([]float64, len(v))
@@ -45,6 +53,7 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
+	stretched := 0
 	for _, x := range []struct {
 		name      string
 		algorithm algorithm.Algorithm
@@ -73,6 +82,16 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 				moves = append(moves, move)
 			}
 			return times(0.6, medians(moves))
+		}},
+		{"extrapolated", algorithm.FedExP{Epsilon: 1e-6, Staleness: algorithm.Staleness{Exponent: 1}}, combine.Setup{}, func(u updated, _ [][]float64) []float64 {
+			weight := func(i int) float64 { return 1 / float64(1+u.staleness[i]) }
+			mean, squares, weights := u.weighted(weight), 0.0, 0.0
+			for i, d := range u.difference {
+				squares, weights = squares+weight(i)*squareOf(d), weights+weight(i)
+			}
+			stretch := squares / weights / (2 * (squareOf(mean) + 1e-6))
+			stretched += min(1, int(stretch)) // those above 1
+			return times(max(1, stretch), mean)
 		}},
 		{"clipped", algorithm.FedAvg{Rate: 1, Staleness: algorithm.Staleness{Exponent: 1}}, combine.Setup{Clip: combine.Fixed{Norm: 0.3}}, func(u updated, _ [][]float64) []float64 {
 			for i, d := range u.difference {
@@ -126,6 +145,9 @@ func TestSingleUpdatesCountByTheirRules(t *testing.T) {
 				t.Errorf("%d late updates: the test says little", stale)
 			}
 		})
+	}
+	if stretched < 3 {
+		t.Errorf("%d steps are longer than the mean update: the test says little", stretched)
 	}
 }
 

@@ -21,6 +21,7 @@ func TestDefaults(t *testing.T) {
 		"fedyogi":    FedYogi{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3, Staleness: half},
 		"fedprox":    FedProx{Rate: 1, Mu: 0.01, Staleness: half},
 		"scaffold":   Scaffold{Rate: 1},
+		"fedexp":     FedExP{Epsilon: 1e-3, Staleness: half},
 		"fednova":    FedNova{Rate: 1, Staleness: half},
 		"refl":       REFL{Rate: 1, Beta: 0.35, Divisor: 1},
 	} {

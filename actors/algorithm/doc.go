@@ -3,7 +3,7 @@
 // machines that add them.
 //
 // An [Algorithm] is one file, and adaptive.go has the three that share a server: FedAvg,
-// FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx, SCAFFOLD, FedNova, FedBuff, FedAsync and REFL,
+// FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx, SCAFFOLD, FedNova, FedExP, FedBuff, FedAsync and REFL,
 // each with its options, the weights of updates, a [ServerOptimizer] that turns the exact sum
 // into a model, and the [Client] half that trainers run. None depends on how many local steps a
 // round has: every algorithm runs with every K schedule.

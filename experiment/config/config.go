@@ -517,7 +517,7 @@ func (c *Config) Combining() combine.Setup {
 	if s.Rule == nil && len(c.Devices.Names) > 0 && c.Believes() == "" {
 		s.OfThem = deviceRule
 	}
-	return s.Privately(c.Privacy.Clip)
+	return s.With(c.Aggregate.Algorithm).Privately(c.Privacy.Clip)
 }
 
 // deviceRule combines the updates of devices, whose data differ.
@@ -527,7 +527,7 @@ var deviceRule = combine.NNM{Liars: combine.Liars{Share: 0.2}, Then: "trimmed_me
 // or there are no devices.
 func (c *Config) Believes() string {
 	_, apart := c.Aggregate.Algorithm.(algorithm.Apart)
-	one := combine.Setup{Rule: deviceRule}
+	one := combine.Setup{Rule: deviceRule}.With(c.Aggregate.Algorithm)
 	switch n := len(c.Devices.Names); {
 	case n == 0 || c.Aggregate.Combine != nil:
 		return ""

@@ -7,14 +7,7 @@ import (
 )
 
 // Norm is the Euclidean norm of an update.
-func Norm(update []int64) float64 {
-	sum := 0.0
-	for _, u := range update {
-		x := float64(u) / algorithm.One
-		sum += float64(x * x)
-	}
-	return math.Sqrt(sum)
-}
+func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(update)) }
 
 // Norms are those of updates, each added up in the order of the parameters.
 func Norms(updates [][]int64) []float64 {

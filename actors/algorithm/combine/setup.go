@@ -14,6 +14,14 @@ type Setup struct {
 	Devices Clip // bound on the updates of real devices, before Clip; nil: none
 	OfThem  Rule // makes one update of those of real devices, where [Enough] are in a round; nil: the weighted sum
 	Private bool // Clip is that of differential privacy, which takes updates as they are
+
+	each bool // the algorithm is [algorithm.Stretching]
+}
+
+// With is the setup of a run with an algorithm, which may look at single updates.
+func (s Setup) With(a algorithm.Algorithm) Setup {
+	_, s.each = a.(algorithm.Stretching)
+	return s
 }
 
 // Enough is how many updates of devices a rule needs: with one of them false three are left,
@@ -31,7 +39,7 @@ func (s Setup) Privately(norm float64) Setup {
 }
 
 // Single reports whether every update is wanted by itself.
-func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil }
+func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil || s.each }
 
 // Bytes is what a round of so many updates takes at the coordinator: 8 bytes for each of
 // the parameters of each, and for those of the copies that the rule makes of them.
@@ -78,6 +86,8 @@ func (s Setup) key() string {
 	switch {
 	case s.Private:
 		return "privacy.clip"
+	case s.Rule == nil && s.Clip == nil:
+		return "aggregate.algorithm"
 	case s.Rule == nil:
 		return "aggregate.clip"
 	}
@@ -100,6 +110,8 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 		return registry.Errorf(key, "does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)", name)
 	case (s.Rule != nil || s.Private) && factor != 1:
 		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
+	case s.each && (s.Rule != nil || s.Private):
+		return registry.Errorf(key, "does not go with %s, whose step follows from how long single updates are (remove it, or use another algorithm)", name)
 	case votes:
 		return registry.Errorf(key, "does not go with compress: %s, whose updates are votes (remove one of the two)", algorithm.Compressions.NameOf(c))
 	case registry.NeedsOf(s.Rule).Whole && c != nil:

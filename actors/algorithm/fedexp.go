@@ -1,0 +1,62 @@
+package algorithm
+
+func init() {
+	Algorithms.Register("fedexp", "the step grows where updates differ (Jhunjhunwala et al. 2023)", FedExP{})
+}
+
+// FedExP extrapolates (Jhunjhunwala, Wang and Joshi, ICLR 2023): it goes η times as far as the mean
+// update Δ of the clients' Δ_c,
+//
+//	x ← x + η Δ,  η = max(1, Σ w_c ‖Δ_c‖² / (2 (‖Δ‖² + ε)))
+//
+// with w_c = 1/n for the paper's equal weights. Where clients differ their updates are longer than
+// their mean, and the step grows; K does not enter it. The norms are those of what is trained. The
+// paper judges the mean of the last two models, since steps that are longer swing; here each model
+// is judged as it is.
+type FedExP struct {
+	Epsilon float64 `key:"epsilon" default:"1e-3" range:"[1e-30,1e6]" help:"ε in the step's divisor, beside the squared norm of the mean update: where that is as small, the step is FedAvg's"`
+	Uncorrected
+	Staleness
+}
+
+func (FedExP) Server(int) ServerOptimizer { return average{1} }
+
+// Stretch is η.
+func (a FedExP) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
+	squares := 0.0
+	for i, u := range updates {
+		squares += float64(weights[i] * SquaredNorm(u))
+	}
+	return max(1, squares/float64(2*(SquaredNorm(mean)+a.Epsilon)))
+}
+
+// Stretching is an algorithm whose step follows from a round's updates one by one, which are
+// then kept by themselves until they are all there.
+type Stretching interface {
+	Algorithm
+	// Stretch is the factor of the round's step, of what is trained of the updates, which are exact
+	// sums of weight 1, and of their weighted mean.
+	Stretch(updates [][]int64, weights []float64, mean []int64) float64
+}
+
+// Stretch is the factor of a round's step: 1 unless the algorithm is [Stretching].
+func (i *Instance) Stretch(updates [][]int64, weights []float64, mean []int64) float64 {
+	of, ok := i.Algorithm.(Stretching)
+	if !ok {
+		return 1
+	}
+	trained := make([][]int64, len(updates))
+	for j, u := range updates {
+		trained[j] = u[:i.trainable]
+	}
+	return of.Stretch(trained, weights, mean[:i.trainable])
+}
+
+// SquaredNorm is that of an exact sum, added in the order of the parameters.
+func SquaredNorm(sum []int64) (square float64) {
+	for _, s := range sum {
+		x := Delta(s, 1)
+		square += float64(x * x)
+	}
+	return square
+}

@@ -147,6 +147,9 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 		}
 	}
 	for _, word := range labelWords {
+		if word == "y" && last.words() && last.classes(maxDistinct) {
+			continue // it is beside x
+		}
 		find("its name", func(c *profile) bool {
 			return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
 		})

@@ -60,6 +60,9 @@ func TestProposals(t *testing.T) {
 		"a column called label before one called y": {
 			file: rows("user,x,y,label", "a,1.5,2.5,rose", "b,2.5,3.5,lily"), want: "label: label",
 		},
+		"a point and its class": {
+			file: rows("user,x,y,arm", "a,1.5,2.5,rose", "b,2.5,3.5,lily"), want: `features: [x, "y"] `,
+		},
 		"minus one and one are classes": {
 			file: rows("user,x,label", "a,1.5,-1", "b,2.5,1"), want: "label: label",
 		},

@@ -73,6 +73,7 @@ type Trainer struct {
 	steps     Steps
 	params    int
 	trainable int // so many of them are trained, the first ones
+	travels   int // and so many are not frozen
 
 	client algorithm.Client // nil: the algorithm does not change local steps
 	zero   []float32        // never written to; nil: neither client state nor compression needs it
@@ -92,7 +93,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{problem: p, params: p.Model.Params(), trainable: p.Model.Trainable(), plots: map[int]plot{}}
+	t := &Trainer{problem: p, params: p.Model.Params(), trainable: p.Model.Trainable(), travels: learn.Travels(p.Model), plots: map[int]plot{}}
 	t.client = p.Algorithm.Client(t.trainable)
 	if t.state = registry.NeedsOf(p.Algorithm).ClientState; t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)
@@ -141,6 +142,7 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 	outcomes := make([]Outcome, len(work))
 	w := t.work(base, shared, work)
 	err := t.steps.Run(ctx, w, func(i int, model []float32, firstStepLoss float64) (err error) {
+		copy(model[t.travels:], base[t.travels:]) // whatever a trainer's process has made of it
 		t.hide(base, model, &work[i])
 		outcomes[i].FirstStepLoss = t.attack(base, model, firstStepLoss, &work[i])
 		if t.problem.Clips && learn.AddExact(sum[:len(base)], 0, model, base) >= 0 { // adds nothing

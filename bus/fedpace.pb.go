@@ -214,6 +214,7 @@ type Task struct {
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	Presence      uint32                 `protobuf:"varint,17,opt,name=presence,proto3" json:"presence,omitempty"`                             // 1 + the number of the client whose availability it has; 0: its own
 	Version       string                 `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`                                // to devices, in a call to join: of the coordinator's program, for people
+	FrozenDigest  []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +366,13 @@ func (x *Task) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *Task) GetFrozenDigest() []byte {
+	if x != nil {
+		return x.FrozenDigest
+	}
+	return nil
 }
 
 // Dropout says where in its task a client leaves.
@@ -2425,7 +2433,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xdf\x03\n" +
+	"fedpace.v1\"\x84\x04\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2448,7 +2456,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06device\x18\x0f \x01(\rR\x06device\x12\x14\n" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\x12\x1a\n" +
 	"\bpresence\x18\x11 \x01(\rR\bpresence\x12\x18\n" +
-	"\aversion\x18\x12 \x01(\tR\aversionJ\x04\b\t\x10\n" +
+	"\aversion\x18\x12 \x01(\tR\aversion\x12#\n" +
+	"\rfrozen_digest\x18\x13 \x01(\fR\ffrozenDigestJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +

@@ -8,9 +8,10 @@ const (
 	HeedsOptimizer = 2 // and as Spec.local says
 	HeedsSchema    = 3 // and its samples mean what Welcome.schema says
 	HeedsNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
+	HeedsFrozen    = 5 // and it fetches Task.frozen_digest once, and sends what is before it
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = HeedsNoise
+	DeviceProtocol = HeedsFrozen
 )
 
 // Differ reports whether two programs are of different versions; one that does not say

@@ -22,6 +22,7 @@ func (t *Task) Validate() error {
 	c.float("learning_rate", t.LearningRate, 0, MaxLearningRate)
 	c.number("steps_done", long(t.StepsDone), 0, MaxSteps)
 	c.digest("model_digest", t.ModelDigest, true)
+	c.digest("frozen_digest", t.FrozenDigest, true)
 	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
 	c.digest("digest", t.Digest, true)
 	c.number("update_bits", long(t.UpdateBits), 0, MaxModelBits)

@@ -60,8 +60,13 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 			return nil, err
 		}
 	}
+	if n := learn.Travels(c.Learning.Model); c.Round.Devices.Count > 0 && n < c.Learning.Model.Params() {
+		if err := l.models.split(ctx, list[0].Params, n); err != nil {
+			return nil, err
+		}
+	}
 	for _, v := range list {
-		l.model = model{bus.DigestOf(v.Params), v.Params, v.Doubtful}
+		l.model = model{digest: bus.DigestOf(v.Params), params: v.Params, doubtful: v.Doubtful}
 		if err := l.models.add(ctx, v.Number, l.model); err != nil {
 			return nil, err
 		}
@@ -243,7 +248,7 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 	if i := notFinite(next); i >= 0 {
 		return fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, next[i])
 	}
-	l.model = model{bus.DigestOf(next), next, l.doubts}
+	l.model = model{digest: bus.DigestOf(next), params: next, doubtful: l.doubts}
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
@@ -97,7 +98,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.learner, err = newLearner(ctx, d.bus, c); err != nil || c.Devices == nil {
 		return err
 	}
-	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
+	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: learn.Travels(c.Learning.Model), Frozen: c.Learning.Model.Params() - learn.Travels(c.Learning.Model), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
 	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}
@@ -213,7 +214,8 @@ func (d *driver) issue(tasks []round.Task) error {
 		}
 		message := new(bus.Task)
 		d.describe(message, t)
-		if err := d.devices.Issue(t, message, d.learner.models.list[t.Model].params, d.learner.models.list[t.Model].doubtful); err != nil {
+		from := d.learner.models.list[t.Model]
+		if err := d.devices.Issue(t, message, from.params[:learn.Travels(d.config.Learning.Model)], from.doubtful); err != nil {
 			return err
 		}
 	}
@@ -233,6 +235,9 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 	}
 	if d.learner != nil {
 		m.ModelDigest = d.learner.models.list[t.Model].digest.Bytes()
+		if d.devices.Has(t.Client) {
+			d.learner.models.nameFor(m, t.Model)
+		}
 	}
 }
 

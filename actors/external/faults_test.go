@@ -271,6 +271,7 @@ func TestGreetingsThatLie(t *testing.T) {
 		"tensors=behind":   `"w" is trainable and lies behind "m"`,
 		"tensors=twice":    `"w" is there twice`,
 		"tensors=both":     `"w" is frozen and trainable`,
+		"tensors=middle":   `"f" is frozen, and one behind it is not: frozen ones come last`,
 		"tensors=none":     "a model of 0 tensors",
 		"metrics=better":   "want higher or lower",
 		"metrics=dash":     `metric "top-1" is not 1 to 40 letters, digits and _`,

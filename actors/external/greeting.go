@@ -140,6 +140,9 @@ func (g *Greeting) checkTensors() error {
 			return fmt.Errorf("tensor %q is trainable and lies behind %q, which is not: trainable ones come first", t.Name, g.Tensors[i-1].Name)
 		}
 	}
+	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen }); i >= 0 && slices.ContainsFunc(g.Tensors[i:], func(t Tensor) bool { return !t.Frozen && !t.Trainable }) {
+		return fmt.Errorf("tensor %q is frozen, and one behind it is not: frozen ones come last", g.Tensors[i].Name)
+	}
 	if i := slices.IndexFunc(g.Tensors, func(t Tensor) bool { return t.Frozen && t.Trainable }); i >= 0 {
 		return fmt.Errorf("tensor %q is frozen and trainable: want one of the two", g.Tensors[i].Name)
 	}

@@ -39,6 +39,15 @@ type ModelInfo interface {
 	Metrics() []Metric
 }
 
+// Travels is how many of a model's parameters, from the first on, a task transfers. Those
+// behind them are frozen: they never change.
+func Travels(m ModelInfo) int {
+	if f, ok := m.(interface{ Frozen() int }); ok {
+		return m.Params() - f.Frozen()
+	}
+	return m.Params()
+}
+
 // Model is a model of this program. [Parse] reads its String back.
 type Model interface {
 	ModelInfo

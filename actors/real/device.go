@@ -164,10 +164,11 @@ type Device struct {
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
-	model   learn.ModelInfo   // that the trainer is for
-	program *external.Program // that takes the steps; nil: it is not started
-	problem string            // what the trainer was made for
-	noise   privacy.Local     // of the run
+	model   learn.ModelInfo          // that the trainer is for
+	program *external.Program        // that takes the steps; nil: it is not started
+	problem string                   // what the trainer was made for
+	noise   privacy.Local            // of the run
+	frozen  map[bus.Digest][]float32 // what is frozen of the model of the run; at most one
 	done    int
 }
 
@@ -302,8 +303,8 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)
 	}
-	if spec.Model != "" && model.Params() != int(welcome.Params) {
-		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", run, model, model.Params(), welcome.Params)
+	if spec.Model != "" && learn.Travels(model) != int(welcome.Params) {
+		return fmt.Errorf("run %s: %s has %d parameters that travel here, the run's model %d", run, model, learn.Travels(model), welcome.Params)
 	}
 	algorithm, err := algorithm.Algorithms.Decode(spec.Algorithm)
 	if err != nil {
@@ -384,6 +385,10 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
 	}
+	travels := len(params)
+	if params, err = w.complete(ctx, t, params); err != nil {
+		return fmt.Errorf("%w: %w", errDownload, err)
+	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
@@ -394,11 +399,28 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 		return err
 	}
 	update.DownloadNs = download.Nanoseconds()
+	update.Values = update.Values[:min(travels, len(update.Values))]
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
 	w.done++
 	return nil
+}
+
+// complete appends to a task's model what is frozen of it, which is fetched once.
+func (w *Device) complete(ctx context.Context, t *gateway.DeviceTask, params []float32) ([]float32, error) {
+	digest := bus.DigestFrom(t.Task.FrozenDigest)
+	if digest.IsZero() {
+		return params, nil
+	}
+	if w.frozen[digest] == nil {
+		frozen, err := w.bus.Model(ctx, t.Run, digest)
+		if err != nil {
+			return nil, err
+		}
+		w.frozen = map[bus.Digest][]float32{digest: frozen}
+	}
+	return append(params, w.frozen[digest]...), nil
 }
 
 // Samples is how many samples the device has; false: only a run says.

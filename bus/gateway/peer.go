@@ -191,6 +191,8 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
 		what := "algorithm"
 		switch {
+		case least >= bus.HeedsFrozen:
+			what = "frozen parameters"
 		case least >= bus.HeedsNoise:
 			what = "local noise"
 		case least >= bus.HeedsSchema:

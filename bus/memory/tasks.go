@@ -37,6 +37,7 @@ func (o *order) set(client int, t *bus.Task) {
 		Stamp: t.Stamp, Over: t.Over, Placement: t.Placement, Version: t.Version, ModelDigest: append(o.digest[:0], t.ModelDigest...),
 	}
 	o.task.Digest = append(o.task.Digest, t.Digest...)
+	o.task.FrozenDigest = append(o.task.FrozenDigest, t.FrozenDigest...)
 }
 
 // SendTask adds a task to the batch that leaves when it is full or plans are waited

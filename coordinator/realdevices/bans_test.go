@@ -40,7 +40,7 @@ func TestAnExpelledDeviceStaysOut(t *testing.T) {
 	if err := d.readmit(ends); err != nil || d.banned[1] || out["evil"] {
 		t.Errorf("at the end banned are %v, out are %v, %v", d.banned, out, err)
 	}
-	if why := d.accounts.fetched(1, out.Sent("evil")+1, 10); why != "" {
+	if why := d.accounts.fetched(1, out.Sent("evil")+1, 10, 0); why != "" {
 		t.Errorf("behind it: %s", why)
 	}
 }

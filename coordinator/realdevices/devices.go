@@ -61,7 +61,8 @@ type Devices struct {
 type Run struct {
 	Name   string
 	First  int // client number of the first device
-	Params int // parameters of the model
+	Params int // parameters of the model that travel, which are the first
+	Frozen int // those behind them
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
 	// Selects says whether clients are chosen by their samples.
@@ -75,7 +76,7 @@ type arrival struct{ device, samples int }
 // openTask is a task that waits for its device.
 type openTask struct {
 	task     *bus.Task
-	base     []float32 // the model that it starts from
+	base     []float32 // what travels of the model that it starts from
 	doubtful bool
 	device   int
 	sent     time.Time // first
@@ -114,6 +115,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check, Admit: d.admit}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case run.Frozen > 0:
+		g.Protocol = bus.HeedsFrozen
 	case run.Spec.NoiseMultiplier > 0:
 		g.Protocol = bus.HeedsNoise
 	case w.Schema != nil:

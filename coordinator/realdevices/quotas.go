@@ -110,11 +110,11 @@ func (a *accounts) typical() time.Duration {
 }
 
 // fetched returns that a device has been sent more than the models of its tasks, with
-// so many values, can explain; "": it has not.
-func (a *accounts) fetched(device int, sent int64, params int) (why string) {
-	models := a.quota.Fetches * float64(1+a.of[device].issued)
+// so many values, and what is frozen can explain; "": it has not.
+func (a *accounts) fetched(device int, sent int64, params, frozen int) (why string) {
+	values := a.quota.Fetches * (float64(1+a.of[device].issued)*float64(params) + float64(frozen))
 	sent -= a.of[device].sent
-	if most := fetchSlack + models*4*float64(params); float64(sent) > most {
+	if most := fetchSlack + 4*values; float64(sent) > most {
 		return fmt.Sprintf("it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)", float64(sent)/1e6, a.quota.Fetches)
 	}
 	return ""
@@ -126,7 +126,7 @@ func (d *Devices) audit() error {
 		return nil
 	}
 	for i, name := range d.Names {
-		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params); why != "" && !d.banned[i] {
+		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params, d.run.Frozen); why != "" && !d.banned[i] {
 			if err := d.suspend(i, why, true); err != nil {
 				return err
 			}

@@ -111,10 +111,10 @@ func TestFetches(t *testing.T) {
 	a := newAccounts(1)
 	a.of[0].issued = 3
 	most := int64(fetchSlack + 8*(1+3)*4*params)
-	if why := a.fetched(0, most, params); why != "" {
+	if why := a.fetched(0, most, params, 0); why != "" {
 		t.Error(why)
 	}
-	if why := a.fetched(0, most+1, params); !strings.Contains(why, "devices.quota.fetches") {
+	if why := a.fetched(0, most+1, params, 0); !strings.Contains(why, "devices.quota.fetches") {
 		t.Errorf("a byte more: %q", why)
 	}
 }

@@ -79,7 +79,8 @@ func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64
 		if a == nil {
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		if err := algorithm.Add(partial, weights[i], a.Values, base(t.Model)); err != nil {
+		n := len(a.Values) // what is frozen does not travel
+		if err := algorithm.Add(partial[:n], weights[i], a.Values, base(t.Model)[:n]); err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss

@@ -133,8 +133,8 @@ func (p *Problem) params() (all, trainable int) {
 // size settles how much a task transfers: not what is frozen, which clients have.
 func (p *Problem) size() error {
 	params, trainable := p.params()
-	if m, ok := p.Model.(*external.Model); ok {
-		params -= m.Frozen()
+	if params > 0 {
+		params = learn.Travels(p.Model)
 	}
 	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {

@@ -270,7 +270,7 @@ class Setting:
 class Trainer:
     """What fedpace asks of a trainer. A model is one flat float32 array.
 
-    A subclass sets ``tensors`` (the trainable ones first) and ``metrics``, and writes
+    A subclass sets ``tensors`` (the trainable ones first, the frozen ones last) and ``metrics``, and writes
     :meth:`initialise`, :meth:`gradient` and :meth:`measure`. The steps of ``local``'s
     optimizers, FedProx and SCAFFOLD are here.
     """
@@ -863,7 +863,8 @@ class _Torch(Trainer):
         for name, part, _ in parts:
             if part.dtype != torch.float32:
                 raise TypeError(f"tensor {name} is {part.dtype}: a model's tensors are float32")
-        parts.sort(key=lambda part: not part[2])  # trainable ones first, else in their order
+        # Trainable ones first and frozen ones last, else in their order.
+        parts.sort(key=lambda part: 0 if part[2] else 2 if part[0] in named else 1)
         self.tensors = [Tensor(n, tuple(p.shape), trainable, n in named and not trainable) for n, p, trainable in parts]
         n = self.trainable
         if n == 0:

@@ -103,6 +103,7 @@ func (t *trainer) faultyGreeting(o object) {
 		"twice":    []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "w", "shape": []int{3}, "trainable": true}},
 		"both":     []object{{"name": "w", "shape": []int{3}, "trainable": true, "frozen": true}},
 		"frozen":   []object{{"name": "w", "shape": []int{t.model.Params()}, "trainable": true}, {"name": "f", "shape": []int{100_000}, "trainable": false, "frozen": true}},
+		"middle":   []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "f", "shape": []int{3}, "trainable": false, "frozen": true}, {"name": "m", "shape": []int{3}, "trainable": false}},
 		"none":     []object{},
 		"better":   []object{{"name": "accuracy", "better": "sideways"}},
 		"dash":     []object{{"name": "top-1", "better": "higher"}},

@@ -38,6 +38,7 @@ type trainer struct {
 	work    learn.Workspace
 	kernel  learn.Kernel
 	buffers int // numbers behind the parameters: running means of the samples' first values
+	frozen  int // numbers behind those, which are sevenths, and without which nothing is done
 	state   int // bytes that a client keeps, the first of which counts its tasks
 
 	name, digest, class, fault, once, own, timing string
@@ -111,6 +112,7 @@ func Main() {
 	f.StringVar(&t.timing, "timing", "", "file for the nanoseconds that all steps took")
 	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
 	f.IntVar(&t.buffers, "buffers", 0, "")
+	f.IntVar(&t.frozen, "frozen", 0, "")
 	f.IntVar(&t.state, "state", 0, "")
 	check(f.Parse(os.Args[1:]))
 	var err error
@@ -149,9 +151,12 @@ func Main() {
 			t.memory, err = mmap.MapRegion(t.shared, m.Memory.Bytes, mmap.RDWR, 0, 0)
 			check(err)
 		case m.Initialise != nil:
-			x := t.floats(m.Initialise.Model, t.model.Params()+t.buffers)
+			x := t.floats(m.Initialise.Model, t.size())
 			t.model.Init(x[:t.model.Params()], m.Initialise.Seed)
 			clear(x[t.model.Params():])
+			for i := range x[t.size()-t.frozen:] {
+				x[t.size()-t.frozen+i] = float32(i) / 7
+			}
 			t.faultNow("initialise")
 			t.say(object{"id": m.ID, "done": object{}})
 		case m.Train != nil:
@@ -188,6 +193,9 @@ func (t *trainer) rows(at int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[at])), (len(t.memory)-at)/4)
 }
 
+// size is how many numbers the model has.
+func (t *trainer) size() int { return t.model.Params() + t.buffers + t.frozen }
+
 func (t *trainer) greet() {
 	var tensors []object
 	for _, x := range t.model.Tensors() {
@@ -195,6 +203,9 @@ func (t *trainer) greet() {
 	}
 	if t.buffers > 0 {
 		tensors = append(tensors, object{"name": "running_mean", "shape": []int{t.buffers}, "trainable": false})
+	}
+	if t.frozen > 0 {
+		tensors = append(tensors, object{"name": "base", "shape": []int{t.frozen}, "trainable": false, "frozen": true})
 	}
 	metrics := []object{}
 	for _, m := range t.model.Metrics() {
@@ -224,9 +235,13 @@ func (t *trainer) batch(rows []int32) *learn.Batch {
 }
 
 func (t *trainer) train(m *message) {
-	n := t.model.Params()
-	base := t.floats(m.Train.Base, n+t.buffers)
-	local, taken := make([]float32, n+t.buffers), -1
+	base := t.floats(m.Train.Base, t.size())
+	for i, x := range base[t.size()-t.frozen:] {
+		if x != float32(i)/7 {
+			check(fmt.Errorf("frozen number %d is %g", i, x))
+		}
+	}
+	local, taken := make([]float32, t.size()), -1
 	for i, of := range m.Train.Tasks {
 		t.tasks++
 		copy(local, base)
@@ -246,7 +261,7 @@ func (t *trainer) train(m *message) {
 		if t.faultyTask(m.ID, i, local) {
 			return
 		}
-		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], n+t.buffers), local)
+		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], t.size()), local)
 		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss, "state": of.kept}})
 	}
 	t.say(object{"id": m.ID, "done": object{}})

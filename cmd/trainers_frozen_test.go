@@ -1,0 +1,86 @@
+//go:build unix
+
+package cmd
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/externaltest"
+)
+
+// meter is a proxy that counts the bytes that pass it.
+type meter struct {
+	address  string
+	up, down atomic.Int64
+}
+
+func newMeter(t *testing.T, target string) *meter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meter{address: l.Addr().String()}
+	var open sync.WaitGroup
+	pass := func(to, from net.Conn, count *atomic.Int64) {
+		b := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(b)
+			count.Add(int64(n))
+			if _, failed := to.Write(b[:n]); err != nil || failed != nil {
+				to.Close()
+				from.Close()
+				return
+			}
+		}
+	}
+	open.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			open.Go(func() { pass(server, client, &m.up) })
+			open.Go(func() { pass(client, server, &m.down) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); open.Wait() })
+	return m
+}
+
+// A device whose trainer has 97 % of its parameters frozen fetches these once, and each task
+// sends 3 % of the model and at most 2 kB more, both ways.
+func TestADeviceFetchesWhatIsFrozenOnce(t *testing.T) {
+	t.Parallel()
+	const trained, frozen = 10_226, 330_641 // of mlp:784,12,62
+	trainer := externaltest.Command("-frozen", "330641", "-buffers", "0")
+	measure := func(rounds int) (up, down int64) {
+		s := newSite(t, 1, 2, rounds, "devices: {names: [pi], liveness_seconds: 300}\ntrainer: \""+strings.ReplaceAll(trainer, `"`, `\"`)+"\"\n")
+		m := newMeter(t, strings.TrimPrefix(s.url, "nats://"))
+		s.listen(fedpace(t, "actor", "--nats", "nats://"+m.address, "--client", "pi", "--creds", s.creds("pi"), "--once", "--trainer", trainer))
+		if summary := s.end(); summary.Outcomes[round.Accepted] != 2*int64(rounds) {
+			t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
+		}
+		return m.up.Load(), m.down.Load()
+	}
+	up, down := measure(2)
+	moreUp, moreDown := measure(12)
+	for way, each := range map[string]int64{"up": (moreUp - up) / 10, "down": (moreDown - down) / 10} {
+		if beyond := each - 4*trained; beyond < 0 || beyond > 2000 {
+			t.Errorf("%s: a task takes %d bytes, those that train are %d", way, each, 4*trained)
+		}
+	}
+	if beyond := down - 4*frozen - 2*4*trained; beyond < 0 || beyond > 20_000 {
+		t.Errorf("two tasks fetch %d bytes beside what is frozen, once, and what trains", beyond)
+	}
+}

@@ -43,8 +43,13 @@ func TestForgedCheckpoints(t *testing.T) {
 			if err := errors.Join(err, results.Close()); err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			_, err = Resume(ctx, dir, Options{Version: "v", Again: Again{Overrides: &c}})
+			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // of a run that comes to no round
+			var rounds int
+			_, err = Resume(ctx, dir, Options{Version: "v", Again: Again{Overrides: &c}, Shown: Shown{Progress: func(Progress) {
+				if rounds++; rounds == 100 {
+					stop()
+				}
+			}}})
 			stop()
 			if err != nil && strings.Contains(err.Error(), "start the run again with run --config") {
 				refused++

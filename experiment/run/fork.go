@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/regular"
 	"fedpace/metrics/eventlog"
 )
 
@@ -46,7 +46,7 @@ func Fork(from string, c config.Config) (round int, err error) {
 
 // forkOutput copies as much of an output as the checkpoint holds. The log of events names its run.
 func forkOutput(to *folder.Results, from string, d folder.FileDigest, c *config.Config) error {
-	in, err := os.Open(filepath.Join(from, d.Name))
+	in, _, err := regular.Open(filepath.Join(from, d.Name))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
 """Tests of what fedpace.results reads: without pandas, with it where it is installed, and with stand-ins for readers of Parquet."""
+import hashlib
 import json
 import os
 import subprocess
@@ -63,6 +64,20 @@ class Results(unittest.TestCase):
         self.assertEqual(self.run.summary, {})  # it goes on
         (self.root / "a/rounds/summary.json").write_text('{"seed": 18446744073709551615}')
         self.assertEqual(fedpace.Run(self.root / "a/rounds").summary, {"seed": 2**64 - 1})
+
+    def test_changed(self):
+        run = self.root / "b"
+        self.assertEqual(self.run.changed, [])  # it goes on
+        rounds = hashlib.sha256(CSV.encode()).hexdigest()
+        text = '{"files": [{"name": "rounds.csv", "sha256": "%s"}], "summary_sha256": "%s"}'
+        seal = hashlib.sha256((text % (rounds, "0" * 64)).encode()).hexdigest()
+        (run / "summary.json").write_text(text % (rounds, seal))
+        self.assertEqual(fedpace.Run(run).changed, [])
+        (run / "rounds.csv").write_text(CSV.replace("3.5", "0.5"))
+        self.assertEqual(fedpace.Run(run).changed, ["rounds.csv"])
+        (run / "rounds.csv").write_text(CSV)
+        (run / "summary.json").write_text(text.replace("files", "FILES") % (rounds, seal))
+        self.assertEqual(fedpace.Run(run).changed, ["summary.json"])
 
     def test_rounds_in_numpy(self):
         with has({"pandas": None}):

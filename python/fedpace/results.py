@@ -12,6 +12,7 @@ measured is NaN. Times are virtual seconds.
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib
 import json
 import os
@@ -62,6 +63,17 @@ class Run:
             return {}
 
     @cached_property
+    def changed(self) -> List[str]:
+        """The files that are not as the run left them, by the digests in its summary; empty while it goes on."""
+        text = (self.path / "summary.json").read_bytes() if self.summary else b""
+        own = self.summary.get("summary_sha256", "").encode()
+        names = [f["name"] for f in self.summary.get("files", []) if _digest(self.path / f["name"]) != f["sha256"]]
+        # The summary's own digest is of its text with zeros in the digest's place.
+        if text and hashlib.sha256(text.replace(own, b"0" * 64, 1)).hexdigest().encode() != own:
+            names.append("summary.json")
+        return names
+
+    @cached_property
     def config(self) -> Dict[str, Any]:
         """``config.yaml``: every key of the configuration. It needs PyYAML."""
         path = self.path / "config.yaml"
@@ -105,6 +117,17 @@ class Run:
 
 
 # -- files -----------------------------------------------------------------------------
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 in hexadecimal, empty where there is no regular file."""
+    if not path.is_file():
+        return ""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _csv(path: Path) -> Dict[str, np.ndarray]:

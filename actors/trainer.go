@@ -83,6 +83,7 @@ type Trainer struct {
 
 	compressor algorithm.Compressor // nil: updates are whole
 	update     []float32            // for it
+	feedback   float32              // part of a residual that is added to it
 	coins      rand.PCG             // for it
 
 	plots map[int]plot // by [Assignment].Attacker: what its colluders sent last
@@ -103,6 +104,10 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	}
 	if p.Compression != nil {
 		t.compressor, t.update = p.Compression.Compressor(t.trainable), make([]float32, t.trainable)
+		t.feedback = 1
+		if d, ok := p.Compression.(algorithm.Decaying); ok {
+			t.feedback = float32(d.Feedback())
+		}
 	}
 	if p.Trainer != nil {
 		t.steps = newProcessSteps(&t.problem)
@@ -246,7 +251,7 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 	}
 	if shared != nil && t.own > 0 {
 		for i, r := range t.vector(a.Variate)[:t.trainable] {
-			t.update[i] += r
+			t.update[i] += float32(t.feedback * r)
 		}
 		left = append(slices.Clone(t.update), t.zero[t.trainable:]...)
 	}

@@ -12,19 +12,75 @@ import (
 	"fedpace/coordinator/round"
 )
 
+// sentByTopK are the tenth of values that are largest.
+func sentByTopK(p []float64) []float64 { return largest(p, int(math.Ceil(0.1*float64(len(p))))) }
+
+func largest(p []float64, k int) []float64 {
+	order, sent := make([]int, len(p)), make([]float64, len(p))
+	for j := range p {
+		order[j] = j
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(p[b]), math.Abs(p[a])) })
+	for _, j := range order[:k] {
+		sent[j] = p[j]
+	}
+	return sent
+}
+
+// sentBySparseLoCo are the fiftieth of each 512 values that are largest, as the means of four bins.
+func sentBySparseLoCo(p []float64) (sent []float64) {
+	for chunk := range slices.Chunk(p, 512) {
+		sent = append(sent, largest(chunk, int(math.Ceil(0.02*float64(len(chunk)))))...)
+	}
+	var chosen []float64
+	for _, x := range sent {
+		if x != 0 {
+			chosen = append(chosen, x)
+		}
+	}
+	mean, deviation := 0., 0.
+	for _, x := range chosen {
+		mean += x / float64(len(chosen))
+	}
+	for _, x := range chosen {
+		deviation += (x - mean) * (x - mean) / float64(len(chosen)-1)
+	}
+	members := map[float64][]float64{}
+	bin := func(x float64) float64 { return min(1, max(-2, math.RoundToEven((x-mean)/(6*math.Sqrt(deviation)/4)))) }
+	for _, x := range chosen {
+		members[bin(x)] = append(members[bin(x)], x)
+	}
+	for j, x := range sent {
+		if x != 0 {
+			sum := 0.
+			for _, y := range members[bin(x)] {
+				sum += y
+			}
+			sent[j] = sum / float64(len(members[bin(x)]))
+		}
+	}
+	return sent
+}
+
 // A client's residual follows it from task to task: with top-k and error feedback every
-// model is that of Stich et al. 2018, Algorithm 1, written out here in float64, whoever
-// trains. Late and dropped tasks leave the residual as it was.
+// model is that of Stich et al. 2018, Algorithm 1, and with SparseLoCo that of Sarfi et al.
+// 2025, Algorithm 1, both written out here, whoever trains. Late and dropped tasks
+// leave the residual as it was.
 func TestErrorFeedbackIsPublished(t *testing.T) {
 	t.Parallel()
+	testFeedback(t, algorithm.TopK{Share: 0.1, Feedback: true}, 1, 1, sentByTopK)
+	testFeedback(t, algorithm.SparseLoCo{Share: 0.02, Chunk: 512, Decay: 0.75}, 0.75, 0.5, sentBySparseLoCo)
+}
+
+func testFeedback(t *testing.T, compression algorithm.Compression, decay, rate float64, sent func([]float64) []float64) {
+	t.Helper()
 	l, fleet := newLab(t), ruleFleet(t)
 	c := ruleConfig(l, fleet, closing.Deadline{Seconds: 0.43}, nil)
 	c.Stop.Rounds = 24
 	compressed := *l
-	compression := algorithm.TopK{Share: 0.1, Feedback: true}
 	compressed.problem.Compression = compression
 	var models [][]float32
-	instance := algorithm.New(algorithm.Default, compression, l.problem.Model.Params(), c.Clients)
+	instance := algorithm.New(algorithm.FedAvg{Rate: rate}, compression, l.problem.Model.Params(), c.Clients)
 	ruleRunWith(t, &compressed, fleet, c, 3, 4, func(c *coordinator.Config) {
 		c.Learning.Algorithm = instance
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
@@ -46,15 +102,12 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 			} else {
 				again++
 			}
-			order := make([]int, len(base))
-			for j := range p {
-				p[j] += float64(own[j]) - float64(base[j])
-				order[j] = j
+			for j := range p { // in float32, as the program: pixels with the same ink have values that all but tie
+				p[j] = float64(float32(decay*p[j]) + (own[j] - base[j]))
 			}
-			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(p[b]), math.Abs(p[a])) })
-			for _, j := range order[:int(math.Ceil(0.1*float64(len(p))))] {
-				want[j] += p[j] / float64(len(tasks))
-				p[j] = 0
+			for j, x := range sent(p) {
+				want[j] += rate * x / float64(len(tasks))
+				p[j] = float64(float32(p[j]) - float32(x))
 			}
 			residuals[task.Client] = p
 		}

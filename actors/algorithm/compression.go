@@ -29,6 +29,13 @@ type Compressor interface {
 	Compress(update []float32, draws *rand.PCG)
 }
 
+// Decaying is a compression whose clients add a part of what they did not send.
+type Decaying interface {
+	Compression
+	// Feedback is that part.
+	Feedback() float64
+}
+
 // Voting is a compression whose sum says of each parameter which way it moves, and
 // not how far.
 type Voting interface {

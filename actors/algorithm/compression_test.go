@@ -139,6 +139,40 @@ func TestTopKKeepsTheLargest(t *testing.T) {
 	})
 }
 
+// Four bits hold the level that is nearest, of blocks that each have a scale, which is searched
+// for here among all.
+func TestFourBitsHoldTheNearestLevel(t *testing.T) {
+	levels := map[string][]float64{"e3m0": {0}, "int4": nil}
+	for k := range 8 {
+		levels["int4"] = append(levels["int4"], float64(k)/7)
+		if k < 7 {
+			levels["e3m0"] = append(levels["e3m0"], math.Pow(2, -float64(k)))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.OneOf(rapid.Float32Range(-1e3, 1e3), rapid.Float32Range(-1, 1), rapid.SampledFrom([]float32{0, 1e-30})), 1, 70).Draw(t, "values")
+		block := rapid.IntRange(1, 80).Draw(t, "block")
+		for format, all := range levels {
+			got := slices.Clone(values)
+			FourBit{Format: format, Block: block}.Compressor(len(values)).Compress(got, nil)
+			for i, x := range values {
+				from := i / block * block
+				scale := 0.
+				for _, y := range values[from:min(from+block, len(values))] {
+					scale = max(scale, math.Abs(float64(y)))
+				}
+				least := math.Inf(1)
+				for _, l := range all {
+					least = min(least, math.Abs(math.Abs(float64(x))-l*scale))
+				}
+				if d := math.Abs(float64(got[i]) - float64(x)); d > least*(1+1e-6)+1e-7*scale || float64(got[i])*float64(x) < 0 {
+					t.Fatalf("%s in blocks of %d: %g becomes %g, the nearest level is %g away", format, block, x, got[i], least)
+				}
+			}
+		}
+	})
+}
+
 // Three clients vote on four parameters, the second with as much weight as the others
 // together; the sum moves each parameter by a step of 0.25, or not at all.
 func TestSignTakesTheMajority(t *testing.T) {
@@ -180,6 +214,10 @@ func TestSizesOfCompressedUpdates(t *testing.T) {
 		{RandomK{Share: math.SmallestNonzeroFloat64}, 32},
 		{RandomK{Share: 1}, 1000 * 32},
 		{Sign{Step: 1}, 1000},
+		{FourBit{Block: 300}, 1000*4 + 4*32},
+		{FourBit{Block: 1_000_000}, 1000*4 + 32},
+		{SparseLoCo{Share: 0.02, Chunk: 4096}, 20*(2+10) + 128},
+		{SparseLoCo{Share: 0.02, Chunk: 256}, (3*6+5)*(2+8) + 128},
 	} {
 		if got := x.c.Bits(1000); got != x.want {
 			t.Errorf("%s: %d bits, want %d", Compressions.Text(x.c), got, x.want)

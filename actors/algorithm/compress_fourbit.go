@@ -1,0 +1,70 @@
+package algorithm
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+func init() {
+	Compressions.Register("four_bit", "four bits a value, E3M0 or int4, by the largest of its block (Streaming DiLoCo, Douillard et al. 2025)", FourBit{})
+}
+
+// FourBit sends a sign and three bits of each value, in units of the largest magnitude s of
+// its block, which takes 32:
+//
+//	e3m0: 0 or s 2^-k, k = 0 to 6;  int4: s k/7, k = 0 to 7
+//
+// E3M0, a sign and an exponent without a mantissa, is what Streaming DiLoCo sends of outer
+// gradients (Douillard et al. 2025, section 3.3); the sums have all their bits. The paper does
+// not say by what values are scaled: blocks are our choice. A value goes to the nearest level,
+// and from the middle to the larger one, so it is biased: |v − Q(v)| is at most |v|/3 of e3m0 for
+// values of s/64 or more, and s/14 of int4.
+type FourBit struct {
+	Format string `key:"format" default:"e3m0" words:"e3m0,int4" help:"levels that double, for values of all sizes, or levels at equal distances"`
+	Block  int    `key:"block" default:"1024" range:"[1,1000000000]" unit:"values" help:"values that share a scale"`
+}
+
+func (f FourBit) Bits(values int64) int64 {
+	each := int64(f.Block)
+	return max(1, 4*values+32*((values+each-1)/each))
+}
+
+func (f FourBit) Compressor(int) Compressor { return f }
+
+// Compress implements [Compressor].
+func (f FourBit) Compress(update []float32, _ *rand.PCG) {
+	level := powerLevel
+	if f.Format == "int4" {
+		level = equalLevel
+	}
+	for from := 0; from < len(update); from += f.Block {
+		block := update[from:min(from+f.Block, len(update))]
+		largest := 0.0
+		for _, x := range block {
+			largest = max(largest, math.Abs(float64(x)))
+		}
+		if largest == 0 {
+			continue
+		}
+		for i, x := range block {
+			block[i] = float32(math.Copysign(float64(largest*level(math.Abs(float64(x))/largest)), float64(x)))
+		}
+	}
+}
+
+// powerLevel is the nearest of 1, 1/2, ... 1/64 and 0 to a share of the largest value.
+func powerLevel(share float64) float64 {
+	level := 1.0
+	for share < 0.75*level {
+		if level /= 2; level < 1./64 {
+			if share < 1./128 {
+				return 0
+			}
+			return 1. / 64
+		}
+	}
+	return level
+}
+
+// equalLevel is the nearest of 0, 1/7, ... 1.
+func equalLevel(share float64) float64 { return math.Floor(float64(share*7)+0.5) / 7 }

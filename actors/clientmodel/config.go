@@ -34,6 +34,8 @@ type Compute struct {
 	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
 	Measured       string  `key:"measured" is:"null,path" help:"a CSV file of measured devices (device,milliseconds) by whose speeds the clients' differ"`
 	Reference      string  `key:"reference" is:"null" help:"the device in that file that takes seconds_per_step"`
+
+	Columns []string `key:"columns" is:"null" help:"the file's columns for device and milliseconds, in this order, where they have other names; it may then have more, a device several times, and 0 for what was not measured"`
 }
 
 // Class is a kind of device. What it does not give it has from the [Config].
@@ -108,6 +110,10 @@ type Vary struct {
 type Links struct {
 	File   string   `key:"file" is:"path,short" help:"a CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
 	Traces []string `key:"traces" is:"null" help:"the traces to use; null: all"`
+
+	Columns      []string `key:"columns" is:"null" help:"the file's columns for trace, second, download_mbps and upload_mbps, in this order, where they have other names, one of them for both ways perhaps; it may then have more"`
+	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"one unit of the file's capacities: 0.001 for kilobits a second; null: 1"`
+	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"on the capacities of uploads, such as 0.25 where downloads alone were measured; null: 1"`
 }
 
 func (l *Links) isSet() bool { return l.File != "" }

@@ -47,14 +47,19 @@ func (a Daily) Presence(*Files) (Presence, error) {
 			zones = append(zones, Zone{float64(h), 1})
 		}
 	}
-	weights := make([]float64, len(zones))
-	for i, z := range zones {
-		d.zones = append(d.zones, hours(z.Hours))
-		weights[i] = z.Weight
-	}
 	var err error
-	d.shares, err = shares("zones", weights, nil)
+	d.zones, d.shares, err = zonesOf(zones)
 	return d, err
+}
+
+// zonesOf are the times of zones ahead of UTC, and up to where their clients' draws lie.
+func zonesOf(list []Zone) (ahead []int64, limits []uint64, err error) {
+	weights := make([]float64, len(list))
+	for i, z := range list {
+		ahead, weights[i] = append(ahead, hours(z.Hours)), z.Weight
+	}
+	limits, err = shares("zones", weights, nil)
+	return ahead, limits, err
 }
 
 func (a Daily) String() string {

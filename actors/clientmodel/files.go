@@ -48,7 +48,7 @@ func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v
 }
 
 func (f *Files) links(l Links) (linkTraces, error) {
-	all, err := load(f, l.File, "links", readLinks)
+	all, err := load(f, l.File, fmt.Sprint("links ", l.Columns, l.UnitMbps, l.UploadFactor), l.read)
 	if err != nil || len(l.Traces) == 0 {
 		return all, err
 	}
@@ -61,7 +61,7 @@ func (f *Files) links(l Links) (linkTraces, error) {
 
 // steps is the distribution of a step's time over measured devices.
 func (f *Files) steps(c Compute) (Distribution, error) {
-	measured, err := load(f, c.Measured, "measured", readMeasurements)
+	measured, err := load(f, c.Measured, fmt.Sprint("measured ", c.Columns), func(in io.Reader) (measurements, error) { return readMeasurements(in, c.Columns) })
 	if err != nil {
 		return nil, registry.Below("compute.measured", err)
 	}
@@ -75,11 +75,16 @@ func (f *Files) steps(c Compute) (Distribution, error) {
 const maxName = 200 // bytes
 
 // readRows reads a CSV file with exactly these columns, of which the first is a
-// name, and hands out each row with its line.
-func readRows(r io.Reader, what string, columns []string, row func(line int, fields []string) error) error {
+// name, and hands out each row with its line. If the columns have other names,
+// those named stand for them, and the file may have more.
+func readRows(r io.Reader, what string, columns, named []string, row func(line int, fields []string) error) error {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
-	in.FieldsPerRecord = len(columns)
+	if len(named) == 0 {
+		in.FieldsPerRecord = len(columns)
+	} else if len(named) != len(columns) {
+		return fmt.Errorf("%s: columns has %d names (one for each of %s)", what, len(named), strings.Join(columns, ","))
+	}
 	header, err := in.Read()
 	if err == io.EOF {
 		return fmt.Errorf("%s: the file is empty, want the columns %s", what, strings.Join(columns, ","))
@@ -87,7 +92,15 @@ func readRows(r io.Reader, what string, columns []string, row func(line int, fie
 	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if !slices.Equal(header, columns) {
+	var at []int
+	for _, name := range named {
+		i := slices.Index(header, name)
+		if i < 0 {
+			return fmt.Errorf("%s: line 1 has no column %q (it has %s)", what, name, strings.Join(header, ","))
+		}
+		at = append(at, i)
+	}
+	if at == nil && !slices.Equal(header, columns) {
 		return fmt.Errorf("%s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
 	}
 	for rows := 0; ; rows++ {
@@ -101,6 +114,13 @@ func readRows(r io.Reader, what string, columns []string, row func(line int, fie
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		line, _ := in.FieldPos(0)
+		if at != nil {
+			chosen := make([]string, len(at))
+			for i, from := range at {
+				chosen[i] = fields[from]
+			}
+			fields = chosen
+		}
 		if n := len(fields[0]); n < 1 || n > maxName {
 			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", what, line, columns[0], n, maxName)
 		}
@@ -124,9 +144,9 @@ func number(name, text string, low, high float64) (float64, error) {
 
 // readTraces reads a CSV file of at most so many traces, whose rows stand together,
 // and hands out each row's fields behind the trace's name.
-func readTraces(r io.Reader, what string, columns []string, limit int, row func(name string, begins bool, fields []string) error) error {
+func readTraces(r io.Reader, what string, columns, named []string, limit int, row func(name string, begins bool, fields []string) error) error {
 	seen, last := map[string]int{}, ""
-	return readRows(r, what, columns, func(line int, fields []string) error {
+	return readRows(r, what, columns, named, func(line int, fields []string) error {
 		before, known := seen[fields[0]]
 		switch {
 		case known && fields[0] != last:

@@ -1,6 +1,7 @@
 package clientmodel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,10 +75,10 @@ type capacity struct {
 	sum  []uint64 // sum[i]: kilobits before second i; one longer than kbps
 }
 
-// add appends a second, in megabits.
-func (c *capacity) add(name, mbps string) error {
-	v, err := number(name, mbps, 0, maxLinkKbps/1000)
-	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*1000)))
+// add appends a second, in a unit of so many megabits.
+func (c *capacity) add(name, units string, unit float64) error {
+	v, err := number(name, units, 0, maxLinkKbps/1000/unit)
+	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*unit*1000)))
 	return err
 }
 
@@ -127,13 +128,14 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	return ns
 }
 
-// readLinks reads link traces from CSV with the columns trace, second,
-// download_mbps and upload_mbps: the seconds of a trace follow each other from
+// read reads link traces from CSV with the columns trace, second, download_mbps and
+// upload_mbps, or those named for them, in other units: the seconds of a trace follow each other from
 // 0; capacities are rounded to whole kilobits a second.
-func readLinks(r io.Reader) (linkTraces, error) {
+func (l *Links) read(r io.Reader) (linkTraces, error) {
+	unit, up := cmp.Or(l.UnitMbps, 1), cmp.Or(l.UploadFactor, 1)
 	var all linkTraces
 	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
-	err := readTraces(r, "link traces", columns, maxLinkTraces, func(name string, begins bool, row []string) error {
+	err := readTraces(r, "link traces", columns, l.Columns, maxLinkTraces, func(name string, begins bool, row []string) error {
 		if begins {
 			all = append(all, linkTrace{name: name})
 		}
@@ -145,7 +147,7 @@ func readLinks(r io.Reader) (linkTraces, error) {
 			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
 		}
 		t.seconds++
-		return errors.Join(t.download.add("download_mbps", row[1]), t.upload.add("upload_mbps", row[2]))
+		return errors.Join(t.download.add("download_mbps", row[1], unit), t.upload.add("upload_mbps", row[2], unit*up))
 	})
 	if err != nil {
 		return nil, err

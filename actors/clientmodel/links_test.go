@@ -134,7 +134,7 @@ func realFile(t *testing.T, name string) *os.File {
 }
 
 func TestRealLinks(t *testing.T) {
-	l, err := readLinks(realFile(t, "cellular_links.csv"))
+	l, err := (&Links{}).read(realFile(t, "cellular_links.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestBadLinks(t *testing.T) {
 		{linksHeader + ",0,1,1\n", "trace is 0 bytes long"},
 		{linksHeader + "\"a,0,1,1\n", "line"},
 	} {
-		if _, err := readLinks(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (&Links{}).read(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
 		}
 	}
@@ -202,7 +202,7 @@ func FuzzReadLinks(f *testing.F) {
 	f.Add(linksHeader+"\"a \"\"b\",0,1e-3,10000\n", int64(1))
 	f.Add("trace,second\n", int64(0))
 	f.Fuzz(func(t *testing.T, text string, bits int64) {
-		l, err := readLinks(strings.NewReader(text))
+		l, err := (&Links{}).read(strings.NewReader(text))
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "link traces: ") {
 				t.Fatalf("error without its place: %v", err)

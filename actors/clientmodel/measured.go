@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,13 +25,18 @@ const (
 	maxDevices      = 100_000
 )
 
-// readMeasurements reads CSV with the columns device and milliseconds.
-func readMeasurements(r io.Reader) (measurements, error) {
+// readMeasurements reads CSV with the columns device and milliseconds, or those named for
+// them; then a device may have been measured several times, each of which counts, or not
+// at all (0, or nothing).
+func readMeasurements(r io.Reader, named []string) (measurements, error) {
 	var all measurements
 	seen := map[string]int{}
-	err := readRows(r, "measured devices", []string{"device", "milliseconds"}, func(line int, row []string) error {
-		if before, twice := seen[row[0]]; twice {
+	err := readRows(r, "measured devices", []string{"device", "milliseconds"}, named, func(line int, row []string) error {
+		if before, twice := seen[row[0]]; twice && named == nil {
 			return fmt.Errorf("device %q stands in line %d already", row[0], before)
+		}
+		if v, err := strconv.ParseFloat(row[1], 64); named != nil && (row[1] == "" || err == nil && v == 0) {
+			return nil // it was not measured
 		}
 		ms, err := number("milliseconds", row[1], minMilliseconds, maxMilliseconds)
 		if err != nil {

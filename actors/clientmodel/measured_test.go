@@ -10,7 +10,7 @@ import (
 // The real devices, and CIFAR100's beta (Table 2) on a Raspberry Pi 4.
 func TestRealMeasurements(t *testing.T) {
 	const pi = "Raspberry Pi 4"
-	m, err := readMeasurements(realFile(t, "mobilenet_v2_fp16.csv"))
+	m, err := readMeasurements(realFile(t, "mobilenet_v2_fp16.csv"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestBadMeasurements(t *testing.T) {
 		{measuredHeader + "a,0\n", "line 2: milliseconds is 0, want"},
 		{measuredHeader + "a,+Inf\n", "line 2: milliseconds is +Inf"},
 	} {
-		if _, err := readMeasurements(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readMeasurements(strings.NewReader(c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
 		}
 	}
@@ -75,7 +75,7 @@ func FuzzReadMeasurements(f *testing.F) {
 	f.Add(measuredHeader + "vivo iQOO Z1,4.2\nRaspberry Pi 4,173\n")
 	f.Add(measuredHeader + "\"a,b\",1e-6\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := readMeasurements(strings.NewReader(text))
+		m, err := readMeasurements(strings.NewReader(text), nil)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "measured devices: ") {
 				t.Fatalf("error without its place: %v", err)

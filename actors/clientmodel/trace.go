@@ -1,9 +1,9 @@
 package clientmodel
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"sort"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -11,27 +11,36 @@ import (
 
 func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace{}) }
 
-// Trace replays recorded stays. Client c has trace c modulo their number.
+// Trace replays recorded stays.
 type Trace struct {
-	Sessions      string  `key:"sessions" is:"path" help:"a CSV file of recorded stays (trace,from_second,to_second)"`
-	PeriodSeconds float64 `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"after which the stays repeat; null: the latest end of all"`
-	Spread        bool    `key:"spread" default:"false" help:"each client starts at a place of its own"`
+	Sessions      string   `key:"sessions" is:"path" help:"a CSV file of recorded stays (trace,from_second,to_second)"`
+	Columns       []string `key:"columns" is:"null" help:"the file's columns for trace, from_second and to_second, in this order, where they have other names; it may then have more"`
+	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"after which the stays repeat, and what is later is cut off; null: the latest end of all"`
+	Drawn         bool     `key:"drawn" default:"false" help:"each client has a trace by a draw of its own; else the first has the first, and so on, again from the first behind the last"`
+	Spread        bool     `key:"spread" default:"false" help:"each client starts at a place of its own"`
+	Zones         []Zone   `key:"zones" is:"null" help:"time zones of the clients, where second 0 of the stays is midnight of local time, [{hours: 1, weight: 2}, ...]; null: all have that of the stays"`
+	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
 }
 
 func (a Trace) Presence(files *Files) (Presence, error) {
 	if a.Sessions == "" {
 		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
 	}
-	if files == nil {
-		return nil, nil
+	if a.Spread && (len(a.Zones) > 0 || a.StartHour > 0) {
+		return nil, registry.Errorf("spread", "is for clients that start anywhere in the stays, and zones and start_hour say where (choose one)")
 	}
-	recorded, err := load(files, a.Sessions, fmt.Sprint("sessions ", a.PeriodSeconds), func(in io.Reader) (*sessions, error) {
-		return readSessions(in, a.PeriodSeconds)
+	r := &replay{drawn: a.Drawn, spread: a.Spread, start: hours(a.StartHour)}
+	var err error
+	if len(a.Zones) > 0 {
+		r.zones, r.shares, err = zonesOf(a.Zones)
+	}
+	if err != nil || files == nil {
+		return nil, err
+	}
+	r.sessions, err = load(files, a.Sessions, fmt.Sprint("sessions ", a.PeriodSeconds, a.Columns), func(in io.Reader) (*sessions, error) {
+		return readSessions(in, a.Columns, a.PeriodSeconds)
 	})
-	if err != nil {
-		return nil, registry.Below("sessions", err)
-	}
-	return &replay{recorded, a.Spread}, nil
+	return r, registry.Below("sessions", err)
 }
 
 // session is a stay of a client, from a time to just before another, in
@@ -39,7 +48,7 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 type session struct{ from, to int64 }
 
 // sessions are recorded stays, in order and apart, one trace after another; all
-// repeat with one period.
+// repeat with one period. A trace without any is of a client that is never there.
 type sessions struct {
 	period int64
 	traces [][]session
@@ -54,25 +63,59 @@ const (
 // replay is recorded stays as a presence.
 type replay struct {
 	*sessions
-	spread bool
+	drawn, spread bool
+	start         int64   // time of day at virtual time 0, UTC
+	zones         []int64 // none: all clients are in that of the stays
+	shares        []uint64
+}
+
+// What a client's key serves.
+const (
+	ofPlace = 0 // its place in the trace, by the key itself
+	ofZone  = 1
+	ofStays = 2 // whose trace it has
+)
+
+// stays are a client's.
+func (r *replay) stays(key uint64, client int) []session {
+	if r.drawn {
+		client = int(keyed.Below(keyed.Nth(key, ofStays), uint64(len(r.traces))))
+	}
+	return r.traces[client%len(r.traces)]
 }
 
 // place is the client's trace, its position there, and the number of the first
 // session that ends later.
 func (r *replay) place(seed uint64, client int, t int64) (trace []session, position int64, next int) {
-	position = t % r.period
-	if r.spread {
-		offset := keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(r.period))
-		position = (position + int64(offset)) % r.period
+	key := uint64(0)
+	if r.drawn || r.spread || len(r.zones) > 0 {
+		key = keyed.Hash(seed, keyed.Availability, uint64(client))
 	}
-	trace = r.traces[client%len(r.traces)]
-	return trace, position, sort.Search(len(trace), func(i int) bool { return trace[i].to > position })
+	position = (t + r.start) % r.period
+	switch {
+	case r.spread:
+		position = (position + int64(keyed.Below(key, uint64(r.period)))) % r.period
+	case len(r.zones) > 0:
+		position = (position + r.zones[pick(r.shares, keyed.Nth(key, ofZone))]) % r.period
+		if position < 0 {
+			position += r.period
+		}
+	}
+	trace = r.stays(key, client)
+	for after := len(trace); next < after; {
+		if i := int(uint(next+after) >> 1); trace[i].to > position {
+			after = i
+		} else {
+			next = i + 1
+		}
+	}
+	return trace, position, next
 }
 
 // Share is the part of its trace's period for which a client stays.
-func (r *replay) Share(_ uint64, client int) float64 {
+func (r *replay) Share(seed uint64, client int) float64 {
 	stays := int64(0)
-	for _, s := range r.traces[client%len(r.traces)] {
+	for _, s := range r.stays(keyed.Hash(seed, keyed.Availability, uint64(client)), client) {
 		stays += s.to - s.from
 	}
 	return float64(stays) / float64(r.period)
@@ -87,7 +130,7 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.place(seed, client, t)
 	period := r.period
 	switch start := t - position; {
-	case trace[0] == session{0, period}:
+	case len(trace) == 0 || trace[0] == session{0, period}:
 		return Never
 	case next == len(trace):
 		return start + period + trace[0].from
@@ -101,13 +144,13 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 }
 
 // readSessions reads stays from CSV with the columns trace, from_second and
-// to_second: the sessions of a trace stand together and in order, times are
-// rounded to nanoseconds. A trace repeats after periodSeconds; 0: after the
-// latest end of all.
-func readSessions(r io.Reader, periodSeconds float64) (*sessions, error) {
+// to_second, or those named for them: the sessions of a trace stand together and in
+// order, times are rounded to nanoseconds; one of no length is none. A trace repeats
+// after periodSeconds; 0: after the latest end of all.
+func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions, error) {
 	all, period, total := &sessions{}, nanoseconds(periodSeconds), 0
 	columns := []string{"trace", "from_second", "to_second"}
-	err := readTraces(r, "sessions", columns, maxSessionTraces, func(_ string, begins bool, row []string) error {
+	err := readTraces(r, "sessions", columns, named, maxSessionTraces, func(_ string, begins bool, row []string) error {
 		if begins {
 			all.traces = append(all.traces, nil)
 		}
@@ -122,25 +165,29 @@ func readSessions(r io.Reader, periodSeconds float64) (*sessions, error) {
 		s, t := session{nanoseconds(from), nanoseconds(to)}, &all.traces[len(all.traces)-1]
 		last := len(*t) - 1
 		switch total++; {
-		case s.to <= s.from || last >= 0 && s.from < (*t)[last].to:
-			return fmt.Errorf("a session from %s to %s s, want it not empty and after the trace's one before", row[0], row[1])
-		case period > 0 && s.to > period:
-			return fmt.Errorf("a session from %s to %s s, want it within the period of %g s", row[0], row[1], periodSeconds)
+		case s.to < s.from || last >= 0 && s.from < (*t)[last].to:
+			return fmt.Errorf("a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before", row[0], row[1])
 		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
+		case s.to == s.from || period > 0 && s.from >= period:
+			return nil
 		case last >= 0 && s.from == (*t)[last].to: // both are one stay
 			(*t)[last].to = s.to
 		default:
 			*t = append(*t, s)
 		}
+		if period > 0 {
+			t := (*t)[len(*t)-1:]
+			t[0].to = min(t[0].to, period)
+		}
 		all.period = max(all.period, s.to)
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && all.period == 0 {
+		err = errors.New("sessions: no session is longer than 0 s")
 	}
 	if period > 0 {
 		all.period = period
 	}
-	return all, nil
+	return all, err
 }

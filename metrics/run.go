@@ -29,6 +29,10 @@ type Run struct {
 	Clients int // simulated ones, numbered from 0
 	Cohort  int // clients a round
 	Window  int // rounds in the mean of the training loss (Eq. 15)
+	// Own are the settings that differ from the task's defaults, Settings all, as key=value.
+	Own, Settings []string
+	// Client names a simulated client as the data does; nil: their numbers are all there is.
+	Client func(client int) string
 	// Devices names the real devices, whose numbers follow the simulated clients'.
 	Devices []string
 	// Classes names the classes of simulated devices; fewer than two: all are alike.

@@ -57,7 +57,7 @@ func Remove(dir string) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile})
+	names := slices.Concat(Files(c.Outputs...), spoolFiles(), []string{unfinishedCheckpoint, NoiseFile, NotesFile})
 	names = slices.DeleteFunc(names, func(name string) bool { return name == ConfigFile })
 	// The configuration goes last: until then the folder is still known to hold a run.
 	if err := errors.Join(r.clean(), failed(r.remove(append(names, ConfigFile)...)), r.Close()); err != nil {

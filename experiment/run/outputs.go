@@ -87,6 +87,8 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 		},
 	}
+	run.Settings = c.Settings()
+	run.Own, _ = c.Differences() // of a task that there is
 	if v := p.Privacy; v != nil {
 		run.Delta, run.Epsilon = c.Privacy.Delta, v.Epsilon
 	}
@@ -95,6 +97,9 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	}
 	if c.Train {
 		run.Data = describe(p.Set.Info())
+		if !p.Set.Info().Synthetic {
+			run.Client = p.Set.Client
+		}
 		run.WriteModel = func(w io.Writer, params []float32, which string) error {
 			return folder.EncodeModel(w, p.Model.Tensors(), params, map[string]string{
 				"producer": "fedpace", "task": run.Task, "schedule": run.Schedule, "model": p.Model.String(),

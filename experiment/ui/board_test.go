@@ -1,12 +1,15 @@
 package ui_test
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/browsertest"
 )
 
@@ -41,6 +44,44 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 	if got := browsertest.JS[string](b, state); got != want {
 		t.Errorf("a reload shows %s, before it was %s", got, want)
 	}
+	b.Quiet(address)
+}
+
+// What is said of a run on its page stands in its folder, and the board finds it; its page has its
+// configuration, what it sets itself first.
+func TestNotesOfARun(t *testing.T) {
+	dir := runs(t)
+	_, address := served(t, dir)
+	b := browsertest.Open(t, 1024, 900, false)
+	b.Do(chromedp.Navigate(address))
+	b.Until("document.body.dataset.drawn === '4'")
+	browsertest.JS[bool](b, "document.querySelector('ul.runs li[title$=\"rounds-1\"] a').click() || true")
+	b.Until("document.querySelector('form.notes') && document.body.dataset.state === 'completed'")
+	b.Until("document.getElementById('run-schedule').innerText.startsWith('rounds, K_0 = ')")
+	settings := browsertest.JS[[]string](b, "[...document.querySelectorAll('#settings tbody tr')].map(r => r.innerText)")
+	c, err := folder.Open(filepath.Join(dir, "rounds-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := c.Config.Differences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.DeleteFunc(c.Config.Settings(), func(s string) bool { return strings.HasSuffix(s, "=null") && !slices.Contains(own, s) })
+	if len(settings) != len(all) || !strings.HasPrefix(settings[0], strings.SplitN(own[0], "=", 2)[0]) {
+		t.Errorf("the page has %d settings, first %q; the run has %d, first %q", len(settings), settings[0], len(all), own[0])
+	}
+	b.Do(chromedp.Focus(".notes input"))
+	b.Press("night, paper")
+	b.Do(chromedp.Focus(".notes textarea"))
+	b.Press("Ends <well>.")
+	browsertest.JS[bool](b, "document.querySelector('.notes button').click() || true")
+	b.Until("document.querySelector('.notes output').innerText.startsWith('Kept')")
+	if got := c.Notes(); got.Text != "Ends <well>." || !slices.Equal(got.Tags, []string{"night", "paper"}) {
+		t.Errorf("the folder holds %+v", got)
+	}
+	b.Do(chromedp.Navigate(address + "#q=tags=night"))
+	b.Until("document.body.dataset.drawn === '1'")
 	b.Quiet(address)
 }
 

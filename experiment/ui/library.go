@@ -128,6 +128,7 @@ type row struct {
 	Schedule string          `json:"schedule"`
 	Seed     string          `json:"seed"` // as text: JavaScript's numbers end at 2^53
 	Tags     []string        `json:"tags,omitempty"`
+	Note     string          `json:"note,omitempty"`
 	Settings []string        `json:"settings"` // what it sets otherwise than its task's defaults
 	Quality  metric          `json:"quality"`  // by which models are compared
 	Stamp    string          `json:"stamp"`    // changes with the files
@@ -164,7 +165,8 @@ func (r *run) row() row {
 		return out
 	}
 	out.Task, out.Schedule, out.Seed, out.Stamp = string(c.Task), c.Schedule.Name(), strconv.FormatUint(c.Seed, 10), r.stampNow()
-	out.Tags = c.Tags
+	notes := r.Notes()
+	out.Tags, out.Note = notes.Tags, notes.Text
 	differences, err := c.Differences()
 	if err == nil {
 		out.Settings = append(out.Settings, differences...)

@@ -9,19 +9,23 @@ import (
 	"time"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/metrics/page"
 	"fedpace/metrics/web"
 )
 
 // Pages are the library's pages for a server.
-func (l *Library) Pages() []web.Page { return []web.Page{{Path: "/", Handler: l.Handler()}} }
+func (l *Library) Pages() []web.Page {
+	return []web.Page{{Path: "/", Handler: l.Handler(), Edits: true}}
+}
 
-// Handler answers GET and HEAD on the page's parts and on
+// Handler answers GET and HEAD, and POST of notes, on the page's parts and on
 //
 //	/runs.json                    the list
 //	/curves.bin?run=ID            a run's columns (see encode)
 //	/snapshot.json?run=ID         a run as its own page shows it
 //	/round.json?run=ID&round=N    the tasks of a round
+//	/notes.json?run=ID            takes a run's notes
 //
 // The server checks hosts and sets the security headers.
 func (l *Library) Handler() http.Handler {
@@ -46,6 +50,14 @@ func (l *Library) Handler() http.Handler {
 			return nil, errors.New("want round=NUMBER")
 		}
 		return r.timeline(number)
+	}))
+	mux.HandleFunc("POST /notes.json", l.of(func(r *run, q *http.Request) ([]byte, error) {
+		var notes folder.Notes
+		err := json.NewDecoder(q.Body).Decode(&notes)
+		if err == nil {
+			err = r.WriteNotes(notes)
+		}
+		return []byte("{}\n"), err
 	}))
 	return mux
 }

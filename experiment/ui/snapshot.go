@@ -168,6 +168,10 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 		Train: c.Train, Metrics: list, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, Power: metrics.Power{Overlap: closing.Overlaps(c.Close)},
 	}
+	run.Settings = c.Settings()
+	if run.Own, err = c.Differences(); err != nil {
+		return nil, err
+	}
 	if c.Train {
 		run.Data = "data"
 	}

@@ -91,7 +91,7 @@ coordinator: internal/registry actors/learn bus actors/algorithm actors/algorith
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
-metrics/web: internal/connlimit log net net/http syscall time
+metrics/web: internal/connlimit internal/names log net net/http syscall time
 metrics: actors/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
 metrics/eventlog: internal/regular actors/measure coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... os time
@@ -112,7 +112,7 @@ experiment/config: experiment/expect internal/regular bus/quota experiment/confi
 	coordinator/schedule github.com/goccy/go-yaml/... os time
 experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
-experiment/folder: experiment/expect internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
+experiment/folder: experiment/expect internal/names internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
 experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics
 internal/testkit/runtest: bus bus/gateway bus/natsconn experiment/config github.com/parquet-go/parquet-go

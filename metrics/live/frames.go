@@ -60,7 +60,7 @@ func (h *Hub) publish(end bool) {
 	}
 	next.more = sync.OnceValue(func() []byte {
 		part := *whole
-		part.Curves.from = from
+		part.Curves.from, part.Run.Settings = from, nil // which the viewer has
 		return encode(&part)
 	})
 	f.newest, f.at = next, now

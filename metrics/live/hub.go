@@ -89,10 +89,10 @@ func New(about *metrics.Run) *Hub {
 	if run.Started.IsZero() {
 		run.Started = time.Now()
 	}
-	run.Devices, run.Classes = slices.Clone(run.Devices), slices.Clone(run.Classes)
-	for _, names := range [][]string{run.Devices, run.Classes} {
-		for i, name := range names {
-			names[i] = cut(name)
+	for _, texts := range []*[]string{&run.Devices, &run.Classes, &run.Own, &run.Settings} {
+		*texts = slices.Clone(*texts)
+		for i, text := range *texts {
+			(*texts)[i] = cut(text)
 		}
 	}
 	h := &Hub{run: run, columns: run.Columns(), pace: usualPace, id: run.Started.UTC().Format("20060102T150405.000000000")}

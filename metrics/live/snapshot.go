@@ -56,9 +56,11 @@ type runShown struct {
 	Clients  int           `json:"clients"`
 	Cohort   int           `json:"cohort"`
 	Window   int           `json:"window"`
-	Started  string        `json:"started"` // RFC 3339
-	Delta    float64       `json:"delta"`   // of differential privacy; 0: there is none
-	Metrics  []metricShown `json:"metrics"` // in the order of their values in measures
+	Started  string        `json:"started"`  // RFC 3339
+	Delta    float64       `json:"delta"`    // of differential privacy; 0: there is none
+	Metrics  []metricShown `json:"metrics"`  // in the order of their values in measures
+	Own      []string      `json:"own"`      // settings that differ from the task's defaults
+	Settings []string      `json:"settings"` // all
 }
 
 type metricShown struct {
@@ -185,7 +187,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Run: runShown{
 			ID: h.id, Name: a.Name, Task: a.Task, Schedule: a.Schedule, Data: a.Data, Closing: a.Closing, Version: a.Version,
 			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339), Delta: a.Delta,
-			Metrics: metricsShown(a),
+			Metrics: metricsShown(a), Own: a.Own, Settings: a.Settings,
 		},
 		State: "running",
 		Progress: progress{
@@ -299,6 +301,9 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			name = a.Devices[d]
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
 			class = a.Classes[t.Class]
+		}
+		if !t.Real && a.Client != nil {
+			name = cut(a.Client(t.Client))
 		}
 		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }

@@ -428,8 +428,25 @@ export class Board {
     next.run.name = run.name;
     next.run.folder = run.folder;
     time.part = null;
+    this.showNotes(run);
     take(next);
     scrub(this.source.round ? n => this.source.round(id, n) : null);
+  }
+
+  // showNotes shows what somebody says of a run; where a server shows it, it can be edited.
+  showNotes(run) {
+    const tags = make('input', { type: 'text', value: (run.tags || []).join(' '), spellcheck: 'false' }), note = make('textarea', { rows: 2, maxlength: 4000 }, run.note || '');
+    const save = make('button', { type: 'submit' }, 'keep'), says = make('output', { class: 'quiet small' }), form = make('form', { class: 'notes' }, make('label', { class: 'field' }, 'Tags', tags), make('label', { class: 'field' }, 'Note', note), save, says);
+    form.addEventListener('submit', async e => {
+      e.preventDefault();
+      const notes = { tags: tags.value.split(/[\s,]+/).filter(Boolean), note: note.value };
+      const answer = await fetch('notes.json?run=' + run.id, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(notes) }).catch(() => null);
+      setText(says, !answer ? 'The server does not answer.' : answer.ok ? 'Kept in notes.json.' : await answer.text());
+      if (answer && answer.ok) Object.assign(run, notes);
+    });
+    const text = [(run.tags || []).join(' '), run.note].filter(Boolean).join(': ');
+    $('notes').hidden = !this.source.live && !text;
+    $('notes').replaceChildren(this.source.live ? form : text);
   }
 
   close() {

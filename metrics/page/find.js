@@ -5,7 +5,7 @@ import { known } from './base.js';
 // A run's configuration is what its task's defaults say, and over that its own settings.
 export function configOf(run, defaults) {
   const out = new Map();
-  for (const list of [(defaults || {})[run.task] || [], run.settings || []]) {
+  for (const list of [defaults ? defaults[run.task] || [] : [], run.settings || []]) {
     for (const s of list) {
       const at = s.indexOf('=');
       const value = s.slice(at + 1);

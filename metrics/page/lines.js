@@ -345,17 +345,18 @@ export class LineChart {
       if (this.plot.getAttribute('aria-valuetext') !== this.describe()) this.plot.setAttribute('aria-valuetext', this.describe());
       return;
     }
-    const { low, high } = this.span.range(), text = this.options.text || (v => short(v, 4));
+    const { low, high } = this.span.range(), own = this.options.text || (v => short(v, 4)), base = this.lines.findIndex(l => l.base), than = base < 0 ? undefined : this.lines[base].y[this.at[base]];
+    const text = (v, line) => own(v) + (than === undefined || !line || line.base ? '' : ` (${v < than ? '−' : '+'}${short(Number(Math.abs(v - than).toPrecision(3)), 3)})`);
     let values = this.lines.map((line, i) => ({ line, y: line.y[this.at[i]] })).filter(v => v.y !== undefined), more = values.length - mostValues;
     if (this.options.sorted) {
       const near = u && known(height) ? u.posToVal(height, 'y') : Infinity;
       if (more > 0) values = values.sort((a, b) => near === Infinity ? b.y - a.y : Math.abs(a.y - near) - Math.abs(b.y - near)).slice(0, mostValues);
       values.sort((a, b) => b.y - a.y);
     }
-    const words = [this.span.text(x), ...values.map(v => `${v.line.name || this.heading.textContent} ${text(v.y)}`), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];
+    const words = [this.span.text(x), ...values.map(v => `${v.line.name || this.heading.textContent} ${text(v.y, v.line)}`), ...(more > 0 && this.options.sorted ? [`and ${more} more`] : [])];
     this.plot.setAttribute('aria-valuetext', words.join(', '));
     this.plot.setAttribute('aria-valuenow', high > low ? Math.round(100 * (x - low) / (high - low)) : 100);
-    this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y)), ' ' + (v.line.name || ''))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
+    this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y, v.line)), ' ' + (v.line.name || ''))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
     if (!u) return;
     const left = u.over.offsetLeft + u.valToPos(x, 'x'), width = this.tip.offsetWidth, beyond = left + width + 14 > this.plot.clientWidth;
     this.tip.style.left = Math.max(0, beyond ? left - width - 14 : left + 14) + 'px';

@@ -2,6 +2,7 @@
 
 import { $, make, setText, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
 import { isWhole } from './curves.js';
+import { configOf } from './find.js';
 import { Span, LineChart, corners, measured } from './lines.js';
 import { Timeline, showWaiting, share } from './tasks.js';
 
@@ -163,8 +164,19 @@ function rowsOf(table, head, rows) {
     })))));
 }
 
+// settingsOf is a run's configuration: what it sets itself, then all else that is set.
+const settingsOf = s => new Map([...configOf({ settings: s.run.own }), ...[...configOf({ settings: s.run.settings })].filter(([, v]) => v !== 'null')]);
+
+// scheduleOf says by what formula and from which K_0 and eta_0 the schedule goes.
+function scheduleOf(s) {
+  const c = settingsOf(s), of = (name, key) => known(c.get(key)) ? `${name} = ${c.get(key)}` : null;
+  return [s.run.schedule, of('K_r', 'schedule.k.formula'), of('η_r', 'schedule.eta.formula'), of('K_0', 'schedule.k0'), of('η_0', 'schedule.eta0')].filter(Boolean).join(', ');
+}
+
 function showTables(s) {
-  const end = s.summary;
+  const end = s.summary, own = configOf({ settings: s.run.own });
+  rowsOf($('settings'), ['key', 'value'], [...settingsOf(s)].map(([key, value]) => [key, value]));
+  $('settings').querySelectorAll('tbody tr').forEach((r, i) => r.classList.toggle('differs', i < own.size));
   const outcomes = end && end.outcomes || s.outcomes;
   const all = Object.values(outcomes).reduce((a, b) => a + b, 0);
   rowsOf($('outcomes'), ['outcome', 'tasks', 'share', ''], Object.entries(outcomes).map(([name, n]) =>
@@ -178,7 +190,7 @@ function showTables(s) {
   rowsOf($('spent'), ['', 'useful', 'wasted', 'share'], [
     row('time', spent.client_seconds, duration), row('SGD steps', spent.sgd_steps, v => short(v, 4)), row('transfer', spent.bytes, bytes)]);
 
-  const facts = [['task', s.run.task], ['schedule', s.run.schedule], ['data', s.run.data || 'timing only, nothing is trained'],
+  const facts = [['task', s.run.task], ['schedule', scheduleOf(s)], ['data', s.run.data || 'timing only, nothing is trained'],
     ['clients', [s.actors.simulated && `${whole(s.actors.simulated)} simulated`, s.actors.real && `${whole(s.actors.real)} real`].filter(Boolean).join(', ') + `; ${whole(s.run.cohort)} a round`],
     ['a round closes', s.run.closing], ['seed', s.run.seed], ['started', new Date(s.run.started).toLocaleString('en-GB')]];
   for (const v of s.actors.versions || []) {
@@ -261,7 +273,7 @@ function show() {
   const s = snapshot;
   if (!s) return;
   setText($('name'), s.run.name);
-  setText($('about'), [s.run.folder, s.run.task, s.run.schedule, `${whole(s.actors.simulated + s.actors.real)} clients`, s.run.data || 'timing only'].filter(Boolean).join(' · '));
+  setText($('about'), [s.run.folder, s.run.task, scheduleOf(s), `${whole(s.actors.simulated + s.actors.real)} clients`, s.run.data || 'timing only'].filter(Boolean).join(' · '));
   showProgress(s, passed());
   showTiles(s);
   const end = s.summary;
@@ -292,6 +304,7 @@ export function take(next) {
     }
     next.curves.from = 0;
   }
+  if (snapshot) next.run.settings ??= snapshot.run.settings; // which the end of curves comes without
   snapshot = next;
   received = performance.now();
   soon();

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"fedpace/internal/connlimit"
+	"fedpace/internal/names"
 )
 
 // silent discards the server's log of mistakes that clients make.
@@ -74,9 +76,9 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// guard refuses requests that are not GET or HEAD, and those under a host name that is
-// not this server's.
-func guard(addr string, pages http.Handler) http.Handler {
+// guard refuses requests that are not GET or HEAD, but for those that edit where that may be,
+// and those under a host name that is not this server's.
+func guard(addr string, edits bool, pages http.Handler) http.Handler {
 	name, _, _ := net.SplitHostPort(addr) // Listen has accepted it
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -86,6 +88,13 @@ func guard(addr string, pages http.Handler) http.Handler {
 		switch {
 		case !answersTo(name, r.Host):
 			http.Error(w, "this server answers to an IP address, to localhost and to the name that it was told to listen on", http.StatusMisdirectedRequest)
+		case edits && r.Method == http.MethodPost && plain(r):
+			if err := mayEdit(r); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, bodyBytes)
+			pages.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "there is nothing here but to read", http.StatusMethodNotAllowed)
@@ -96,6 +105,21 @@ func guard(addr string, pages http.Handler) http.Handler {
 			pages.ServeHTTP(w, r)
 		}
 	})
+}
+
+// sameOrigin refuses what a browser sends for a page of another site.
+var sameOrigin = http.NewCrossOriginProtection()
+
+// mayEdit says why a request may not change anything: it comes from another machine, through a
+// proxy or under a name that others may have, or from a page of another site.
+func mayEdit(r *http.Request) error {
+	if !names.Loopback(r.RemoteAddr) || !names.Loopback(r.Host) || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		return errors.New("notes are edited on the machine of the server alone, under localhost")
+	}
+	if r.Header.Get("Content-Type") != "application/json" {
+		return errors.New("want application/json")
+	}
+	return sameOrigin.Check(r)
 }
 
 // answersTo says whether a request's Host is this server's: an address cannot

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
 	"fedpace/internal/connlimit"
 )
 
-// Page is what a server shows at a path. Its handler sees GET and HEAD alone, under a host that the
+// Page is what a server shows at a path. Its handler sees GET and HEAD alone, but for Edits, under a host that the
 // server answers to, with the headers of guard.go set; it may replace them. A handler that streams
 // moves its own write deadline ([http.ResponseController.SetWriteDeadline]) and ends with its
 // request's context, which ends when the server closes.
@@ -21,6 +22,8 @@ type Page struct {
 	Handler http.Handler
 	// Always has it answered also while all places are taken: what monitoring reads.
 	Always bool
+	// Edits has it see POST, too, from its own pages in a browser on this machine.
+	Edits bool
 }
 
 // Pager is an output that has pages to serve.
@@ -36,12 +39,13 @@ type WebServer struct {
 	err      error              // why it ended; read after done
 }
 
-// Limits of a request; none that is answered has a body or many headers.
+// Limits of a request; none that is answered has many headers, and only one that edits a body.
 const (
 	requestTime  = 10 * time.Second
 	idleTime     = time.Minute
 	shutdownTime = 2 * time.Second
 	headerBytes  = 16 << 10
+	bodyBytes    = 16 << 10
 )
 
 // Limits of connections: maxWaiting of them may wait for a request, and maxRequests have
@@ -79,7 +83,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*WebServer, error) 
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		server: http.Server{
-			Handler:           guard(addr, mux(pages)),
+			Handler:           guard(addr, slices.ContainsFunc(pages, func(p Page) bool { return p.Edits }), mux(pages)),
 			BaseContext:       func(net.Listener) context.Context { return requests },
 			ConnContext:       withConn,
 			ReadHeaderTimeout: requestTime,

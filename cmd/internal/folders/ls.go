@@ -95,7 +95,8 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		if errors.Is(o.Why, folder.ErrNoRun) {
 			continue // it has been removed meanwhile
 		}
-		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(o.Config.Tags, tag) }) {
+		own := o.Notes().Tags
+		if slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(own, tag) }) {
 			continue
 		}
 		r := listedRun{Folder: at, State: o.State, Rounds: o.Rounds, Virtual: o.Virtual, Metric: o.Quality.Name, Best: metrics.Measured(o.Best), Tags: []string{}}
@@ -107,7 +108,7 @@ func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 		}
 		if o.Config.Task != "" { // else it cannot be read
 			r.Name, r.Task, r.Schedule, r.Seed = o.Config.Name, o.Config.Task, o.Config.Schedule.Name(), o.Config.Seed
-			r.Tags = append(r.Tags, o.Config.Tags...)
+			r.Tags = append(r.Tags, own...)
 		}
 		list = append(list, r)
 	}

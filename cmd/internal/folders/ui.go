@@ -19,10 +19,12 @@ func UICommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ui [FOLDER]...",
 		Short: "Show runs in a browser: those that go on and those that have ended",
-		Long: `Show the runs in folders (default: runs) on one page: a list with a filter, their
-curves over each other against virtual time, rounds, steps, energy or wall time,
-groups of seeds with intervals, who made them wait, and each run's own page with
-any of its rounds. Runs that go on are followed. Nothing is changed.
+		Long: `Show the runs in folders (default: runs) on one page: their curves over each
+other against virtual time, rounds, steps, energy or wall time, a list with a
+search (best>0.4 schedule.k=fixed -word), groups of seeds with intervals, sweeps,
+configurations side by side, who made them wait, and each run's own page with any
+of its rounds. Runs that go on are followed. Nothing is changed but notes.json,
+which keeps the tags and the note that are edited on a run's page.
 
 The page is for this machine alone unless --http says otherwise; it has no
 password. fedpace report writes the same page as a file.`,

@@ -87,7 +87,7 @@ func TestInitWritesAScript(t *testing.T) {
 		exp, said := begun(t, name, text, "--torch")
 		script := strings.TrimSuffix(exp, "yaml") + "py"
 		has(t, said, "wrote  "+script)
-		text, err := os.ReadFile(script)
+		text, err := os.ReadFile(script) // which is as short as the page says
 		if err != nil || strings.Count(string(text), "\n") > 28 {
 			t.Errorf("%v, %s", err, text)
 		}
@@ -99,6 +99,10 @@ func TestInitWritesAScript(t *testing.T) {
 		t.Logf("%s: %g", name, with)
 		if name == "words" && with < 0.95 {
 			t.Errorf("accuracy %g", with)
+		}
+		_, shown, _ := strings.Cut(string(text), "\n") // the first line names the file
+		if page := read(t, "../docs/experiment.md"); name == "words" && !strings.Contains(page, "```python\n"+shown+"```") {
+			t.Errorf("docs/experiment.md does not show\n%s", shown)
 		}
 	}
 }

@@ -204,25 +204,34 @@ func (t *Table) writeDifferences(w io.Writer) error {
 func (t *Table) Picture(w io.Writer) error {
 	var panels []figure.Panel
 	for _, d := range t.Differences() {
-		if d.N < 2 {
-			continue
+		if d.N > 1 {
+			name := append(slices.Clone(d.Row.Values), strings.ReplaceAll(d.Row.Schedule, "-", "-\n"), "− "+d.Than)
+			panels = Dots(panels, d.title, "difference with the same seed", strings.Join(name, "\n"), d.BySeed, d.Estimated)
 		}
-		i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == d.title })
-		if i < 0 {
-			i = len(panels)
-			panels = append(panels, figure.Panel{Title: d.title, Y: "difference with the same seed"})
-		}
-		p := &panels[i]
-		x := float64(len(p.Names))
-		name := append(slices.Clone(d.Row.Values), strings.ReplaceAll(d.Row.Schedule, "-", "-\n"), "− "+d.Than)
-		p.Names = append(p.Names, strings.Join(name, "\n"))
-		for _, v := range d.BySeed {
-			p.Add("a seed", figure.Point{X: x, Y: v, Half: math.NaN()})
-		}
-		p.Add("mean, 95 % interval", figure.Point{X: x, Y: d.Mean, Half: d.Half})
 	}
 	if len(panels) == 0 {
 		return nil
 	}
 	return figure.Write(w, "svg", panels)
+}
+
+// Dots adds to the panel of a title, which may be new, a dot for each seed, and their mean with its
+// interval. A name that is there already is left as it is.
+func Dots(panels []figure.Panel, title, y, name string, bySeed []float64, mean statistics.Estimated) []figure.Panel {
+	i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == title })
+	if i < 0 {
+		i = len(panels)
+		panels = append(panels, figure.Panel{Title: title, Y: y})
+	}
+	p := &panels[i]
+	if slices.Contains(p.Names, name) {
+		return panels
+	}
+	x := float64(len(p.Names))
+	p.Names = append(p.Names, name)
+	for _, v := range bySeed {
+		p.Add("a seed", figure.Point{X: x, Y: v, Half: math.NaN()})
+	}
+	p.Add("mean, 95 % interval", figure.Point{X: x, Y: mean.Mean, Half: mean.Half})
+	return panels
 }

@@ -76,16 +76,16 @@ func gains(list []Verdict) string {
 	var order []string
 	cells := map[[2]string]string{}
 	for _, v := range list {
-		name, sign := v.gains()
+		name, gain, _ := v.gain()
 		if name == "" {
 			continue
 		}
 		if !slices.Contains(order, v.Where) {
 			order = append(order, v.Where)
 		}
-		text := fmt.Sprintf("%+.2f", 100*sign*v.Mean)
+		text := fmt.Sprintf("%+.2f", 100*gain.Mean)
 		if v.N > 1 {
-			text += fmt.Sprintf(" ± %.2f", 100*v.Half)
+			text += fmt.Sprintf(" ± %.2f", 100*gain.Half)
 		}
 		cells[[2]string{v.Where, name}] = text + fmt.Sprintf(" (%d)", v.N)
 	}

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/human"
+	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
 
@@ -74,27 +76,10 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 // compares with it: the mean with its interval, and a dot for each seed.
 func DrawGains(dir string, list []Verdict) error {
 	var panels []figure.Panel
-	for _, v := range list {
-		name, sign := v.gains()
-		if name == "" {
-			continue
+	for i := range list {
+		if name, gain, bySeed := list[i].gain(); name != "" {
+			panels = study.Dots(panels, list[i].Where, "tail accuracy above fixed K's", strings.ReplaceAll(name, "-", "-\n"), bySeed, gain)
 		}
-		i := slices.IndexFunc(panels, func(p figure.Panel) bool { return p.Title == v.Where })
-		if i < 0 {
-			i = len(panels)
-			panels = append(panels, figure.Panel{Title: v.Where, Y: "tail accuracy above fixed K's"})
-		}
-		p := &panels[i]
-		name = strings.ReplaceAll(name, "-", "-\n")
-		if slices.Contains(p.Names, name) {
-			continue
-		}
-		x := float64(len(p.Names))
-		p.Names = append(p.Names, name)
-		for _, d := range v.bySeed {
-			p.Add("a seed", figure.Point{X: x, Y: sign * d, Half: math.NaN()})
-		}
-		p.Add("mean, 95 % interval", figure.Point{X: x, Y: sign * v.Mean, Half: v.Half})
 	}
 	if len(panels) == 0 {
 		return nil
@@ -104,17 +89,19 @@ func DrawGains(dir string, list []Verdict) error {
 	})
 }
 
-// gains is the schedule whose tail accuracy is compared with fixed K's, with the sign that makes a gain
-// of the difference; empty: none is.
-func (v *Verdict) gains() (name string, sign float64) {
+// gain is how far above fixed K a schedule ends, where the verdict compares them by that.
+func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float64) {
 	switch {
 	case v.Quantity != "tail_accuracy" || v.N == 0:
 	case v.Than == schedule.Fixed:
-		return v.Schedule, 1
+		return v.Schedule, v.Estimated, v.bySeed
 	case v.Schedule == schedule.Fixed:
-		return v.Than, -1
+		for _, d := range v.bySeed {
+			bySeed = append(bySeed, -d)
+		}
+		return v.Than, statistics.EstimateMean(bySeed), bySeed
 	}
-	return "", 0
+	return "", mean, nil
 }
 
 // title says what the panel shows and how it falls short of the paper's.

@@ -6,13 +6,13 @@ import (
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 
 	"fedpace/actors/learn"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 	"fedpace/internal/statistics"
+	"fedpace/internal/table"
 )
 
 // WriteTable1 writes Table 1 from the models and the tasks' defaults: the size is that of the
@@ -130,7 +130,7 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		t.row(g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
 			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits)
 	}
-	if err := t.end(); err != nil || t.rows == 0 {
+	if err := t.end(); err != nil || t.empty() {
 		return err
 	}
 	if err := noteData(w, groups(curves)); err != nil {
@@ -248,29 +248,29 @@ func (g group) mean(of func(*Curve) float64) statistics.Estimated {
 type listing struct {
 	w     io.Writer
 	title string
-	out   *tabwriter.Writer
-	rows  int
+	rows  [][]string
 }
 
 func newTable(w io.Writer, title string, columns ...string) *listing {
-	t := &listing{w: w, title: title, out: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	fmt.Fprintln(t.out, strings.Join(columns, "\t"))
-	return t
+	return &listing{w, title, [][]string{columns}}
 }
 
 func (t *listing) row(cells ...any) {
-	fmt.Fprintf(t.out, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
-	t.rows++
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		texts[i] = fmt.Sprint(c)
+	}
+	t.rows = append(t.rows, texts)
 }
 
+func (t *listing) empty() bool { return len(t.rows) == 1 }
+
 func (t *listing) end() error {
-	if t.rows == 0 {
+	if t.empty() {
 		return nil
 	}
-	if _, err := fmt.Fprintf(t.w, "\n%s\n\n", t.title); err != nil {
-		return err
-	}
-	return t.out.Flush()
+	_, err := fmt.Fprintf(t.w, "\n%s\n\n", t.title)
+	return cmp.Or(err, table.WriteText(t.w, t.rows, false))
 }
 
 // note writes a paragraph of lines that fit a page.

@@ -67,7 +67,6 @@ var quantities = map[string]struct {
 }{
 	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }, 0},
 	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
-	"last_accuracy":  {"last accuracy", func(c *Curve) float64 { return c.FinalAccuracy }, nil, 0},
 	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }, 0.005},
 	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
@@ -96,7 +95,7 @@ func (c *Claim) check() error {
 	case c.Says == "" || c.Where == "" || c.Schedule == "":
 		return errors.New("says, where and schedule are needed")
 	case !ok:
-		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, last_accuracy, best_loss, relative_steps", c.Quantity)
+		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps", c.Quantity)
 	case (c.Than == "") == (c.Value == ""):
 		return errors.New("either than or value is needed")
 	case c.By != 0 && c.Than == "":
@@ -328,29 +327,20 @@ func unseen(x float64, digits int) bool {
 
 // WriteVerdicts writes a row for each claim; as rows of a Markdown table if so asked.
 func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
-	head := []string{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}
-	rows := [][]any{}
+	t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)",
+		"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict")
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
-		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
+		t.row(v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said)
 	}
 	if !markdown {
-		t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", head...)
-		for _, r := range rows {
-			t.row(r...)
-		}
 		return t.end()
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))
-	for _, r := range rows {
-		b.WriteString("|")
-		for _, cell := range r {
-			fmt.Fprintf(&b, " %v |", cell)
+	for _, row := range slices.Insert(t.rows, 1, slices.Repeat([]string{"---"}, len(t.rows[0]))) {
+		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | ")); err != nil {
+			return err
 		}
-		b.WriteString("\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }

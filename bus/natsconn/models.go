@@ -75,7 +75,11 @@ func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 func (c *Conn) fetchChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
 	// A missing stream is an answer: there are no models.
 	passes := func(err error) bool { return !errors.Is(err, nats.ErrNoResponders) && c.Passes(err) }
-	err = c.Retry(ctx, Retry{For: reconnectFor, Attempt: ChunkTimeout, Passes: passes}, func(ctx context.Context) error {
+	attempt := RequestTimeout // elsewhere a request that a cluster has lost is soon made again
+	if c.config.Slow {
+		attempt = ChunkTimeout
+	}
+	err = c.Retry(ctx, Retry{For: reconnectFor, Attempt: attempt, Passes: passes}, func(ctx context.Context) error {
 		m, err := c.nats.RequestWithContext(ctx, subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i), nil)
 		if err == nil {
 			chunk, err = readChunk(m, i)

@@ -650,6 +650,7 @@ type Join struct {
 	Process       uint64                 `protobuf:"fixed64,5,opt,name=process,proto3" json:"process,omitempty"`                                 // random, of the process that takes part as the device; 0: it does not say
 	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`                                   // of its program, for people; empty: it does not say
 	WithholdsLoss bool                   `protobuf:"varint,7,opt,name=withholds_loss,json=withholdsLoss,proto3" json:"withholds_loss,omitempty"` // its updates do not tell first_step_loss
+	Asks          bool                   `protobuf:"varint,8,opt,name=asks,proto3" json:"asks,omitempty"`                                        // it takes no place: it asks whether it could, and what the run is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +730,13 @@ func (x *Join) GetVersion() string {
 func (x *Join) GetWithholdsLoss() bool {
 	if x != nil {
 		return x.WithholdsLoss
+	}
+	return false
+}
+
+func (x *Join) GetAsks() bool {
+	if x != nil {
+		return x.Asks
 	}
 	return false
 }
@@ -1002,6 +1010,7 @@ type Heartbeat struct {
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"` // the task it works on; 0: none
 	Phase         Phase                  `protobuf:"varint,2,opt,name=phase,proto3,enum=fedpace.v1.Phase" json:"phase,omitempty"`
 	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"` // as in the device's Join
+	Leaves        string                 `protobuf:"bytes,4,opt,name=leaves,proto3" json:"leaves,omitempty"`     // why the device leaves the run, for people; empty: it stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1055,6 +1064,13 @@ func (x *Heartbeat) GetProcess() uint64 {
 		return x.Process
 	}
 	return 0
+}
+
+func (x *Heartbeat) GetLeaves() string {
+	if x != nil {
+		return x.Leaves
+	}
+	return ""
 }
 
 // ModelChunk is a part of a model, on fedpace.<run>.model.<digest>.<chunk>.
@@ -2486,7 +2502,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vtask_digest\x18\n" +
 	" \x01(\fR\n" +
 	"taskDigest\x12\x18\n" +
-	"\aprocess\x18\v \x01(\x06R\aprocess\"\xc3\x01\n" +
+	"\aprocess\x18\v \x01(\x06R\aprocess\"\xd7\x01\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
@@ -2494,7 +2510,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\bprotocol\x18\x04 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aprocess\x18\x05 \x01(\x06R\aprocess\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12%\n" +
-	"\x0ewithholds_loss\x18\a \x01(\bR\rwithholdsLoss\"\x80\x01\n" +
+	"\x0ewithholds_loss\x18\a \x01(\bR\rwithholdsLoss\x12\x12\n" +
+	"\x04asks\x18\b \x01(\bR\x04asks\"\x80\x01\n" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
@@ -2517,11 +2534,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
 	"\x04mean\x18\x03 \x03(\x02R\x04mean\x12\x1c\n" +
 	"\tdeviation\x18\x04 \x03(\x02R\tdeviation\x12\x1a\n" +
-	"\balphabet\x18\x05 \x03(\tR\balphabet\"b\n" +
+	"\balphabet\x18\x05 \x03(\tR\balphabet\"z\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
-	"\aprocess\x18\x03 \x01(\x06R\aprocess\"j\n" +
+	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12\x16\n" +
+	"\x06leaves\x18\x04 \x01(\tR\x06leaves\"j\n" +
 	"\n" +
 	"ModelChunk\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -200,6 +201,17 @@ func Unmarshal(b []byte, m Message) error {
 
 // ValidText replaces what is not UTF-8, which protobuf refuses.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// Printable makes of a text what people may be shown of a device's reason to leave.
+func Printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.ToValidUTF8(s[:min(len(s), maxWhy)], "")
+}
 
 // Text cuts a text to what a message may hold, as valid UTF-8.
 func Text(s string) string { return ValidText(s[:min(len(s), MaxText/4)]) }

@@ -1,6 +1,9 @@
 package bus
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Versions of the protocol that devices speak.
 const (
@@ -15,8 +18,26 @@ const (
 )
 
 // Differ reports whether two programs are of different versions; one that does not say
-// its version differs from none.
-func Differ(a, b string) bool { return a != "" && b != "" && a != b }
+// its version differs from none. Builds of one commit have one version, however the go
+// command names it: by the commit, by its time, too, or with files beside the commit's.
+func Differ(a, b string) bool {
+	a, b = commit(a), commit(b)
+	return a != "" && b != "" && a != b
+}
+
+// commit is the commit in a version, the version where it names none, and nothing for a
+// build that knows of none.
+func commit(version string) string {
+	version, _, _ = strings.Cut(version, "+")
+	if version == "development" {
+		return ""
+	}
+	const digits = 12
+	if i := len(version) - digits; i >= 0 && strings.Trim(version[i:], "0123456789abcdef") == "" && (i == 0 || version[i-1] == '-') {
+		return version[i:]
+	}
+	return version
+}
 
 // HostProtocol is the version of the protocol that coordinators and hosts of this
 // program speak with each other. It is raised by every change after which a host of

@@ -84,3 +84,19 @@ func TestTheProtocolIsWrittenDown(t *testing.T) {
 		t.Errorf("messages or results have changed:\n%s\nIf a host of before would misread one, plan otherwise or compute another sum, raise HostProtocol. Then: go test ./bus -run Protocol -rewrite", strings.Join(changes, "\n"))
 	}
 }
+
+// A commit is one version, however the go command names a build of it.
+func TestBuildsOfACommitDoNotDiffer(t *testing.T) {
+	const built = "v0.0.0-20261125232112-9eb785dab17c"
+	for other, differs := range map[string]bool{
+		built: false, built + "+dirty": false, "9eb785dab17c": false, "v1.2.1-0.20261125232112-9eb785dab17c": false, "development": false, "": false,
+		"v0.0.0-20261125232112-9eb785dab17d": true, "v1.2.0": true,
+	} {
+		if Differ(built, other) != differs || Differ(other, built) != differs {
+			t.Errorf("%q differs: %v", other, !differs)
+		}
+	}
+	if !Differ("v1.2.0", "v1.2.1") || Differ("v1.2.0", "v1.2.0+dirty") {
+		t.Error("tags are compared otherwise")
+	}
+}

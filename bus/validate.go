@@ -294,6 +294,9 @@ func (r *DeviceReply) Validate() error {
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Upload))
+	if Printable(h.Leaves) != h.Leaves {
+		c.refuse("leaves", strconv.QuoteToASCII(h.Leaves[:min(len(h.Leaves), 64)]), fmt.Sprintf("text of at most %d bytes that can be printed", maxWhy))
+	}
 	return c.err
 }
 

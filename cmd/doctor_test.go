@@ -45,13 +45,13 @@ devices: {names: [pi], liveness_seconds: 300}
 		return by, stderr, exit
 	}
 
-	well, stderr, exit := examine("--nats", s.url, "--client", "pi", "--creds", creds, "--data", own)
+	well, stderr, exit := examine("--nats", s.url, "--client", "pi", "--creds", creds)
 	if exit != 0 {
 		t.Errorf("exit %d: %s\n%v", exit, stderr, well)
 	}
 	for check, want := range map[string]string{
 		"program": "kernel class", "credentials": "is of device pi, good until they are revoked", "server": "round trip", "permissions": "pi may hear its tasks",
-		"data": "own.csv is read by the run's mapping of columns",
+		"data": "synthetic", "run ward": "takes this device, with ",
 	} {
 		if f := well[check]; f.State != doctor.OK || !strings.Contains(f.Text, want) {
 			t.Errorf("%s: %+v, want ok with %q", check, f, want)
@@ -83,6 +83,7 @@ devices: {names: [pi], liveness_seconds: 300}
 		"missing":     {[]string{"--nats", s.url, "--client", "pi", "--creds", s.path("none")}, "credentials", "does not exist", doctor.Failure},
 		"no file":     {[]string{"--nats", s.url, "--client", "pi", "--creds", own}, "credentials", "own.csv", doctor.Failure},
 		"no server":   {[]string{"--nats", "nats://127.0.0.1:1", "--client", "pi", "--creds", creds}, "server", "no server answers there", doctor.Failure},
+		"unfit data":  {[]string{"--nats", s.url, "--client", "pi", "--creds", creds, "--data", own}, "run ward", "data:", doctor.Failure},
 		"no data":     {[]string{"--data", s.path("none.parquet")}, "data", "no such file", doctor.Failure},
 		"no trainer":  {[]string{"--data", own, "--map", "label=label", "--trainer", "true"}, "trainer", "only a run says", doctor.Warning},
 	} {

@@ -31,6 +31,8 @@ type Config struct {
 	Device real.Config
 	Conn   natsconn.Config // no URL: nothing is asked of a server
 	Listen time.Duration   // how long to wait for runs that call the device; 0: 3 s, two calls and a pause
+
+	called []string // runs of this version that call the device
 }
 
 // defaultListen is longer than two calls of a run to devices that are away.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fedpace/actors/real"
+	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsconn"
 	"fedpace/internal/human"
 )
 
@@ -35,13 +39,14 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	case known && n == 0:
 		findings = append(findings, failure("data", config.Data+" holds no samples", "fedpace data info "+config.Data+" says what it holds"))
 	case known:
-		findings = append(findings, ok("data", fmt.Sprintf("%s: %s", config.Data, human.Plural(n, "sample"))))
+		findings = append(findings, ok("data", fmt.Sprintf("%s: %d %s", config.Data, n, human.Plural(n, "sample"))))
 	case config.Data != real.TrainerData:
-		findings = append(findings, ok("data", config.Data+" is read by the run's mapping of columns"))
+		findings = append(findings, ok("data", config.Data+" is read by the mapping of columns of a run that calls this device, and not tried without one"))
 	}
 	if len(config.Withhold) > 0 {
 		findings = append(findings, ok("told", "all but "+strings.Join(config.Withhold, " and ")))
 	}
+	findings = append(findings, fits(ctx, c, device)...)
 	switch {
 	case errors.Is(err, real.ErrNoSamplesYet):
 		findings = append(findings, warning("trainer", "not started: "+err.Error(), "it starts with the first task"))
@@ -49,6 +54,40 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 		findings = append(findings, failure("trainer", err.Error(), "run its command by hand: it must begin without an error, and say what it trains"))
 	case trained:
 		findings = append(findings, ok("trainer", "starts; its model is "+model))
+	}
+	return findings
+}
+
+// fits tries what the device does first in each run that calls it: the run says whether it would
+// take it, and the data, the model and the trainer are made ready.
+func fits(ctx context.Context, c *Config, device *real.Device) (findings []Finding) {
+	if len(c.called) == 0 {
+		return nil
+	}
+	asking, stop := context.WithTimeout(ctx, serverPatience)
+	defer stop()
+	conn, err := natsconn.Connect(asking, c.Conn)
+	if err != nil {
+		return []Finding{failure("runs", err.Error(), "try again")}
+	}
+	defer conn.Close()
+	slices.Sort(c.called)
+	for _, run := range c.called {
+		r, err := gateway.Ask(asking, conn, run, c.Device.ID, c.Device.Samples, device.Join())
+		switch {
+		case err != nil:
+			findings = append(findings, warning("run "+run, err.Error(), "try again"))
+			continue
+		case r.Status != bus.Accepted || r.Welcome == nil:
+			findings = append(findings, failure("run "+run, "it does not take this device: "+r.Reason, "change what it names"))
+			continue
+		}
+		if err := device.Prepare(ctx, run, r.Welcome); err != nil {
+			findings = append(findings, failure("run "+run, err.Error(), "the actor would end with this: give it what the run needs, or --map for columns that have other names"))
+			continue
+		}
+		n, _ := device.Samples()
+		findings = append(findings, ok("run "+run, fmt.Sprintf("takes this device, with %d %s, and its model is ready", n, human.Plural(n, "sample"))))
 	}
 	return findings
 }

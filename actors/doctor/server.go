@@ -51,6 +51,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 	if holder.Samples > 0 {
 		text += fmt.Sprintf(", for at most %d samples", holder.Samples)
 	}
+	c.Device.Samples = holder.Samples
 	now := time.Now()
 	ending, renewal := holder.Ending(now)
 	switch {
@@ -144,6 +145,8 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 		runs = append(runs, run)
 		if bus.Differ(version, c.Device.Version) {
 			others = append(others, run+" is coordinated by version "+version)
+		} else if version != "" { // else it may not know that a device can ask
+			c.called = append(c.called, run)
 		}
 	})
 	mu.Lock()

@@ -110,15 +110,20 @@ func Open(c Config) (*Device, error) {
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice,
-		Join: &bus.Join{
-			Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses),
-		},
+		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: w.Join(),
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.bus.Close()) }()
+	defer func() {
+		switch {
+		case ctx.Err() != nil:
+			w.bus.Leave("it was stopped")
+		case err != nil:
+			w.bus.Leave(err.Error())
+		}
+		err = errors.Join(err, w.bus.Close())
+	}()
 	if c.Run == "" {
 		c.Notice(fmt.Sprintf("Device %s waits for a run that names it.", c.ID))
 	}
@@ -147,6 +152,14 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 				return err
 			}
 		}
+	}
+}
+
+// Join is what the device says of itself to a run.
+func (w *Device) Join() *bus.Join {
+	c := &w.config
+	return &bus.Join{
+		Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses),
 	}
 }
 

@@ -140,6 +140,42 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	return d, nil
 }
 
+// leaveTime bounds telling a run that the device leaves.
+const leaveTime = 2 * time.Second
+
+// Leave tells the run in which the device takes part that it leaves, and why.
+func (d *Device) Leave(why string) {
+	d.mu.Lock()
+	in := d.run != ""
+	if in {
+		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why)})
+	}
+	d.mu.Unlock()
+	if in {
+		settling, stop := context.WithTimeout(context.Background(), leaveTime)
+		defer stop()
+		_ = d.conn.Settled(settling) // else the run waits as long as for any silent device
+	}
+}
+
+// Ask asks a run that calls a device whether it could take part, and takes no place.
+func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *bus.Join) (*bus.DeviceReply, error) {
+	j.Asks = true
+	b, err := bus.Marshal(nil, j)
+	if err != nil {
+		return nil, err
+	}
+	r := new(bus.DeviceReply)
+	err = line.Ask(ctx, &bus.Request{
+		Subject: subject.Device(run, id, subject.JoinAs(samples)), Data: b, Again: func(error) bool { return false },
+		Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bus: run %s does not answer: %w", run, err)
+	}
+	return r, nil
+}
+
 // Close ends the subscription and the heartbeats.
 func (d *Device) Close() error {
 	d.unwatch()

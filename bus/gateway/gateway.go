@@ -51,6 +51,7 @@ const (
 	Ignored                      // a message of a kind that was not ignored before; Text says why
 	Reconnected                  // the connection was away: tasks may be lost
 	Rejoined                     // the device's connection was away: its task may be lost
+	Left                         // it leaves by itself; Text says why
 )
 
 // Event is what has happened to a device. Update is whole for Updated, and

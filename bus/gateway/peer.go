@@ -216,6 +216,10 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 		return
 	}
 	x.limit(j)
+	if j.Asks {
+		x.answer(m, bus.Accepted, "", x.welcome)
+		return
+	}
 	if !x.speaks(j.Process) {
 		x.contend(j, m)
 		return
@@ -257,7 +261,10 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 	x.heard = time.Now()
 	x.holds = h.Task
-	x.beats++
+	if x.beats++; h.Leaves != "" && x.joined {
+		x.leave()
+		x.gateway.events.Put(Event{Device: x.index, Kind: Left, Text: h.Leaves})
+	}
 }
 
 func (x *peer) onUpdate(m *bus.RawMessage) {

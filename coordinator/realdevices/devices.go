@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type Devices struct {
 	there    []bool               // as the machine knows it
 	arrived  []arrival            // devices that joined and that the machine does not know of yet
 	banned   []bool
+	gone     []bool   // devices that said that they leave
 	ends     []int64  // ends of bans, as Ban.Ends
 	told     []int    // samples, as each device told them last
 	leftOut  []int    // how often each device's update was left out
@@ -98,7 +100,7 @@ const (
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)),
 		programs: programs{versions: make([]string, len(c.Names))},
 		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
@@ -305,6 +307,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		switch n.Kind {
 		case gateway.Joined:
 			d.notice("Device %s has joined (%s).", name, told(n.Join))
+			d.gone[n.Device] = false
 			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
 			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
 			err = errors.Join(err, d.sendOpen(n.Device)) // it was restarted
@@ -315,6 +318,8 @@ func (d *Devices) take(ctx context.Context) (err error) {
 				d.notice("An update of device %s is refused: %s.", name, n.Text)
 			}
 			d.answers = append(d.answers, d.answerOf(n))
+		case gateway.Left:
+			d.leaves(n)
 		case gateway.Flooded:
 			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
 		case gateway.Ignored:
@@ -328,6 +333,17 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// leaves takes the word of a device that it leaves: nobody waits until it is silent for long.
+func (d *Devices) leaves(n *gateway.Event) {
+	d.notice("Device %s leaves: %s.", d.Names[n.Device], n.Text)
+	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
+	d.gone[n.Device] = true
+	if o := d.taskOf(n.Device); o != nil && !slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
+		d.silent(o)
+		d.answers[len(d.answers)-1].Plan.Compute = max(1, o.observed(time.Now()))
+	}
 }
 
 // sendOpen sends a device its open task again, if it has one.

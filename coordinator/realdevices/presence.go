@@ -134,7 +134,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 			if heard.IsZero() {
 				heard = d.opened
 			}
-			if there && (d.banned[i] || now.Sub(heard) > d.Liveness) {
+			if there && (d.banned[i] || d.gone[i] || now.Sub(heard) > d.Liveness) {
 				d.gateway.Lost(i)
 				if events, err = d.present(events, Presence{Clock: clock, Client: d.run.First + i}); err != nil {
 					return nil, err

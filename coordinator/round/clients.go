@@ -101,7 +101,11 @@ func (c *clients) force(t *TaskState, e *Event) error {
 	}
 	c.present[i] = false
 	t.Forced = Lost
+	took := e.Plan.Total() // of one that said that it leaves
 	e.Plan = Plan{Drops: true, Dropout: c.config.Devices.Liveness}
+	if took > 0 {
+		e.Plan.Dropout = min(e.Plan.Dropout, took)
+	}
 	if d := c.config.Closing.Deadline(); d > 0 {
 		e.Plan.Dropout = min(e.Plan.Dropout, d)
 	}

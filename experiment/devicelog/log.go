@@ -242,7 +242,7 @@ func parseRecord(b []byte) (record any, err error) {
 	case recordUpdate, recordMeasured, recordSilent, recordRefused, recordOvertaken:
 		a := &realdevices.Answer{Kind: kinds[h.Kind], Task: h.Number, Client: client}
 		record = a
-		if a.Kind == round.Silent {
+		if a.Kind == round.Silent && len(b) == 0 { // it said nothing
 			break
 		}
 		var d durations
@@ -307,7 +307,10 @@ func partsOf(a *realdevices.Answer, keep bool) []any {
 	switch {
 	case a.Kind == round.Silent:
 		h.Kind = recordSilent
-		return []any{h}
+		if a.Plan == (round.Plan{}) {
+			return []any{h}
+		}
+		return []any{h, plan}
 	case a.Kind == round.Invalid:
 		h.Kind = recordRefused
 		return []any{h, plan}

@@ -20,8 +20,10 @@ func DoctorCommand(program string) *cobra.Command {
 		Short: "Check whether this machine can take part as a real device",
 		Long: `Check whether this machine can take part in runs as a real device: its clock,
 memory and disk, its credentials, the way to the server and what the server lets it
-do, its data, and its trainer. Give it the flags that you will give to actor. Each
-line that is not ok is followed by what mends it.
+do, its data, and its trainer. Runs that call the device say whether they would take
+it, and its data, model and trainer are made ready for them as the actor does. Give it
+the flags that you will give to actor. Each line that is not ok is followed by what
+mends it.
 
 It joins no run and changes nothing. The exit status is 1 if the device cannot take
 part.`,

@@ -85,7 +85,7 @@ func TestInitWritesAScript(t *testing.T) {
 	python := pythonWith(t, "torch")
 	for name, text := range ownTables() {
 		exp, said := begun(t, name, text, "--torch")
-		script := strings.TrimSuffix(exp, "yaml") + "py"
+		script := strings.TrimSuffix(exp, ".yaml") + "_model.py"
 		has(t, said, "wrote  "+script)
 		text, err := os.ReadFile(script) // which is as short as the page says
 		if err != nil || strings.Count(string(text), "\n") > 28 {

@@ -140,6 +140,11 @@ func (p *profile) classes(most int) bool {
 	return p.words() || p.numbers() && p.whole == p.real
 }
 
+// rowNumber reports whether a column counts the rows.
+func (p *profile) rowNumber() bool {
+	return p.whole == p.rows && p.ascending && p.most-p.least == float64(p.rows-1) && p.rows > 2
+}
+
 func (p *profile) isParts() bool {
 	if p.many || len(p.distinct) < 2 {
 		return false
@@ -181,8 +186,10 @@ func (c *profile) unused() string {
 		return "holds " + c.other
 	case c.numbers() && len(c.distinct) == 1:
 		return "always the same"
-	case c.numbers():
+	case c.numbers() && c.rowNumber():
 		return "a number for each row, in their order"
+	case c.numbers():
+		return "numbers, which are not read beside text"
 	case c.missing == c.rows:
 		return "empty"
 	case c.dates > 0:

@@ -82,8 +82,8 @@ func propose(file string) (_ *Proposal, err error) {
 
 // The words that columns are called by.
 var (
-	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country"}
-	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "cultivar", "kind", "type", "genus", "breed", "grade", "status", "quality", "score", "rating", "result", "price"}
+	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "cultivar", "kind", "type", "genus", "breed", "grade", "status", "quality", "score", "rating", "stars", "result", "price"}
 	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
 )
 
@@ -154,7 +154,7 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 			return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
 		})
 	}
-	find("the last column", func(c *profile) bool { return c == last && c.words() && c.classes(maxDistinct) })
+	find("the last column", func(c *profile) bool { return c == last && (c.words() && c.classes(maxDistinct) || c.classes(20)) })
 	for _, c := range slices.Backward(free) {
 		find("the last column of few words", func(one *profile) bool { return one == c && c.words() && c.classes(100) })
 	}
@@ -216,8 +216,7 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 		if text == nil && c.other == "" && c.dates == 0 && c.texts > 0 && (c.length >= 20*c.texts || c.many || c.sentences()) {
 			text = c
 		}
-		rowNumber := c.whole == c.rows && c.ascending && c.most-c.least == float64(c.rows-1) && c.rows > 2
-		if c.numbers() && !rowNumber && (len(c.distinct) > 1 || c.many) {
+		if c.numbers() && !c.rowNumber() && (len(c.distinct) > 1 || c.many) {
 			wide = append(wide, c)
 		}
 	}

@@ -144,6 +144,9 @@ func TestProposals(t *testing.T) {
 		"sentences and a number for each": {
 			file: strings.ReplaceAll(strings.ReplaceAll(sentences(), "\n", ",7\n"), "said,7", "said,stars"), want: "text: said", without: "label: said",
 		},
+		"sentences and their stars": {
+			file: strings.ReplaceAll(strings.ReplaceAll(strings.Replace(sentences(), "user,", "reviewer,", 1), "\n", ",3\n"), "said,3", "said,stars") + "u1,it was not so good,4\n", want: "text: said                   # texts of 17 bytes on average\n  window: 80                   # tokens of a sample\n  label: stars",
+		},
 		"three parts": {
 			file: rows("user,x,set,label", "a,1.5,train,rose", "b,2.5,val,lily", "b,2.5,test,lily"), want: "split: set ",
 		},

@@ -47,7 +47,7 @@ change. No file is overwritten.`,
 			if out == "" {
 				out = nameOf(s.path) + ".yaml"
 			}
-			script := strings.TrimSuffix(out, filepath.Ext(out)) + ".py"
+			script := strings.TrimSuffix(out, filepath.Ext(out)) + "_model.py" // no module of Python's is called so
 			return s.begin(c.OutOrStdout(), out, script, torch)
 		},
 	}

@@ -193,8 +193,24 @@ class Steps(unittest.TestCase):
                     np.testing.assert_allclose(model, want, atol=1e-5)
                     self.assertLessEqual(len(state), 8 * len(base) + 16)
                     self.assertGreater(np.abs(model - plain(dense, model, whole, optimizer=make)).max(), 1e-3)
-        with self.assertRaisesRegex(ValueError, "keep nothing"):
-            run(trainer(dense, batched=2), fedpace.Job(base, [task(1)], optimizer={"optimizer": "adamw", "keep": True}))
+        with self.assertRaisesRegex(ValueError, "no bytes of the script's"):
+            run(trainer(dense, batched=2, state=1), fedpace.Job(base, [task(1)]))
+
+    def test_what_is_kept_side_by_side(self):
+        """Clients side by side keep what they keep one after the other, also where their counts of steps differ."""
+        for options in ({"optimizer": "sgd", "momentum": 0.9, "keep": True}, {"optimizer": "adamw", "clip": 0.5, "keep": True}):
+            ends = []
+            for batched in (0, 2):
+                t = trainer(dense, batched=batched)
+                states, models = [b""] * 3, []
+                for clients in ((0, 1, 2), (1, 2), (0, 1, 2)):
+                    tasks = [fedpace.Task(c, str(c), 0.1, c, task(c).steps, None, states[c]) for c in clients]
+                    for c, (model, _, kept) in zip(clients, t.train(fedpace.Job(t.initialise(1), tasks, optimizer=options), lambda: None)):
+                        states[c] = kept
+                        models.append(model.copy())
+                ends.append(models)
+            for a, b in zip(*ends):
+                np.testing.assert_allclose(a, b, atol=1e-5)
 
     def test_a_state_of_the_scripts_own(self):
         seen = []

@@ -1013,7 +1013,7 @@ class _Torch(Trainer):
         else:
             self._update = _TorchUpdate(None, self._moving, tasks[0].rate)  # which keeps nothing
             update = self._make_optimizer(self._module.parameters(), tasks[0].rate).step
-        self._own = self._update.load(tasks[0].state)
+        self._own = self._update.load([t.state for t in tasks])
 
         def step(i: Any) -> Any:
             loss = self._backward(*take(i))
@@ -1139,25 +1139,29 @@ class _TorchUpdate:
             self.moving.grad.mul_((self.o.clip / (length + 1e-6)).clamp(max=1.0))
         self.inner.step()
 
-    def load(self, state: bytes) -> bytes:
-        """Goes on with what a client has kept; returns what is the trainer's own of it."""
-        if not state or not self.o.keep:
-            return state
+    def load(self, states: Sequence[bytes]) -> bytes:
+        """Goes on with what clients have kept, each in its row; returns what is the trainer's own of the first's."""
+        if not states[0] or not self.o.keep:
+            return states[0]
         import torch
 
-        mean, square, t, rest = _split(state, self.moving.numel(), self.o)
-        first, second = (torch.from_numpy(v).to(self.moving.device) for v in (mean, square))
+        parts = [_split(s, self.moving.shape[-1], self.o) for s in states]
+        first, second = (torch.from_numpy(np.stack([p[k] for p in parts]).reshape(self.moving.shape)).to(self.moving.device) for k in (0, 1))
         self.inner.state[self.moving] = {"momentum_buffer": first} if self.o.kind == "sgd" else {
-            "step": torch.tensor(float(t)), "exp_avg": first, "exp_avg_sq": second}
-        return rest
+            "step": torch.tensor(float(parts[0][2])), "exp_avg": first, "exp_avg_sq": second}
+        return parts[0][3]
 
-    def save(self) -> bytes:
+    def save(self, row: int = 0) -> bytes:
         if not self.o.keep:
             return b""
-        kept = self.inner.state[self.moving]
+        kept, n = self.inner.state[self.moving], self.moving.shape[-1]
+
+        def vector(name: str) -> np.ndarray:
+            return kept[name].reshape(-1, n)[row].cpu().numpy()
+
         if self.o.kind == "sgd":
-            return _joined(kept["momentum_buffer"].cpu().numpy(), None, 0, self.o)
-        return _joined(kept["exp_avg"].cpu().numpy(), kept["exp_avg_sq"].cpu().numpy(), int(kept["step"]), self.o)
+            return _joined(vector("momentum_buffer"), None, 0, self.o)
+        return _joined(vector("exp_avg"), vector("exp_avg_sq"), int(kept["step"]), self.o)
 
 
 def _cuda_graph(step: Callable[[Any], Any], index: Any) -> Optional[Callable[[Any], Any]]:
@@ -1305,11 +1309,14 @@ class _Batched(_Torch):
         self._flat_all.copy_(self._flat)
 
     def train(self, job: Job, alive: Callable[[], None]) -> Iterator[Tuple[np.ndarray, float, bytes]]:
-        if _Optimizer(job.optimizer).keep or self.state:
-            raise ValueError("batched= trains clients side by side, which keep nothing: leave it out, or keep and state=")
-        alike: Dict[Any, List[int]] = {}  # tasks with minibatches of the same sizes, by their order
+        if self.state:
+            raise ValueError("batched= trains clients side by side, which keep no bytes of the script's: leave it out, or state=")
+        # Tasks with minibatches of the same sizes and, before them, as many steps that Adam counts, by their order.
+        alike: Dict[Any, List[int]] = {}
+        counts = _Optimizer(job.optimizer).kind != "sgd"
         for i, task in enumerate(job.tasks):
-            alike.setdefault((task.rate, tuple(map(len, task.steps))), []).append(i)
+            before = len(task.state), task.state[-8:] if counts else b""
+            alike.setdefault((task.rate, tuple(map(len, task.steps)), before), []).append(i)
         done: Dict[int, Tuple[np.ndarray, float, bytes]] = {}
         following = 0
         for group in (same[at : at + self._lanes] for same in alike.values() for at in range(0, len(same), self._lanes)):
@@ -1318,7 +1325,7 @@ class _Batched(_Torch):
             losses = self._local(job, tasks, [np.concatenate(rows) for rows in zip(*(t.steps for t in tasks))], alive)
             models = self._flat_all.cpu().numpy()
             for place, i in enumerate(group):
-                done[i] = models[place].copy(), _first(losses[:, place], i), b""
+                done[i] = models[place].copy(), _first(losses[:, place], i), self._update.save(place)
             while following in done:
                 yield done.pop(following)
                 following += 1

@@ -67,9 +67,18 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 }
 
-// Memory is how many values the local steps of each client remember from task to task. A
-// trainer's are bytes, four to a value, and the first value says how many.
+// Memory is how many values the local steps of each client remember from task to task, with its
+// copy of the model where it has one.
 func (p *Problem) Memory() int {
+	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
+		return p.stepMemory() + s.Copy(p.Model.Params())
+	}
+	return p.stepMemory()
+}
+
+// stepMemory is Memory without the copy. A trainer's are bytes, four to a value, and the first
+// value says how many.
+func (p *Problem) stepMemory() int {
 	values := learn.MemoryOf(p.Optimizer, p.Model.Trainable())
 	if p.Trainer != nil {
 		if bytes := p.Trainer.State + 4*values; bytes > 0 {
@@ -103,6 +112,14 @@ func (p *Problem) Check() error {
 	}
 	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
+	}
+	if _, ok := p.Algorithm.(algorithm.Streaming); ok {
+		if forgets(p.Optimizer) {
+			return fmt.Errorf("local: with streaming a client's steps go on from task to task; want plain SGD, or an optimizer with keep: true")
+		}
+		if p.Model.Trainable() < p.Model.Params() {
+			return fmt.Errorf("aggregate.algorithm: streaming cuts models whose parameters are all trained, and of %d %d are", p.Model.Params(), p.Model.Trainable())
+		}
 	}
 	if p.Trainer != nil {
 		return p.checkTrainer()

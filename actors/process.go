@@ -86,7 +86,7 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 		}
 		if w.Local != nil {
 			t.Room, t.State = s.room, unpack(w.Local[i])
-			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.Memory()) }
+			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemory()) }
 		}
 		job.Tasks = append(job.Tasks, t)
 	}

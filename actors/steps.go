@@ -35,7 +35,8 @@ type Work struct {
 	Start  func(i int)      // begins task i in Client
 	// Local is by task what the client's steps remembered last, nil where they have not begun.
 	// Run puts what they remember next in its place, when it calls done. nil: they forget.
-	Local [][]float32
+	Local  [][]float32
+	Rounds uint64 // that have made the base model, with Local
 }
 
 // Measured are the samples of an evaluation: so many held-out ones, or so many of a

@@ -38,6 +38,7 @@ type Shared struct {
 	Mean      []float32 // c; nil: zero
 	Weight    float64   // weight of a client's change in the exact sum: 1/N
 	Residuals bool      // what clients keep has no mean: there is no c, and no sum of changes
+	Rounds    uint64    // that have made the model
 }
 
 // Outcome is what one client's work came to besides its share of the sum.
@@ -96,7 +97,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	}
 	t := &Trainer{problem: p, params: p.Model.Params(), trainable: p.Model.Trainable(), travels: learn.Travels(p.Model), plots: map[int]plot{}}
 	t.client = p.Algorithm.Client(t.trainable)
-	if t.state = registry.NeedsOf(p.Algorithm).ClientState; t.state || p.Compression != nil {
+	if t.state = algorithm.KeepsVariates(p.Algorithm); t.state || p.Compression != nil {
 		t.zero = make([]float32, t.params)
 	}
 	if t.local = p.Memory(); t.state || registry.NeedsOf(p.Compression).ClientState {
@@ -113,6 +114,9 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		t.steps = newProcessSteps(&t.problem)
 	} else {
 		t.steps = newGoSteps(&t.problem, t.client)
+	}
+	if of, ok := p.Algorithm.(algorithm.Streaming); ok {
+		t.steps = &streaming{Steps: t.steps, of: of, memory: p.stepMemory()}
 	}
 	return t, nil
 }
@@ -205,7 +209,7 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 		w.Start = func(int) { w.Client.Start(base[:n], nil, nil) }
 	}
 	if shared != nil && t.local > 0 {
-		w.Local = make([][]float32, len(tasks))
+		w.Local, w.Rounds = make([][]float32, len(tasks)), shared.Rounds
 		for i, a := range tasks {
 			if a.Variate != nil {
 				w.Local[i] = a.Variate[t.own:]

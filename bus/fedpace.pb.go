@@ -1409,7 +1409,8 @@ type Method struct {
 	VariateWeight float64                `protobuf:"fixed64,4,opt,name=variate_weight,json=variateWeight,proto3" json:"variate_weight,omitempty"` // of c_i+ - c_i in the exact sum, in [0, 1]
 	Residuals     bool                   `protobuf:"varint,5,opt,name=residuals,proto3" json:"residuals,omitempty"`                               // what each client keeps has no mean: what compression left out of its updates, or what
 	// its optimizer or its trainer remembers
-	Kept          uint32 `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"` // values that each client keeps; 0: as many as the model has
+	Kept          uint32 `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"`     // values that each client keeps; 0: as many as the model has
+	Rounds        uint64 `protobuf:"varint,7,opt,name=rounds,proto3" json:"rounds,omitempty"` // that have made the model, for an algorithm that sends fragments
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1475,6 +1476,13 @@ func (x *Method) GetResiduals() bool {
 func (x *Method) GetKept() uint32 {
 	if x != nil {
 		return x.Kept
+	}
+	return 0
+}
+
+func (x *Method) GetRounds() uint64 {
+	if x != nil {
+		return x.Rounds
 	}
 	return 0
 }
@@ -2574,13 +2582,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06method\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x124\n" +
 	"\tcolluders\x18\v \x03(\v2\x16.fedpace.v1.ClientWorkR\tcolluders\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xaa\x01\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xc2\x01\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
 	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\x12\x1c\n" +
 	"\tresiduals\x18\x05 \x01(\bR\tresiduals\x12\x12\n" +
-	"\x04kept\x18\x06 \x01(\rR\x04keptJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
+	"\x04kept\x18\x06 \x01(\rR\x04kept\x12\x16\n" +
+	"\x06rounds\x18\a \x01(\x04R\x06roundsJ\x04\b\x01\x10\x02\"\x8e\x02\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +

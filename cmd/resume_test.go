@@ -34,6 +34,7 @@ var mortal = []struct {
 	{"residuals", "task=sent140 clients=50 cohort=10 stop.rounds=75 schedule.k0=10 evaluate.every=5 aggregate={algorithm:fedavgm} compress={method:top_k,share:0.1}"},
 	{"momentum", "task=sent140 clients=50 cohort=10 stop.rounds=75 schedule.k0=10 evaluate.every=5 local={momentum:0.9,nesterov:true,weight_decay:0.001,clip:1} fleet=[{name:slow,seconds_per_step:0.4,batch:3},{name:fast}]"},
 	{"kept", "task=sent140 clients=50 cohort=10 stop.rounds=75 schedule.k0=10 evaluate.every=5 local={optimizer:adamw,keep:true} schedule.eta0=0.01 compress={method:top_k,share:0.1}"},
+	{"streaming", "task=sent140 clients=12 cohort=10 stop.rounds=75 schedule.k0=10 evaluate.every=5 local={optimizer:adamw,keep:true} schedule.eta0=0.01 aggregate={algorithm:streaming} compress={method:four_bit}"},
 	{"batteries", "task=femnist clients=30 cohort=8 stop.rounds=15 schedule.k0=4 evaluate.every=3 compute.std=0.01 correlation.speed.spearman=0.6 correlation.availability={spearman:-0.4,with:entropy} availability={model:share,share:{dist:uniform,min:0.3,max:0.9},cycle_seconds:40} " +
 		"fleet=[{name:phone,seconds_per_step:{dist:lognormal,mean:0.1,sigma:1},watts:2,battery:{joules:12,start:{dist:uniform,min:0.2,max:1},floor:0.3,charge_watts:0.5,charges:available}}]"},
 	{"error", "task=sent140 clients=50 cohort=10 schedule.k=error schedule.k0=20 schedule.window=10 evaluate.every=5 select={rule:power_of_choice,candidates:15} stop.rounds=75"},

@@ -71,8 +71,9 @@ func (l *lab) algorithm(t *testing.T, name string) *algorithm.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params := l.problem.Model.Params()
-	return algorithm.NewPartly(c.Aggregate.Algorithm, c.Compress, params, params, l.problem.Memory(), l.problem.Set.Clients())
+	p, params := l.problem, l.problem.Model.Params()
+	p.Algorithm = c.Aggregate.Algorithm
+	return algorithm.NewPartly(p.Algorithm, c.Compress, params, params, p.Memory(), p.Set.Clients())
 }
 
 // run plays a run with so many hosts, of one worker each, and jobs a round, and
@@ -211,6 +212,13 @@ func TestOptimizersGoOnOnAnyHost(t *testing.T) {
 	if got, err := l.run(t, l.algorithm(t, "fedavgm"), 3, 4); err != nil || got != want || want == forgets {
 		t.Errorf("3 hosts leave another history (%v)", err)
 	}
+	streamed, err := l.run(t, l.algorithm(t, "streaming"), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.run(t, l.algorithm(t, "streaming"), 3, 4); err != nil || got != streamed || streamed == want {
+		t.Errorf("3 hosts leave another history with streaming (%v)", err)
+	}
 	s, params := a.Variates.State(), l.problem.Model.Params()
 	if n := len(s.Clients); n < 7 || n > 30 || len(s.Server) > 0 {
 		t.Errorf("%d clients keep something after 5 rounds of 7, and a mean of %d values", n, len(s.Server))
@@ -268,7 +276,7 @@ func TestAlgorithmsWithOverlappingRounds(t *testing.T) {
 	l := newLab(t)
 	l.closing, l.rounds = closing.Buffered{N: 3}, 8
 	for _, name := range algorithm.Algorithms.Names() {
-		if name == "scaffold" { // its variates belong to rounds
+		if name == "scaffold" || name == "streaming" { // what their clients keep belongs to rounds
 			continue
 		}
 		want, err := l.run(t, l.algorithm(t, name), 1, 1)

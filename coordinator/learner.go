@@ -131,7 +131,9 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 	trained(0, simulated)
 	for i := range jobs {
 		job, take := jobs[i].job, jobs[i].take
-		job.Method = variates.method()
+		if job.Method = variates.method(); job.Method != nil {
+			job.Method.Rounds = l.newest()
+		}
 		for j, w := range job.Clients {
 			t := &tasks[jobs[i].from+j]
 			w.LocalSteps, w.LearningRate = uint32(t.LocalSteps), t.LearningRate
@@ -243,6 +245,7 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 			return err
 		}
 	} else {
+		l.algorithm.After(l.newest())
 		l.algorithm.Server.Apply(next, l.sum[:len(next)], l.scale)
 	}
 	if i := notFinite(next); i >= 0 {

@@ -86,7 +86,7 @@ func New(a Algorithm, c Compression, params, population int) *Instance {
 func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
 	i := &Instance{Algorithm: a, Compression: c, Server: serverOf(a, params, trainable), trainable: trainable}
 	switch {
-	case registry.NeedsOf(a).ClientState:
+	case KeepsVariates(a):
 		i.Variates = NewVariates(params, local, population)
 	case keepsResiduals(c):
 		i.Variates = NewResiduals(params+local, population)
@@ -102,7 +102,7 @@ func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c)
 // SumLength is the length of the exact sum for a model of so many parameters:
 // with client state its changes follow the updates.
 func SumLength(a Algorithm, params int) int {
-	if registry.NeedsOf(a).ClientState {
+	if KeepsVariates(a) {
 		return 2 * params
 	}
 	return params
@@ -115,7 +115,7 @@ func SumLength(a Algorithm, params int) int {
 // int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
-	if registry.NeedsOf(a).ClientState {
+	if KeepsVariates(a) {
 		// c is kept in float64 and handed out in float32.
 		perParameter, perClient = perParameter+12, 4
 	}
@@ -157,8 +157,9 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 // Keeper names what keeps most of the state: what local steps remember, a compression
 // with residuals, or else the algorithm.
 func Keeper(a Algorithm, c Compression, local int) string {
+	_, copies := a.(Streaming)
 	switch {
-	case local > 0:
+	case local > 0 && !copies:
 		return "local"
 	case keepsResiduals(c):
 		return Compressions.NameOf(c)

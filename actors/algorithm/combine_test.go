@@ -58,6 +58,9 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 	const eta, k0 = 0.2, 10
 	q := four()
 	for _, name := range Algorithms.Names() {
+		if name == "streaming" { // whose steps go on from copies that package actors keeps
+			continue
+		}
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				r := &run{model: quadraticModel{q}, set: q, algorithm: New(smooth(t, name), nil, 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}

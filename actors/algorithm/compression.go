@@ -55,7 +55,7 @@ func CheckCompression(a Algorithm, c Compression) error {
 	_, votes := c.(Voting)
 	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
 	switch {
-	case registry.NeedsOf(a).ClientState:
+	case KeepsVariates(a):
 		return registry.Errorf("compress", "%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))
 	case votes && (registry.NeedsOf(a).NewestModel || scale != 1):
 		return registry.Errorf("compress", "%q decides how far parameters move, which %s changes (use another method, or another algorithm)", Compressions.NameOf(c), Algorithms.NameOf(a))

@@ -193,7 +193,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 		}
 		var shared *actors.Shared
 		if m := job.Method; m != nil {
-			shared = &actors.Shared{Weight: m.VariateWeight, Residuals: m.Residuals}
+			shared = &actors.Shared{Weight: m.VariateWeight, Residuals: m.Residuals, Rounds: m.Rounds}
 			if shared.Mean, err = h.variate(ctx, m.VariateDigest); err != nil {
 				return nil, err
 			}

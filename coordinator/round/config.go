@@ -44,6 +44,11 @@ type Config struct {
 	Expect  func(client, steps int) Time
 	There   func(client int, from, to Time) float64
 
+	// Overlap is how many local steps a simulated client takes before it needs the model of its
+	// task, if it had one in the round before: it goes on while updates are sent and the model is
+	// made. 0: it waits.
+	Overlap int
+
 	// Batteries are what clients run on; nil: nobody's energy ends. They go with neither
 	// Server nor Soonest.
 	Batteries Batteries

@@ -20,6 +20,7 @@ type Machine struct {
 	stop      Stop       // the rounds that were reported, with a reason once the run is to stop
 	losses    losses
 	stepsDone []int64 // local steps accepted so far, by client
+	worked    []Worked
 
 	// Timers that are set, by number; 0: none.
 	deadline uint64
@@ -58,7 +59,7 @@ func New(c Config) (*Machine, error) {
 	}
 	return newMachine(c, State{
 		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
-		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()), Known: make([]KnownDevice, c.Devices.Count),
+		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()), Worked: make([]Worked, c.workers()), Known: make([]KnownDevice, c.Devices.Count),
 	})
 }
 
@@ -67,7 +68,7 @@ func New(c Config) (*Machine, error) {
 func newMachine(c Config, s State) (m *Machine, err error) {
 	c.Select = selection.OrUniform(c.Select)
 	m = &Machine{
-		config: c, step: step{now: s.Now, nextTimer: s.NextTimer}, phase: s.Phase, round: s.Round, stop: s.Stop, stepsDone: s.StepsDone,
+		config: c, step: step{now: s.Now, nextTimer: s.NextTimer}, phase: s.Phase, round: s.Round, stop: s.Stop, stepsDone: s.StepsDone, worked: s.Worked,
 		deadline: s.Deadline, change: s.Change, changeAt: s.ChangeAt,
 	}
 	m.clients = newClients(&m.config, &m.step, &s)

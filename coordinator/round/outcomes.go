@@ -29,6 +29,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 			r.Times = append(r.Times, m.now-t.Start)
 		}
 		m.stepsDone[t.Client] += int64(t.LocalSteps)
+		m.noteWork(t)
 		if m.config.Train {
 			t.Status = TaskAccepted
 			return

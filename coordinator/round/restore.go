@@ -15,7 +15,7 @@ func (m *Machine) State() State {
 		Window: m.losses.window, Followed: m.losses.followed, Plateau: m.losses.plateau,
 		Simulated: m.tasks.simulated, Devices: m.tasks.devices, Candidates: m.candidates.list,
 		Deadline: m.deadline, Change: m.change, ChangeAt: m.changeAt, Answers: m.candidates.answers, NextTimer: m.nextTimer,
-		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop,
+		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop, Worked: m.worked,
 	}
 	if m.clients.batteries != nil {
 		s.Charges = m.clients.batteries.charges
@@ -103,6 +103,7 @@ func (s *State) fits(c *Config) error {
 		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
 		{"what %d devices told, the run has %d", len(s.Known), c.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},
+		{"the ends of work of %d clients, the run has %d", len(s.Worked), c.workers()},
 	} {
 		if x.has != x.want {
 			return fmt.Errorf("round: state: "+x.what, x.has, x.want)

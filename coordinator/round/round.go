@@ -175,6 +175,7 @@ func (m *Machine) planned(e *Event) error {
 		p.Dropout = 0
 	}
 	m.clients.learn(t, e)
+	m.takeAhead(t, p)
 	t.Status, t.Download, t.Compute, t.Upload, t.Drops, t.Dropout = TaskPlanned, p.Download, p.Compute, p.Upload, p.Drops, p.Dropout
 	m.unplanned--
 	switch {

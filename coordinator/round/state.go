@@ -39,6 +39,7 @@ type State struct {
 	StepsDone []int64       // local steps accepted so far, by client
 	Present   []bool        // by device: whether it takes part
 	Known     []KnownDevice // by device
+	Worked    []Worked      // by simulated client, if tasks overlap with transfers
 	Charges   []Charge      // by simulated client, if any runs on a battery
 	Stop      Stop          // the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
@@ -75,6 +76,7 @@ func (s State) clone() State {
 	s.Window.Recent, s.Followed.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Followed.Recent), slices.Clone(s.Plateau.Best)
 	s.Round.Times, s.StepsDone, s.Present = slices.Clone(s.Round.Times), slices.Clone(s.StepsDone), slices.Clone(s.Present)
 	s.Known, s.Charges = slices.Clone(s.Known), slices.Clone(s.Charges)
+	s.Worked = slices.Clone(s.Worked)
 	s.Simulated.List, s.Devices.List, s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	return s
 }

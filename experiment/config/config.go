@@ -234,6 +234,9 @@ func (n Network) ModelBits(parameters int) float64 {
 // parameters alone are trained, and so compressed.
 func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	model = c.Network.ModelBits(parameters)
+	if s, ok := c.Aggregate.Algorithm.(algorithm.Streaming); ok { // a fragment is sent
+		model /= float64(s.Fragments)
+	}
 	switch {
 	case c.Network.UpdateMegabits > 0:
 		return model, c.Network.UpdateMegabits * 1e6
@@ -245,6 +248,12 @@ func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-whole)/32))))) + whole
 	}
 	return model, model
+}
+
+// Overlap is how many local steps a client takes while the model of its task is made and sent.
+func (c *Config) Overlap() int {
+	s, _ := c.Aggregate.Algorithm.(algorithm.Streaming)
+	return s.Overlap
 }
 
 // Shared reports whether transfers slow each other down.

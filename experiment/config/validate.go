@@ -26,7 +26,7 @@ import (
 // returns as a *[KeyError].
 func (c Config) Validate() error {
 	for _, check := range []func() error{
-		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkOverlap, c.checkAccuracy, c.checkChoices,
 		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
@@ -194,6 +194,14 @@ func (c *Config) checkSchedules() error {
 		return problem("schedule.unit", []string{"schedule.k"}, "epochs do not go with schedule.k: %s, which counts local steps (set unit: steps)", name)
 	case len(c.Devices.Names) > 0:
 		return problem("schedule.unit", []string{"devices.names"}, "epochs need the clients' numbers of samples before the run, and a device tells its own when it joins, or not at all (set unit: steps)")
+	}
+	return nil
+}
+
+// checkOverlap refuses what steps that overlap with transfers are not timed with.
+func (c *Config) checkOverlap() error {
+	if c.Overlap() > 0 && c.Network.Shared() {
+		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps and network.server_upload_mbps)", c.Overlap())
 	}
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fedpace/actors"
+	"fedpace/actors/algorithm"
 	"fedpace/experiment/problem"
 	"fedpace/internal/cputime"
-	"fedpace/internal/registry"
 )
 
 // timeLearning is how long one worker takes: seconds of a core for a local step and for a held-out
@@ -28,7 +28,7 @@ func timeLearning(ctx context.Context, p *problem.Problem) (step, sample float64
 	}
 	const enough = 200 * time.Millisecond
 	var shared *actors.Shared
-	if registry.NeedsOf(p.Algorithm).ClientState {
+	if algorithm.KeepsVariates(p.Algorithm) {
 		shared = &actors.Shared{Weight: 1 / float64(p.Config.Clients)}
 	}
 	sum := make([]int64, t.SumLength(shared))

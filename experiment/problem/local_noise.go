@@ -3,6 +3,7 @@ package problem
 import (
 	"fmt"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/privacy"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -18,7 +19,7 @@ func (p *Problem) checkLocalNoise() error {
 		return &config.KeyError{Key: key, Others: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
-	case registry.NeedsOf(p.Algorithm).ClientState:
+	case algorithm.KeepsVariates(p.Algorithm):
 		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:
 		return refuse("select", "chooses clients by their losses, which have no noise (set uniform)")

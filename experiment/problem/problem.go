@@ -145,7 +145,7 @@ func (p *Problem) size() error {
 			return fmt.Errorf("%s: %s of %g Mb, want 1e-6 to %g", x.key, x.what, x.bits/1e6, maxModelBits/1e6)
 		}
 	}
-	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(model/(32*float64(params))-1) > 0.01 {
+	if c := &p.Config; p.Trainer != nil && p.notice != nil && math.Abs(c.Network.ModelBits(params)/(32*float64(params))-1) > 0.01 {
 		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
 			c.Network.ModelMegabits, params, 32e-6*float64(params)))
 	}

@@ -31,6 +31,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Quality:         p.Quality,
 		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Targets: p.Targets},
 		Select:          c.Select,
+		Overlap:         c.Overlap(),
 	}
 	if p.Grid > 0 {
 		r.Evaluate.Every = 0
@@ -203,7 +204,7 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *Timing) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
-	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
+	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs || c.Overlap() > 0 // else all updates of equal clients come at once
 	if c.DevicesAlone() || !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}

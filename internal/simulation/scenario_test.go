@@ -165,7 +165,7 @@ func (w *world) compression(s *scenario, r *rand.Rand) algorithm.Compression {
 func (w *world) drawDevices(s *scenario, r *rand.Rand) {
 	with := s.rounds
 	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
-	if !with.Train || with.Validate() != nil || algorithm.New(w.algorithms[s.algorithm], nil, len(w.initial), clients).Variates != nil || r.IntN(6) == 0 {
+	if !with.Train || with.Validate() != nil || registry.NeedsOf(w.algorithms[s.algorithm]).ClientState || r.IntN(6) == 0 {
 		return
 	}
 	s.rounds = with
@@ -269,7 +269,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 		problem := s.problem(w)
 		c.Learning = coordinator.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(), OwnSamples: w.set.Samples,
-			Algorithm: algorithm.New(problem.Algorithm, problem.Compression, len(w.initial), clients),
+			Algorithm: algorithm.NewPartly(problem.Algorithm, problem.Compression, len(w.initial), len(w.initial), problem.Memory(), clients),
 		}
 	}
 	return c

@@ -104,7 +104,7 @@ func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
 	switch {
 	case !s.Single():
 		return nil
-	case registry.NeedsOf(a).ClientState:
+	case algorithm.KeepsVariates(a):
 		return registry.Errorf(key, "is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", name)
 	case apart:
 		return registry.Errorf(key, "does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)", name)

@@ -1,0 +1,116 @@
+package actors
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"fedpace/actors/algorithm"
+	"fedpace/actors/learn"
+)
+
+// streaming takes the steps of clients that go on with copies of the model which they keep
+// ([algorithm.Streaming]), in two parts: before and after what the last rounds have sent is
+// mixed in. What done gets has moved in the fragment that the round sends alone.
+type streaming struct {
+	Steps
+	of     algorithm.Streaming
+	memory int // values that the steps themselves remember; a copy follows them
+	sent   []float32
+}
+
+func (s *streaming) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+	if w.Local == nil { // a loss is asked for
+		return s.Steps.Run(ctx, w, done)
+	}
+	s.sent = slices.Clone(w.Base)
+	for i := range w.Tasks {
+		first, err := s.task(ctx, w, i)
+		if err != nil {
+			return err
+		}
+		from, to := s.of.Span(w.Rounds, len(w.Base))
+		copy(s.sent[from:to], w.Local[i][s.memory+from:s.memory+to])
+		if err := done(i, s.sent, first); err != nil {
+			return err
+		}
+		copy(s.sent, w.Base)
+	}
+	return nil
+}
+
+// task takes the steps of task i and replaces what its client keeps.
+func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, err error) {
+	n, kept, since := s.memory, w.Local[i], w.Rounds
+	next := make([]float32, n+s.of.Copy(len(w.Base)))
+	x := next[n : n+len(w.Base)]
+	copy(x, w.Base)
+	var memory []float32
+	if kept != nil {
+		memory, since = kept[:n], uint64(math.Float32bits(kept[len(kept)-1]))
+		copy(x, kept[n:])
+	}
+	before, after := w.Tasks[i], w.Tasks[i]
+	before.LocalSteps = min(s.of.Overlap, before.LocalSteps)
+	after.LocalSteps -= before.LocalSteps
+	after.StepsDone += int64(before.LocalSteps)
+	if memory, err = s.part(ctx, x, before, memory, &first); err != nil {
+		return 0, err
+	}
+	s.mix(x, w.Base, since, w.Rounds)
+	last := &first
+	if before.LocalSteps > 0 {
+		last = new(float64)
+	}
+	if memory, err = s.part(ctx, x, after, memory, last); err != nil {
+		return 0, err
+	}
+	copy(next, memory)
+	next[len(next)-1] = math.Float32frombits(uint32(w.Rounds))
+	w.Local[i] = next
+	return first, nil
+}
+
+// part takes steps from x, which it replaces, and returns what the steps remember.
+func (s *streaming) part(ctx context.Context, x []float32, a Assignment, memory []float32, first *float64) ([]float32, error) {
+	if a.LocalSteps == 0 {
+		return memory, nil
+	}
+	w := &Work{Base: slices.Clone(x), Tasks: []Assignment{a}, Start: func(int) {}}
+	if s.memory > 0 {
+		w.Local = [][]float32{memory}
+	}
+	err := s.Steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
+		copy(x, model)
+		*first = loss
+		return nil
+	})
+	if err == nil && s.memory > 0 {
+		memory = w.Local[0]
+	}
+	return memory, err
+}
+
+// mix mixes into a copy the fragments that were sent after since rounds and before now.
+func (s *streaming) mix(x, model []float32, since, now uint64) {
+	own, others := float32(s.of.Mix), float32(1-s.of.Mix)
+	for ; since < now; since++ {
+		if now-since > uint64(s.of.Fragments) { // sent again since
+			continue
+		}
+		from, to := s.of.Span(since, len(x))
+		for i := from; i < to; i++ {
+			x[i] = float32(own*x[i]) + float32(others*model[i])
+		}
+	}
+}
+
+// forgets reports whether an optimizer has a memory that does not outlive its task, or one that
+// cannot be told: it would not outlive a part of one.
+func forgets(o learn.Optimizer) bool {
+	if learn.Plain(o) || learn.MemoryOf(o, 1) > 0 {
+		return false
+	}
+	k, ok := o.Stepper(1).(learn.Keeper)
+	return !ok || k.Memory() > 0
+}

@@ -1,0 +1,153 @@
+package actors
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"fedpace/actors/algorithm"
+	"fedpace/actors/learn"
+)
+
+// Streaming DiLoCo, Algorithm 2 (Douillard et al. 2025), with AdamW inside (Loshchilov and Hutter
+// 2019, Algorithm 2), written out in float64 for three workers that take unlike numbers of steps,
+// one of which misses two rounds: to 1e-6 of the movement.
+func TestStreamingIsPublished(t *testing.T) {
+	model, set, base := world(t)
+	const rate, fragments, tau, alpha, eta, mu = 0.01, 3, 2, 0.25, 0.7, 0.9
+	of := algorithm.Streaming{Rate: eta, Momentum: mu, Fragments: fragments, Overlap: tau, Mix: alpha}
+	optimizer := adamW
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: of, Optimizer: optimizer, Kernel: fastest(t)}
+	trainer, err := NewTrainer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := algorithm.NewPartly(of, nil, len(base), len(base), p.Memory(), 200)
+	got, kept := slices.Clone(base), map[int][]float32{}
+
+	type worker struct {
+		x, m, v []float64
+		steps   int
+		seen    int // rounds whose fragments are in its copy
+	}
+	n := len(base)
+	double := func() []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = float64(base[i])
+		}
+		return x
+	}
+	theta, momentum, workers := double(), make([]float64, n), map[int]*worker{}
+	gradient, work := make([]float32, n), model.NewWorkspace(32, fastest(t))
+	step := func(client int, r *worker, steps int) {
+		local := make([]float32, n)
+		minibatches(t, set, Assignment{Client: client, LocalSteps: steps, StepsDone: int64(r.steps)}, func(_ int, b *learn.Batch) {
+			for i := range local {
+				local[i] = float32(r.x[i])
+			}
+			if _, err := work.Gradient(gradient, local, b); err != nil {
+				t.Fatal(err)
+			}
+			r.steps++
+			for i, g := range gradient {
+				d, k := float64(g), float64(r.steps)
+				r.m[i], r.v[i] = 0.9*r.m[i]+0.1*d, 0.999*r.v[i]+0.001*d*d
+				r.x[i] = (1-rate*0.01)*r.x[i] - rate*r.m[i]/(1-math.Pow(0.9, k))/(math.Sqrt(r.v[i]/(1-math.Pow(0.999, k)))+1e-8)
+			}
+		})
+	}
+	part := func(round int) (from, to int) {
+		f := round % fragments
+		return f * n / fragments, (f + 1) * n / fragments
+	}
+
+	for round := range 10 {
+		clients := []int{3, 7, 1}
+		if round == 4 || round == 5 {
+			clients = clients[:2]
+		}
+		var tasks []Assignment
+		for i, c := range clients {
+			if workers[c] == nil {
+				workers[c] = &worker{x: slices.Clone(theta), m: make([]float64, n), v: make([]float64, n), seen: round}
+			}
+			tasks = append(tasks, Assignment{
+				Task: uint64(10*round + i + 1), Client: c, LocalSteps: 4 + i + round%2, StepsDone: int64(workers[c].steps), Rate: rate, Weight: 1 / float64(len(clients)), Variate: kept[c],
+			})
+		}
+		sum := make([]int64, n)
+		outcomes, err := trainer.Train(t.Context(), got, &Shared{Residuals: true, Rounds: uint64(round)}, tasks, sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range clients {
+			kept[c] = outcomes[i].Variate
+		}
+		instance.After(uint64(round))
+		instance.Server.Apply(got, sum, 1)
+
+		from, to := part(round)
+		mean := make([]float64, n)
+		for _, a := range tasks {
+			r := workers[a.Client]
+			step(a.Client, r, tau)
+			for missed := max(r.seen, round-fragments); missed < round; missed++ {
+				a, b := part(missed)
+				for i := a; i < b; i++ {
+					r.x[i] = alpha*r.x[i] + (1-alpha)*theta[i]
+				}
+			}
+			r.seen = round
+			step(a.Client, r, a.LocalSteps-tau)
+			for i := from; i < to; i++ {
+				mean[i] += (r.x[i] - theta[i]) / float64(len(clients))
+			}
+		}
+		for i := from; i < to; i++ {
+			momentum[i] = mu*momentum[i] + mean[i]
+			theta[i] += eta * (mean[i] + mu*momentum[i])
+		}
+	}
+	want := make([]float32, n)
+	for i := range want {
+		want[i] = float32(theta[i])
+	}
+	if d := off(got, want, base); d > 1e-6 {
+		t.Errorf("%g of the movement off", d)
+	}
+}
+
+// With one fragment, no overlap and nothing of its own copy a client does DiLoCo's work, to the bit.
+func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
+	model, set, base := world(t)
+	ends := map[string][]float32{}
+	for name, a := range map[string]algorithm.Algorithm{
+		"streaming": algorithm.Streaming{Rate: 0.7, Momentum: 0.9, Fragments: 1},
+		"diloco":    algorithm.FedAvgM{Rate: 0.7, Momentum: 0.9, Nesterov: true},
+	} {
+		p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Optimizer: adamW, Kernel: fastest(t)}
+		trainer, err := NewTrainer(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance := algorithm.NewPartly(a, nil, len(base), len(base), p.Memory(), 200)
+		x, work := slices.Clone(base), slices.Clone(someWork)
+		for round := range 4 {
+			sum := make([]int64, len(base))
+			outcomes, err := trainer.Train(t.Context(), x, &Shared{Residuals: true, Rounds: uint64(round)}, work, sum)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range work {
+				work[i].Variate = outcomes[i].Variate
+			}
+			instance.After(uint64(round))
+			instance.Server.Apply(x, sum, 1)
+		}
+		ends[name] = x
+	}
+	if !slices.Equal(ends["streaming"], ends["diloco"]) {
+		t.Errorf("%g of the movement apart", off(ends["streaming"], ends["diloco"], base))
+	}
+}

@@ -1,0 +1,41 @@
+package round
+
+import "math/bits"
+
+// Worked is when a client's work of a round ended, its upload apart.
+type Worked struct {
+	Round int32 // 0: it had none
+	Until Time
+}
+
+// workers is how many clients go on with their work while updates are sent.
+func (c *Config) workers() int {
+	if c.Overlap == 0 {
+		return 0
+	}
+	return c.Clients
+}
+
+// takeAhead takes off a task's plan what its client has computed before the model is there: it
+// went on when its work of the round before was done, and waits for the model after Overlap
+// steps, which is as far as it can come. A client that will drop out works as planned.
+func (m *Machine) takeAhead(t *TaskState, p *Plan) {
+	if int(t.Client) >= len(m.worked) || p.Drops {
+		return
+	}
+	last := m.worked[t.Client]
+	if last.Round == 0 || last.Round != t.Round-1 {
+		return
+	}
+	steps := uint64(min(m.config.Overlap, int(t.LocalSteps)))
+	high, low := bits.Mul64(steps, uint64(p.Compute))
+	most, _ := bits.Div64(high, low, uint64(t.LocalSteps))
+	p.Compute -= min(Time(most), t.Start+p.Download-last.Until)
+}
+
+// noteWork remembers when an accepted task's work ended.
+func (m *Machine) noteWork(t *TaskState) {
+	if int(t.Client) < len(m.worked) {
+		m.worked[t.Client] = Worked{t.Round, t.Start + t.Download + t.Compute}
+	}
+}

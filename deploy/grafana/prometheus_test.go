@@ -188,6 +188,9 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 
 	open := map[string]string{} // query, by where it stands
 	for _, d := range dashboards(t) {
+		if d.UID == virtualTime {
+			continue
+		}
 		for _, a := range d.Annotations.List {
 			if a.Name != "Resume" && a.Name != "Device banned" { // which no run here does
 				open[d.UID+": "+a.Name] = a.Expr

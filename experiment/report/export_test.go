@@ -24,6 +24,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/deploy/grafana/dashboards"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -209,6 +210,29 @@ func TestCurvesInPrometheus(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+
+	// The dashboard for virtual time shows the run.
+	text, err := dashboards.Files.ReadFile("fedpace-virtual.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &shown); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range shown.Panels {
+		for _, q := range p.Targets {
+			expr := strings.NewReplacer("$run", c.Name, "$schedule", ".*", "$seed", "1").Replace(q.Expr)
+			if len(query(t, addr, expr, "outcome", e.To.Add(time.Second), time.Hour)) == 0 {
+				t.Errorf("panel %s is empty: %s", p.Title, expr)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/testkit/slow"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures of the pages anew")
@@ -162,6 +163,9 @@ func TestThePictureOfAMapping(t *testing.T) {
 
 // Many local steps learn fast at first, and end worse: the quadratic task's loss by time.
 func TestThePictureOfDecay(t *testing.T) {
+	if !*rewrite {
+		slow.Test(t, "it plays four runs")
+	}
 	var d drawing
 	const left, top, wide, high, until, least, most = 60., 20., 620., 250., 120., 5.4, 7.
 	at := func(seconds, loss float64) (x, y float64) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -23,6 +24,8 @@ import (
 var (
 	//go:embed style.css
 	style []byte
+	//go:embed search.js
+	search []byte
 	//go:embed page.html
 	frame string
 )
@@ -50,10 +53,14 @@ type page struct {
 	root   ast.Node
 	Title  string
 	Parts  []heading // of level 2
+	Found  []found
 	ids    map[string]bool
 }
 
 type heading struct{ ID, Text string }
+
+// found is a part of a page that a search may find.
+type found struct{ Page, Title, Address, Text string }
 
 // site is all pages, and the other files that they link to.
 type site struct {
@@ -101,7 +108,12 @@ func render(project fs.FS, out string) (int, error) {
 			return 0, err
 		}
 	}
-	return len(names), put(out, "style.css", style)
+	var all []found
+	for _, name := range names {
+		all = append(all, s.pages[name].Found...)
+	}
+	data, err := json.Marshal(all)
+	return len(names), errors.Join(err, put(out, "style.css", style), put(out, "search.js", search), put(out, "sections.js", append([]byte("const sections = "), data...)))
 }
 
 // read parses a page. Its headings have the anchors that GitHub gives them.
@@ -112,6 +124,7 @@ func (s *site) read(name string) error {
 	}
 	p := &page{name: name, source: source, Title: name, ids: map[string]bool{}}
 	s.pages[name], p.root = p, s.markdown.Parser().Parse(text.NewReader(source))
+	defer p.find()
 	return ast.Walk(p.root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		h, ok := n.(*ast.Heading)
 		if !ok || !entering {
@@ -133,6 +146,27 @@ func (s *site) read(name string) error {
 		return ast.WalkSkipChildren, nil
 	})
 }
+
+// find lists the parts of a page, each with its words: as they are written, without marks.
+func (p *page) find() {
+	from := 0
+	end := func(at int) {
+		if n := len(p.Found); n > 0 {
+			p.Found[n-1].Text = marks.ReplaceAllString(string(p.source[from:at]), " ")
+		}
+		from = at
+	}
+	for n := p.root.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok && h.Lines().Len() > 0 {
+			id, _ := h.AttributeString("id")
+			end(h.Lines().At(0).Start)
+			p.Found = append(p.Found, found{p.Title, plain(h, p.source), fmt.Sprintf("%s#%s", address(p.name), id), ""})
+		}
+	}
+	end(len(p.source))
+}
+
+var marks = regexp.MustCompile("[`|*#\\s]+|\\]\\([^)]*\\)|--+")
 
 var noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
@@ -230,13 +264,14 @@ func (s *site) write(p *page, menu []section, out string) error {
 	if err := s.markdown.Renderer().Render(&body, p.source, p.root); err != nil {
 		return err
 	}
+	title, rest, _ := strings.Cut(body.String(), "</h1>") // which phones show before the contents
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"to":   func(q *page) string { return relative(p.name, q.name) },
 		"here": func(q *page) bool { return q == p },
 	}).Parse(frame)
 	if err == nil {
 		up := strings.Repeat("../", strings.Count(p.name, "/"))
-		err = t.Execute(&file, map[string]any{"Page": p, "Menu": menu, "Body": template.HTML(body.String()), "Style": up + "style.css"})
+		err = t.Execute(&file, map[string]any{"Page": p, "Menu": menu, "Title": template.HTML(title + "</h1>"), "Body": template.HTML(rest), "Up": up})
 	}
 	return errors.Join(err, put(out, address(p.name), file.Bytes()))
 }

@@ -68,14 +68,18 @@ func TestTheSite(t *testing.T) {
 				reached[to], queue = true, append(queue, to)
 			}
 		}
-		if strings.Contains(text[name], "<script") || strings.Contains(text[name], ".md\"") {
-			t.Errorf("%s has a script, or a link to Markdown", name)
+		if strings.Count(text[name], "<script") != 1 || strings.Contains(text[name], ".md\"") {
+			t.Errorf("%s has another script than that of the search, or a link to Markdown", name)
 		}
 	}
 	for name := range text {
 		if !reached[name] {
 			t.Errorf("no link leads to %s", name)
 		}
+	}
+	sections, err := os.ReadFile(filepath.Join(out, "sections.js"))
+	if want := `{"Page":"Schedules of K and eta","Title":"All of them","Address":"docs/schedules.html#all-of-them","Text":"All of them`; err != nil || !strings.Contains(string(sections), want) {
+		t.Errorf("%v, the search does not know %s", err, want)
 	}
 	tutorial := text["docs/tutorial.html"]
 	for _, want := range []string{`<h1 id="tutorial-the-first-15-minutes">`, `<a href="../docs/index.html">`, `<img src="ui.png"`, `aria-current="page"`, `class="language-output"`} {

@@ -56,6 +56,9 @@ claims.yaml are decided from the curves in its folders, each with its number of
 seeds, mean paired difference, 95% interval, p-values and verdict; gains.svg has
 how far above fixed K the schedules end.
 
+With --controls the controls of each schedule whose K decays are runs beside it.
+They are known once it was played, so --dry-run does not list them.
+
 With --nats this process drives the runs and trains nothing: hosts in other
 processes ("fedpace host") do, on as many machines as join that server. They come
 and go at any time, and the results are the same bits.`,

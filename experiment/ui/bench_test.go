@@ -84,6 +84,7 @@ func BenchmarkBoard(b *testing.B) {
 			};
 			requestAnimationFrame(step);
 		})`)
+		tab.Until("location.hash.includes('zoom=')") // the address has come to rest
 	}
 	b.ReportMetric(load/float64(b.N), "ms/load")
 	b.ReportMetric(pan/float64(b.N), "frames/s")

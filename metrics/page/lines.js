@@ -4,6 +4,7 @@ import { make, setText, known, short, whole, count, duration, timeUnit, tickText
 
 const uPlot = globalThis.uPlot;
 const mostValues = 12; // that stand beside the pointer
+const frameTime = 8; // milliseconds that charts may take of a frame
 const mostDashed = 3000; // points of a chart with wide and dashed lines
 
 // firstAfter is the first place of a sorted column with a value above v.
@@ -81,6 +82,7 @@ export class Span {
     this.places = null; // where alone the cursor stands, and the rounds that end there
     this.changed = () => {};
     this.charts = new Set();
+    this.waiting = new Set(); // those to draw
   }
 
   range() { return this.part || { low: this.axis.low || 0, high: this.most || 1 }; }
@@ -104,10 +106,18 @@ export class Span {
     this.zoom(low, low + length);
   }
 
-  redraw() {
+  // redraw draws all charts: the one that is read in each frame, the others in turn, as many as a frame has time for.
+  redraw(charts = this.charts) {
+    for (const c of charts) this.waiting.add(c);
     this.frame ||= requestAnimationFrame(() => {
+      const end = performance.now() + frameTime;
       this.frame = 0;
-      for (const c of this.charts) c.draw();
+      for (const c of [...(this.waiting.has(this.reader) ? [this.reader] : []), ...this.waiting]) {
+        if (!this.waiting.delete(c)) continue;
+        c.draw();
+        if (performance.now() > end) break;
+      }
+      if (this.waiting.size) this.redraw(this.waiting);
     });
   }
 
@@ -118,6 +128,7 @@ export class Span {
       x = i > 0 && (i === at.length || x - at[i - 1] <= at[i] - x) ? at[i - 1] : at[i];
     }
     this.cursor = x;
+    this.reader = reader;
     for (const c of this.charts) c.mark(c === reader, height);
   }
 
@@ -169,8 +180,11 @@ export class LineChart {
     new IntersectionObserver(entries => {
       this.visible = entries[entries.length - 1].isIntersecting;
       if (this.visible && this.stale) this.draw();
-    }, { rootMargin: '100px' }).observe(this.figure);
-    new ResizeObserver(() => { if (this.u && this.plot.clientWidth !== this.u.width) this.draw(); }).observe(this.plot);
+    }, { rootMargin: '50px' }).observe(this.figure);
+    new ResizeObserver(entries => { // to ask for the width while others are drawn has the page laid out for each
+      this.width = Math.round(entries[entries.length - 1].contentRect.width);
+      this.draw();
+    }).observe(this.plot);
     span.charts.add(this);
     all.add(this);
   }
@@ -181,6 +195,7 @@ export class LineChart {
     this.figure.hidden = !this.lines.length;
     this.note = note;
     this.fresh = true;
+    this.seen = null;
     const named = this.options.legend ? this.lines.filter(l => l.name) : [];
     if (named.length > 1) this.legend.replaceChildren(...named.map(l => make('span', {}, dot(l), l.name)));
     this.draw();
@@ -206,13 +221,13 @@ export class LineChart {
   draw() {
     this.stale = true;
     this.scale.setAttribute('aria-pressed', String(this.log));
-    if (!this.visible || this.figure.hidden || !this.plot.clientWidth) return;
+    if (!this.visible || this.figure.hidden || !this.width) return;
     this.stale = false;
-    const { low, high } = this.span.range(), [least, most] = this.extent(low, high), log = this.log && least > 0;
+    const { low, high } = this.span.range(), [least, most] = this.seen = this.extent(low, high), log = this.log && least > 0;
     const key = JSON.stringify([log, this.span.axis.log, this.lines.map(l => [l.wide, l.thin, l.dash, !!l.low, !!l.fill])]);
     if (key !== this.key) this.build(key, log);
-    const u = this.u, width = this.plot.clientWidth;
-    if (u.width !== width) u.setSize({ width, height: this.options.height || 240 });
+    const u = this.u;
+    if (u.width !== this.width) u.setSize({ width: this.width, height: this.options.height || 240 });
     const [a, b] = log ? uPlot.rangeLog(least, most, 10, false) : this.options.fromZero ? uPlot.rangeNum(0, most || 1, 0.1, true) : uPlot.rangeNum(least, most, 0.1, true);
     const dense = this.lines.reduce((n, l) => { const [from, to] = within(l, low, high); return n + to - from; }, 0) > mostDashed;
     u.series.forEach((s, i) => { if (i) Object.assign(s, this.stroke(this.lines[i - 1], dense)); });
@@ -242,7 +257,7 @@ export class LineChart {
     const font = '12px ' + getComputedStyle(document.body).fontFamily;
     const axis = more => ({ stroke: () => paint('quiet'), grid: { stroke: () => paint('grid'), width: 1 }, ticks: { stroke: () => paint('line'), size: 4, width: 1 }, font, labelFont: font, ...more });
     this.u = new uPlot({
-      mode: 2, width: this.plot.clientWidth, height: this.options.height || 240, padding: [10, 12, 0, 0], legend: { show: false },
+      mode: 2, width: this.width, height: this.options.height || 240, padding: [10, 12, 0, 0], legend: { show: false },
       scales: { x: { time: false, auto: false, distr: this.span.axis.log ? 3 : 1 }, y: { auto: false, distr: log ? 3 : 1 } },
       axes: [
         axis({
@@ -279,7 +294,7 @@ export class LineChart {
   // paths are uPlot's own for the part in sight, with the band.
   paths(u, at) {
     const line = this.lines[at - 1], { low, high } = this.span.range(), [from, to] = within(line, low, high);
-    if (to - from > 4 * u.over.clientWidth) return { stroke: this.columns(u, line, from, to) };
+    if (to - from > 4 * this.width) return { stroke: this.columns(u, line, from, to) };
     const p = uPlot.paths.linear()(u, at, from, Math.max(from, to - 1));
     if (p && line.low) {
       p.fill = new Path2D();
@@ -340,9 +355,10 @@ export class LineChart {
     this.at = x === null ? [] : this.lines.map(l => valueAt(l, x));
     if (u && !this.stale) u.setCursor(x === null ? { left: -10, top: -10 } : { left: u.valToPos(x, 'x'), top: 10 }, false);
     this.tip.hidden = !reads || x === null || !this.lines.length;
-    setText(this.reading, this.note || this.describe());
+    const says = this.describe();
+    setText(this.reading, this.note || says);
     if (this.tip.hidden) {
-      if (this.plot.getAttribute('aria-valuetext') !== this.describe()) this.plot.setAttribute('aria-valuetext', this.describe());
+      if (this.plot.getAttribute('aria-valuetext') !== says) this.plot.setAttribute('aria-valuetext', says);
       return;
     }
     const { low, high } = this.span.range(), own = this.options.text || (v => short(v, 4)), base = this.lines.findIndex(l => l.base), than = base < 0 ? undefined : this.lines[base].y[this.at[base]];
@@ -358,16 +374,16 @@ export class LineChart {
     this.plot.setAttribute('aria-valuenow', high > low ? Math.round(100 * (x - low) / (high - low)) : 100);
     this.tip.replaceChildren(make('b', {}, words[0]), ...values.map(v => make('span', {}, dot(v.line), make('b', {}, text(v.y, v.line)), ' ' + (v.line.name || ''))), more > 0 && this.options.sorted ? make('span', {}, `and ${more} more`) : '');
     if (!u) return;
-    const left = u.over.offsetLeft + u.valToPos(x, 'x'), width = this.tip.offsetWidth, beyond = left + width + 14 > this.plot.clientWidth;
-    this.tip.style.left = Math.max(0, beyond ? left - width - 14 : left + 14) + 'px';
+    const left = u.bbox.left / devicePixelRatio + u.valToPos(x, 'x'), beyond = left > this.width / 2;
+    Object.assign(this.tip.style, { left: beyond ? 'auto' : left + 14 + 'px', right: beyond ? this.width - left + 14 + 'px' : 'auto' });
   }
 
   describe() {
     const n = this.lines.length, text = this.options.text || (v => short(v, 4));
     if (!n) return 'Nothing was measured here.';
     if (!this.options.sorted) return this.lines.map(l => `${l.name || this.heading.textContent} ${text(l.y[l.y.length - 1])}`).join(', ');
-    const { low, high } = this.span.range(), r = this.extent(low, high);
-    return `${count(n, 'curve', 'curves')}, from ${short(r[0], 4)} to ${short(r[1], 4)}`;
+    const [least, most] = this.seen || this.extent(this.span.range().low, this.span.range().high);
+    return `${count(n, 'curve', 'curves')}, from ${short(least, 4)} to ${short(most, 4)}`;
   }
 
   fillTable() {

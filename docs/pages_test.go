@@ -153,23 +153,6 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 	}
 }
 
-// A block of Python below the name of a file is that file.
-func TestPythonOnThePageIsThatOfItsFile(t *testing.T) {
-	named := regexp.MustCompile("(?s)`(examples/python/[a-z_]+\\.py)`[^\n]*\n\n```python\n(.*?)```").FindAllStringSubmatch(pages(t)["trainers.md"], -1)
-	if len(named) == 0 {
-		t.Error("no block of Python has a file")
-	}
-	for _, m := range named {
-		code, err := os.ReadFile(filepath.Join("..", m[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m[2] != string(code) {
-			t.Errorf("%s is not as on the page", m[1])
-		}
-	}
-}
-
 // The tree of packages on the page about the design names folders that exist,
 // and every folder of the top two levels that holds a package.
 func TestTheTreeOfPackages(t *testing.T) {

@@ -80,6 +80,8 @@ type Limits struct {
 	Rounds  int              // after so many rounds
 	Time    Time             // a round counts when it ends by then
 	Targets []measure.Target // once an evaluation reaches one of them
+
+	Accepted int // after the round in which so many tasks are accepted, from the start on
 }
 
 // Bandwidth is that at the server that the transfers of all simulated

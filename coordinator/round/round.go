@@ -515,6 +515,9 @@ func (m *Machine) nextRound() error {
 	if limits.Rounds > 0 && report.Round >= limits.Rounds {
 		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))
 	}
+	if n := stop.Outcomes[Accepted]; limits.Accepted > 0 && n >= limits.Accepted {
+		return m.stopRun(fmt.Sprintf("%d accepted updates", n))
+	}
 	return m.openRound()
 }
 

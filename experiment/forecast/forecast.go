@@ -96,7 +96,7 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	}
 	if _, alike := p.FixedRound(); alike {
 		err = f.walk(w)
-	} else if !w.open() {
+	} else if !w.open() || c.Stop.Accepted > 0 {
 		err = f.play(ctx, p, limit, mostPlayed)
 	}
 	if err != nil {

@@ -39,9 +39,13 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 		return w, c, err
 	}
 	needs := schedule.NeedsOf(c.K, c.Setup)
+	rounds := c.Stop.Rounds
+	if n, one := c.Stop.Accepted, min(c.Cohort, updatesOf(c.Closing, c.Cohort)); n > 0 && (rounds == 0 || n/one < rounds) {
+		rounds = (n + one - 1) / one // where all rounds are alike; else they are played
+	}
 	return walk{
 		setup: c.Setup, k: c.K, eta: c.Eta, steps: p.Steps, expect: expectation(p), pace: 1,
-		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: c.Stop.Rounds, limit: limit,
+		follows: needs.Losses || needs.Validation || needs.Stragglers, rounds: rounds, limit: limit,
 	}, c, nil
 }
 

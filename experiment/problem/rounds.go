@@ -29,7 +29,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Targets: p.Targets},
+		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets},
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
 	}

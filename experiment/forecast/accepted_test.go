@@ -1,0 +1,32 @@
+package forecast_test
+
+import (
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/run"
+	"fedpace/internal/testkit/runtest"
+)
+
+// A run that ends with a number of updates ends in the first round that has them, and a dry run says
+// in which: where rounds are alike, and where some tasks of each are late.
+func TestARunOfSoManyUpdates(t *testing.T) {
+	t.Parallel()
+	for _, sets := range [][]string{
+		nil, {"close={rule: first, n: 7}"}, {"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]", "close={rule: deadline, seconds: 3}"},
+	} {
+		c := runtest.Small(t, append([]string{"train=false", "cohort=20", "stop={rounds: null, accepted: 1234}"}, sets...)...)
+		f, err := run.DryRun(t.Context(), c, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := run.Run(t.Context(), c, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := s.Outcomes[round.Accepted] - 20
+		if n := s.Outcomes[round.Accepted]; n < 1234 || last >= 1234 || f.Rounds != s.Rounds || f.Virtual != s.VirtualSeconds {
+			t.Errorf("%v: %d updates in %d rounds and %g s, foreseen are %d rounds and %g s", sets, n, s.Rounds, s.VirtualSeconds, f.Rounds, f.Virtual)
+		}
+	}
+}

@@ -81,7 +81,10 @@ type Limits struct {
 	Time    Time             // a round counts when it ends by then
 	Targets []measure.Target // once an evaluation reaches one of them
 
-	Accepted int // after the round in which so many tasks are accepted, from the start on
+	Accepted int   // after the round in which so many tasks are accepted, from the start on
+	Samples  int64 // after the round with which the local steps that count have taken so many
+	// Taken is how many samples a client's local step takes; with Samples alone.
+	Taken func(client int) int
 }
 
 // Bandwidth is that at the server that the transfers of all simulated

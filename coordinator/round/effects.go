@@ -121,7 +121,8 @@ type Stop struct {
 	Rounds           int
 	At               Time // end of the last round that counts
 	Outcomes         [Outcomes]int
-	Evaluated        bool // whether the final model was measured
+	Samples          int64 // that the local steps of accepted tasks have taken, if a limit is on them
+	Evaluated        bool  // whether the final model was measured
 	ValidationLoss   float64
 	Metrics          []float64 // shared, never written to
 	ClientsEvaluated bool      // whether it was measured on the clients' own samples

@@ -30,12 +30,21 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 		}
 		m.stepsDone[t.Client] += int64(t.LocalSteps)
 		m.noteWork(t)
+		m.stop.Samples += m.samples(t)
 		if m.config.Train {
 			t.Status = TaskAccepted
 			return
 		}
 	}
 	m.tasks.drop(t.Model)
+}
+
+// samples are those that a task's local steps take; 0 where nobody counts them.
+func (m *Machine) samples(t *TaskState) int64 {
+	if m.config.Stop.Samples == 0 {
+		return 0
+	}
+	return int64(t.LocalSteps) * int64(m.config.Stop.Taken(int(t.Client)))
 }
 
 // refuse takes back that tasks were accepted whose updates are not valid, and returns the losses of
@@ -67,6 +76,7 @@ func (m *Machine) takeBack(t *TaskState) {
 		m.round.LateUsed--
 	}
 	m.stepsDone[t.Client] -= int64(t.LocalSteps)
+	m.stop.Samples -= m.samples(t)
 	t.Status = TaskDone
 	m.emitOutcome(t, Refused, t.Start+t.takes(), m.tasks.model, false)
 	m.out.Ended[len(m.out.Ended)-1].Revises = true

@@ -518,6 +518,9 @@ func (m *Machine) nextRound() error {
 	if n := stop.Outcomes[Accepted]; limits.Accepted > 0 && n >= limits.Accepted {
 		return m.stopRun(fmt.Sprintf("%d accepted updates", n))
 	}
+	if limits.Samples > 0 && stop.Samples >= limits.Samples {
+		return m.stopRun(fmt.Sprintf("%d samples", limits.Samples))
+	}
 	return m.openRound()
 }
 

@@ -198,6 +198,7 @@ type Stop struct {
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
 	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of fixed K take"`
 	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"stop after the round in which so many updates are in the model or, of a run without learning, would be"`
+	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"stop after the round with which the local steps that count have taken so many samples, all clients' together; of tokens, divide by those of a sample"`
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"stop once this accuracy is reached"`
 
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss, at which the run stops"`

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -13,6 +14,18 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/internal/registry"
 )
+
+// taken is how many samples a local step of a client takes: a minibatch, or all that it has.
+func (p *Timing) taken(client int) int {
+	batch := p.Config.Batch
+	if of := p.Batch(); of != nil {
+		batch = cmp.Or(of(client), batch)
+	}
+	if p.Set != nil && client < p.Set.Clients() {
+		batch = min(batch, p.Set.Samples(client))
+	}
+	return batch
+}
 
 // Rounds is what the round machine needs of the problem. limit is the virtual
 // time at which the run ends, 0 for none.
@@ -29,7 +42,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets},
+		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Taken: p.taken},
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
 	}

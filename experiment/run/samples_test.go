@@ -1,0 +1,38 @@
+package run
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"fedpace/coordinator/round"
+)
+
+// A budget of samples ends a run after the round with which the steps that count have taken
+// them: with minibatches of a class's own, with tasks that are late, and when it is resumed.
+func TestABudgetOfSamplesEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		sets         []string
+		each, rounds int // samples of an accepted task, and after how many rounds 2000 are taken
+	}{
+		{nil, 5 * 32, 4},
+		{[]string{"fleet=[{name: small, batch: 8}]"}, 5 * 8, 13},
+		{[]string{"close={rule: first, n: 2}"}, 5 * 32, 7},
+	} {
+		c := pausing(t, append(x.sets, "pace=0", "stop.rounds=null", "stop.samples=2000", "schedule.k0=5", "schedule.k=fixed")...)
+		s, err := Run(t.Context(), c, Options{Version: "v"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Rounds != x.rounds || s.Outcomes[round.Accepted]*int64(x.each) < 2000 {
+			t.Errorf("%v: %d rounds with %d updates, want %d", x.sets, s.Rounds, s.Outcomes[round.Accepted], x.rounds)
+		}
+		c.Pace, c.Out = 40, filepath.Join(t.TempDir(), "stopped")
+		stopAt(t, 2, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+		again, err := Resume(t.Context(), c.Out, Options{Version: "v"})
+		if err != nil || again.Summary.Rounds != x.rounds || again.Summary.Fingerprint != s.Fingerprint {
+			t.Errorf("%v: resumed it ends after %d rounds: %v", x.sets, again.Summary.Rounds, err)
+		}
+	}
+}

@@ -21,7 +21,7 @@ Every key of a configuration file, and of ` + "`--set KEY=VALUE`" + `. This page
 paper's Tables 1 and 2); ` + "`fedpace run --dry-run`" + ` prints the values in use. ` + "`fedpace help KEY`" + `
 explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. Where
 seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too.
-` + "`1..9`" + ` is 1 to 9, and ` + "`>0..9`" + ` is above 0.
+` + "`1..9`" + ` is 1 to 9, ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9.
 `)
 	r.table("General", "key")
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
@@ -111,12 +111,14 @@ func (r *page) link(k *config.Key) string {
 // The words for values, which a table has no room for.
 var (
 	above   = regexp.MustCompile(`more than (\S+) and at most (\S+)`)
+	below   = regexp.MustCompile(`(\S+) or more and less than (\S+)`)
 	between = regexp.MustCompile(`from (\S+) to ([^\s,)]+)`)
 	number  = regexp.MustCompile(`a number \((.*?)\)`)
 )
 
 // short says what a key's value may be in fewer words.
 func short(value string) string {
+	value = below.ReplaceAllString(value, "$1..<$2")
 	value = between.ReplaceAllString(above.ReplaceAllString(value, ">$1..$2"), "$1..$2")
 	value = number.ReplaceAllString(value, "number $1")
 	return strings.NewReplacer("a whole number", "integer", "a number", "number", "a list, each ", "list of ", "a list of ", "list of ", "true or false", "boolean", "a word, ", "").Replace(value)

@@ -53,6 +53,9 @@ type Forecast struct {
 	Open bool `json:"may_end_sooner"`
 	// Tied says what the correlations of speed and availability with data have come to.
 	Tied []string `json:"correlations"`
+	// Gains say, of a fleet of classes, for whom rounds wait, and what speed would be worth; null:
+	// it is of one class, or the run too long to be played again.
+	Gains []Gain `json:"gains"`
 	// Attackers says who attacks and how; empty: nobody.
 	Attackers string   `json:"attackers,omitempty"`
 	State     string   `json:"state"` // what the algorithm keeps, and what a round holds of single updates
@@ -201,7 +204,7 @@ func (f Forecast) Write(w io.Writer) error {
 		notes = append(notes, "The training loss is a "+long+".")
 	}
 	text := ""
-	for _, note := range append(append(notes, f.Tied...), f.State, f.private, f.noise, f.Attackers) {
+	for _, note := range append(append(notes, f.Tied...), f.gains(), f.State, f.private, f.noise, f.Attackers) {
 		if note != "" {
 			text += "# " + note + "\n"
 		}

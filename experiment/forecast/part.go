@@ -24,7 +24,9 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
 		all, err := playPart(ctx, &own, limit, 1, 0, most)
 		if err != nil || all != nil {
-			f.set(all)
+			if f.set(all); err == nil {
+				err = f.gain(ctx, &own, limit)
+			}
 			return err
 		}
 	}

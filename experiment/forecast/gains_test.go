@@ -1,0 +1,43 @@
+package forecast_test
+
+import (
+	"math"
+	"testing"
+
+	"fedpace/experiment/forecast"
+	"fedpace/experiment/run"
+	"fedpace/internal/testkit/runtest"
+)
+
+// Rounds of 10 of 10 clients: the slow one of each round is a watch, and what a tenth more speed of
+// some is worth follows from Eq. 3.
+func TestWhatSpeedIsWorth(t *testing.T) {
+	t.Parallel()
+	foreseen := func(sets ...string) forecast.Forecast {
+		t.Helper()
+		c := runtest.Small(t, append([]string{
+			"train=false", "clients=10", "cohort=10", "stop.rounds=50", "schedule={k: fixed, k0: 10}", "compute.std=0",
+			"fleet=[{name: phone, count: 9, seconds_per_step: 0.1}, {name: watch, count: 1, seconds_per_step: 0.5}]",
+		}, sets...)...)
+		f, err := run.DryRun(t.Context(), c, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := foreseen()
+	const down, up, steps = 6.71 / 20, 6.71 / 5, 10 * 0.5
+	const whole, tenth = down + up + steps, 1 - 1/1.1
+	for i, want := range []forecast.Gain{
+		{What: "class watch", Waited: 1, Shorter: tenth}, {What: "class phone"},
+		{What: "downloads", Shorter: tenth * down / whole}, {What: "computing", Shorter: tenth * steps / whole}, {What: "uploads", Shorter: tenth * up / whole},
+	} {
+		got := f.Gains[i]
+		if got.What != want.What || math.Abs(got.Waited-want.Waited) > 1e-9 || math.Abs(got.Shorter-want.Shorter) > 1e-6 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if len(foreseen("fleet=[{name: any, step_cv: 0.1}]").Gains) > 0 {
+		t.Error("a fleet of one class has gains")
+	}
+}

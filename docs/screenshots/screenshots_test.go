@@ -78,6 +78,7 @@ func TestScreenshots(t *testing.T) {
 		choose(b, view.runs...)
 		if view.name == "stragglers" {
 			b.Until("document.body.innerText.includes('slowest in')")
+			browsertest.JS[any](b, "document.getElementById('over-learning_rate').scrollIntoView()")
 			b.Drawn()
 		}
 		b.Picture(view.name, true)

@@ -196,10 +196,16 @@ export class Board {
     return this.chosen ? list.filter(r => this.chosen.has(r.id)) : list.slice(0, mostAtFirst);
   }
 
-  // call gives runs their names: by what sets them apart from the others that are listed.
+  // call gives runs their names, by what sets them apart from the others that are listed, and their looks.
   call() {
     const list = this.listed(), called = names(list, list.map(r => this.config(r)));
-    list.forEach((r, i) => { r.name = called[i]; });
+    list.forEach((r, i) => { r.name = called[i]; r.look = null; });
+    const used = new Map(); // by colour
+    for (const r of this.drawn().sort((a, b) => a.place - b.place)) {
+      const colour = r.place % 8, n = used.get(colour) || 0;
+      r.look = look(colour + 8 * n);
+      used.set(colour, n + 1);
+    }
   }
 
   list() {
@@ -324,8 +330,9 @@ export class Board {
 
   // --- drawing
 
-  // lookOf is a run's colour and dashes: by its place in the library, whatever else is listed.
-  lookOf(r) { return look(r.place); }
+  // lookOf is a run's colour, by its place in the library whatever else is listed, and dashes where another that is drawn
+  // has that colour.
+  lookOf(r) { return r.look || look(r.place % 8); }
 
   // parts are the drawn runs, or their groups of seeds, with their colours.
   parts() {

@@ -169,6 +169,7 @@ export class LineChart {
       class: 'plot', tabindex: 0, role: 'slider', 'aria-labelledby': id + '-title', 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 100,
       'aria-valuetext': 'nothing yet', 'aria-orientation': 'horizontal', 'aria-keyshortcuts': 'L T',
     }, this.tip);
+    this.plot.style.minHeight = (options.height || 240) + 'px'; // also before it is drawn
     this.reading = make('p', { class: 'reading' });
     this.table = make('table');
     this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'The same as a table'),

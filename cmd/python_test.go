@@ -65,6 +65,31 @@ func TestPythonExamples(t *testing.T) {
 	}
 }
 
+// The example of a language model plays, in its small form, to its table and figure.
+func TestTheLanguageExamplePlays(t *testing.T) {
+	slow.Test(t, "it plays a whole example in Python")
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "language")
+	if err := os.CopyFS(dir, os.DirFS("../examples/language")); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "run.sh"), "small")
+	c.Env = append(fedpace(t).Env, "FEDPACE="+os.Args[0], "PYTHON="+pythonWith(t, "torch"), "LINKS=10", "OUT="+filepath.Join(dir, "runs"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{"language.csv", "language.svg"} {
+		kept, err := os.ReadFile("../examples/language/" + name)
+		played, errPlayed := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || errPlayed != nil {
+			t.Fatal(err, errPlayed)
+		}
+		if line := func(b []byte) string { first, _, _ := strings.Cut(string(b), "\n"); return first }; name == "language.csv" && line(kept) != line(played) {
+			t.Errorf("the table has the columns %s, the one kept %s", line(played), line(kept))
+		}
+	}
+}
+
 // FedProx and SCAFFOLD through PyTorch make the models that they make in Go.
 // (TestATrainerInPython does the same with numpy, and python/test_torch.py holds PyTorch's
 // steps to plain ones.)

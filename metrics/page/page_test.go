@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"testing"
 )
 
@@ -29,6 +30,21 @@ func TestUPlotIsThePublishedOne(t *testing.T) {
 		if err != nil || !bytes.Equal(text, published) {
 			t.Errorf("%s is not what npm has: %v", name, err)
 		}
+	}
+}
+
+// A page that stands alone is less than a megabyte without what it shows, and names no address that a
+// browser would ask.
+func TestAPageAloneIsSmall(t *testing.T) {
+	var file bytes.Buffer
+	if err := Write(&file); err != nil || file.Len() > 1e6 {
+		t.Errorf("the page has %d bytes: %v", file.Len(), err)
+	}
+	if asks := regexp.MustCompile(`(src|href)="(https?:)?//|url\(|@import|\bimport\(`).FindAll(file.Bytes(), -1); len(asks) > 0 {
+		t.Errorf("the page asks for %q", asks)
+	}
+	if left := modular.FindAll(file.Bytes(), -1); len(left) > 0 {
+		t.Errorf("words of modules are left in the page: %q", left)
 	}
 }
 

@@ -1,14 +1,19 @@
 package check
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +55,67 @@ func TestNATSReadsItsConfiguration(t *testing.T) {
 	}
 }
 
+// Three servers form a cluster by it, whose JetStream finds a leader, and let nobody in without
+// encryption.
+func TestNATSFormsACluster(t *testing.T) {
+	text, err := os.ReadFile("../nats/nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := t.TempDir()
+	certificates(t, keys)
+	var ports [3]int
+	var routes []string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+		routes = append(routes, "nats://"+l.Addr().String())
+		l.Close()
+	}
+	t.Setenv("NATS_ROUTES", "["+strings.Join(routes, ", ")+"]")
+	var servers []*server.Server
+	for i, port := range ports {
+		dir := t.TempDir()
+		for name, content := range map[string][]byte{"nats.conf": text, "auth.conf": nil} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("NATS_NAME", fmt.Sprintf("nats-%d", i+1))
+		t.Setenv("NATS_STORE", dir)
+		o, err := server.ProcessConfigFile(filepath.Join(dir, "nats.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Host, o.Port, o.HTTPPort, o.Cluster.Host, o.Cluster.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, -1, "127.0.0.1", port, true, true // whatever else runs here
+		s, err := server.NewServer(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		servers = append(servers, s)
+	}
+	leads := func() bool { return slices.ContainsFunc(servers, (*server.Server).JetStreamIsLeader) }
+	for deadline := time.Now().Add(time.Minute); !leads(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody leads JetStream, so no stream can be made")
+		}
+	}
+	plain, err := net.Dial("tcp", servers[0].Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	greeting, err := bufio.NewReader(plain).ReadString('\n')
+	if err != nil || !strings.Contains(greeting, `"tls_required":true`) || !strings.Contains(greeting, `"jetstream":true`) || !strings.Contains(greeting, `"max_payload":16777216`) {
+		t.Errorf("it greets with %q, %v", greeting, err)
+	}
+}
+
 // certificates makes the files of TLS in a folder, self-signed, and names them as the
 // configuration asks.
 func certificates(t *testing.T, dir string) {
@@ -58,7 +124,7 @@ func certificates(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"nats-2"}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"nats-2"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

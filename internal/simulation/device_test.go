@@ -158,9 +158,12 @@ func (r *record) read(in *bytes.Reader) error {
 			r.bans = append(r.bans, *s.Ban)
 			continue
 		}
-		task := new(bus.Task)
-		if err := bus.Unmarshal(s.Task, task); err != nil {
-			return err
+		var task *bus.Task
+		if len(s.Task) > 0 {
+			task = new(bus.Task)
+			if err := bus.Unmarshal(s.Task, task); err != nil {
+				return err
+			}
 		}
 		r.answers[s.Answer.Task] = answered{*s.Answer, task}
 	}
@@ -170,8 +173,8 @@ func (r *record) read(in *bytes.Reader) error {
 func (r *record) AddAnswer(a *realdevices.Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	task := r.sent[a.Task]
-	if task == nil {
+	task := r.sent[a.Task] // nil: it was refused before it was sent, to a device that is banned
+	if task == nil && a.Kind != round.Invalid {
 		return fmt.Errorf("task %d, which was not sent, is answered", a.Task)
 	}
 	r.answers[a.Task] = answered{*a, task}

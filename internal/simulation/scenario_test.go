@@ -154,6 +154,7 @@ func (w *world) compression(s *scenario, r *rand.Rand) algorithm.Compression {
 	all := []algorithm.Compression{
 		algorithm.QSGD{Levels: 2}, algorithm.TopK{Share: 0.3}, algorithm.RandomK{Share: 0.3}, algorithm.Sign{Step: 0.05},
 		algorithm.TopK{Share: 0.3, Feedback: true}, algorithm.RandomK{Share: 0.3, Feedback: true},
+		algorithm.FourBit{Format: "e3m0", Block: 4}, algorithm.SparseLoCo{Share: 0.3, Chunk: 4, Decay: 0.9},
 	}
 	return pick(r, slices.DeleteFunc(all, func(c algorithm.Compression) bool {
 		needs := registry.NeedsOf(c)

@@ -44,6 +44,8 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 	if got := browsertest.JS[string](b, state); got != want {
 		t.Errorf("a reload shows %s, before it was %s", got, want)
 	}
+	browsertest.JS[bool](b, "[...document.querySelectorAll('#board .buttons button')].at(-1).click() || true")
+	b.Until("!location.hash.includes('zoom=')") // everything is shown again
 	b.Quiet(address)
 }
 

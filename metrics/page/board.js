@@ -110,6 +110,7 @@ export class Board {
     this.smooth.value = of('smooth', '0');
     this.sort = { id: of('sort', 'name').replace(/^-/, ''), down: of('sort').startsWith('-') };
     this.span.part = zoom.length === 2 && zoom[1] > zoom[0] ? { low: zoom[0], high: zoom[1] } : null;
+    this.span.bar.lastChild.disabled = !this.span.part;
     for (const c of this.charts.values()) c.log = this.wanted.logs.includes(c.options.column);
     return of('run');
   }

@@ -25,7 +25,7 @@ func scrapeOf(t *testing.T, address string) scraped {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	own := regexp.MustCompile(`(run|task|schedule)="[^"]*",?`)
+	own := regexp.MustCompile(`(run|task|schedule|seed)="[^"]*",?`)
 	s := scraped{}
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		series, text, ok := strings.Cut(lines.Text(), "} ")

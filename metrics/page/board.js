@@ -31,7 +31,6 @@ export const kept = {
   async list() { return JSON.parse($('runs').textContent); },
   async curves(id) { return (await this.unpack('curves-' + id)).arrayBuffer(); },
   async snapshot(id) { return (await this.unpack('snapshot-' + id)).json(); },
-  round: null,
 };
 
 const metricOf = (run, name) => run.summary && (run.summary.metrics || []).find(m => m.name === name);
@@ -155,10 +154,7 @@ export class Board {
     $('configurations').addEventListener('toggle', () => this.compare());
   }
 
-  changed() {
-    this.remember();
-    return this.load();
-  }
+  changed() { this.remember(); return this.load(); }
 
   choose(runs, on) {
     const now = this.chosen || new Set(this.drawn().map(r => r.id));
@@ -170,10 +166,7 @@ export class Board {
 
   // --- the list
 
-  config(r) {
-    if (!r.config) r.config = configOf(r, this.library.defaults);
-    return r.config;
-  }
+  config(r) { return r.config ||= configOf(r, this.library.defaults); }
 
   // valueOf is what a run has by a word of a search.
   valueOf(r, key) {

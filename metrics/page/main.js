@@ -46,8 +46,7 @@ async function many(board) {
 // skip leads to the first figure.
 function skip(e) {
   e.preventDefault();
-  const first = [...document.querySelectorAll('.plot')].find(p => p.checkVisibility());
-  (first || $('main')).focus();
+  ([...document.querySelectorAll('.plot')].find(p => p.checkVisibility()) || $('main')).focus();
 }
 
 document.addEventListener('DOMContentLoaded', () => {

@@ -53,11 +53,7 @@ export class Timeline {
     this.move(e.key === 'Escape' ? -1 : Math.max(0, Math.min(last, to)));
   }
 
-  move(to) {
-    if (to === this.cursor) return;
-    this.cursor = to;
-    this.mark();
-  }
+  move(to) { if (to !== this.cursor) { this.cursor = to; this.mark(); } }
 
   describe() {
     const r = this.round, ended = Object.entries(r.outcomes).filter(o => o[1] > 0).map(o => `${whole(o[1])} ${o[0]}`).join(', ');

@@ -389,7 +389,7 @@ func TestDeviceFiles(t *testing.T) {
 		{"network.links=gap.csv", `network.links: gap.csv: link traces: line 3: second is "2", want 1: seconds count from 0 without gaps`},
 		{"fleet=[{name: x, links: none.csv}]", `fleet[0].links: open none.csv: no such file or directory`},
 		{"fleet=[{name: x, links: {file: links.csv, traces: [c]}}]", `fleet[0].links: links.csv: there is no link trace "c", want one of a, b`},
-		{"availability={model: trace, sessions: late.csv}", `availability.sessions: late.csv: sessions: line 2: a session from 5 to 3 s, want it not empty and after the trace's one before`},
+		{"availability={model: trace, sessions: late.csv}", `availability.sessions: late.csv: sessions: line 2: a session from 5 to 3 s, want its end behind its beginning, and both behind the trace's one before`},
 		{"fleet=[{name: x, availability: {model: trace, sessions: none.csv}}]", `fleet[0].availability.sessions: open none.csv: no such file or directory`},
 		{"compute={measured: twice.csv, reference: pi}", `compute.measured: twice.csv: measured devices: line 3: device "pi" stands in line 2 already`},
 		{"compute={measured: devices.csv, reference: pie}", `compute.reference: devices.csv: no measured device is called "pie", want one of the 2 in the file`},

@@ -110,7 +110,9 @@ func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, er
 			return mine, err
 		}
 	}
-	if mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run) {
+	own := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
+	loss := mine.Evaluate.Metric == (config.Metric{Name: measure.Loss}) && found.Evaluate.Metric == (config.Metric{Name: measure.Loss, Better: measure.Lower})
+	if own || loss {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory

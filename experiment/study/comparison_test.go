@@ -168,6 +168,15 @@ func TestACellHasItsMetric(t *testing.T) {
 			t.Errorf("compared by %q, and not found again: %v", x.first.Evaluate.Metric.Name, err)
 		}
 	}
+	spelled := byLoss // as a run writes it whose model has other metrics than accuracy
+	spelled.Out, spelled.Evaluate.Metric.Better = t.TempDir(), measure.Lower
+	byLoss.Out = spelled.Out
+	for _, c := range []config.Config{spelled, byLoss} {
+		again, err := compare(t.Context(), c, []string{schedule.Fixed}, Options{})
+		if err != nil || again.Runs[0].Reused != (c.Evaluate.Metric.Better == "") {
+			t.Errorf("the loss, of which less is better, is another quantity than the loss: %v", err)
+		}
+	}
 }
 
 // A run is a cell's if it has the kernel that the cell names, or that this machine

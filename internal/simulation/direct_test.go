@@ -106,9 +106,9 @@ func (s *scenario) checkUpdates(w *world, h *history, r *record) (n int, err err
 func (s *scenario) overlaps() bool { return closing.Overlaps(s.rounds.Closing) }
 
 // direct reports whether the run's models can be computed directly: the mean of
-// updates that all start from the model of the round before.
+// updates, sent whole, that all start from the model of the round before.
 func (s *scenario) direct() bool {
-	return s.rounds.Train && !s.overlaps() && !closing.UsesLate(s.rounds.Late) && s.algorithm == "fedavg" && registry.NeedsOf(s.rounds.Select) == registry.Needs{}
+	return s.rounds.Train && s.compress == nil && !s.overlaps() && !closing.UsesLate(s.rounds.Late) && s.algorithm == "fedavg" && registry.NeedsOf(s.rounds.Select) == registry.Needs{}
 }
 
 // checkModels computes the models of the rounds from what was accepted, one client

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"fedpace/actors/data/federated"
@@ -20,8 +21,8 @@ func (w *words) take(row int, c cell) error {
 	return fmt.Errorf("more than %d different words; want few, or text for a column of sentences", maxWords)
 }
 
-// maxHot bounds the values of features and words together.
-const maxHot = 1 << 32
+// maxHot bounds the values of features and words together, also where an int has 32 bits.
+const maxHot = math.MaxInt32
 
 // addWords puts a feature for each word behind the others, in the order of the words: 1 where
 // the row has it, 0 where it has another. No scale changes them. A row without a word has the

@@ -293,14 +293,14 @@ func TestJobsThatCannotBe(t *testing.T) {
 		{keeps, &Shared{}, good, n, "a sum of"},
 		{plain, &Shared{}, good, 2 * n, "an algorithm without"},
 		{keeps, &Shared{Mean: base[1:]}, good, 2 * n, "the server's control variate"},
-		{keeps, &Shared{}, short, 2 * n, "task 1: the control variate of client 3"},
+		{keeps, &Shared{}, short, 2 * n, "task 1: what client 3 keeps has"},
 		{keeps, &Shared{}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
 	} {
 		if _, err := c.worker.Train(t.Context(), base, c.shared, []Assignment{c.work}, make([]int64, c.sum)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want it to say %q", err, c.want)
 		}
 	}
-	if _, _, err := keeps.Local(t.Context(), base, good); err == nil || !strings.Contains(err.Error(), "a device keeps no control variates") {
+	if _, _, err := keeps.Local(t.Context(), base, good); err == nil || !strings.Contains(err.Error(), "a device keeps nothing from task to task") {
 		t.Errorf("a device with control variates: %v", err)
 	}
 }

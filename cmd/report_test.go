@@ -105,7 +105,7 @@ func TestAReportOfDamagedRuns(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("report.html")
-	if err != nil || !strings.Contains(string(page), `"name":"killed"`) || strings.Contains(string(page), `"name":"torn"`) {
+	if err != nil || !strings.Contains(string(page), `/killed","state":`) || strings.Contains(string(page), `/torn","state":`) {
 		t.Errorf("the page has not the two runs that can be read: %v", err)
 	}
 }

@@ -110,7 +110,7 @@ func Open(c Config) (*Device, error) {
 func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
-		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: w.Join(),
+		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: w.Join(), Prepare: w.Prepare,
 	})
 	if err != nil {
 		return err

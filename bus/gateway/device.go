@@ -28,6 +28,9 @@ type DeviceConfig struct {
 	// Patience is how long an update goes unanswered before the device turns to
 	// what else there is; 0: a minute. The run gets it when it asks again.
 	Patience time.Duration
+	// Prepare, if set, is called when the device has joined a run. Its error is Next's: what the run
+	// asks for cannot be done here.
+	Prepare func(ctx context.Context, run string, welcome *bus.Welcome) error
 	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
 }

@@ -172,6 +172,9 @@ func (d *Device) join(ctx context.Context, run string) error {
 		if own, its := d.config.Join.Version, r.Welcome.Version; bus.Differ(own, its) {
 			d.config.Notice(fmt.Sprintf("This device is of version %s, and the coordinator of run %s of version %s.", own, run, its))
 		}
+		if d.config.Prepare != nil {
+			return d.config.Prepare(ctx, run, r.Welcome)
+		}
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type peer struct {
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
 	holds  uint64 // the task that the device works on, as it last said
+	told   bool   // it has said that the open task is there
 	digest []byte // the task's
 	params int    // values of its update
 	done   bool   // accepted or refused
@@ -115,7 +116,7 @@ func (x *peer) expect(t *bus.Task, params int) {
 	defer x.mu.Unlock()
 	if x.task != t.Task {
 		x.params = params
-		x.task, x.digest, x.done, x.reason, x.next, x.values = t.Task, t.Digest, false, "", 0, nil
+		x.task, x.digest, x.done, x.reason, x.next, x.values, x.told = t.Task, t.Digest, false, "", 0, nil, false
 	}
 }
 
@@ -247,7 +248,8 @@ func (x *peer) limit(j *bus.Join) {
 }
 
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
-	if !x.spend(len(m.Data)) {
+	asked := x.task != 0 && !x.told && !x.flooded && len(m.Data) < deviceBudgetBytes // by the task, which it says is there
+	if x.told = true; !asked && !x.spend(len(m.Data)) {
 		return
 	}
 	h := new(bus.Heartbeat)

@@ -32,7 +32,7 @@ func openLink(t *testing.T, params int, upload float64) *link {
 	}
 	t.Cleanup(l.server.Close)
 	if l.gateway, err = gateway.Open(t.Context(), l.line(natsconn.Config{Server: l.server}), "r", gateway.Config{
-		Devices: []string{"pi"}, Calls: 50 * time.Millisecond,
+		Devices: []string{"pi"}, Calls: time.Hour, // the device asks by itself
 		Welcome: &bus.Welcome{Clients: 1, Params: uint32(params), HeartbeatSeconds: 60, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
 	}); err != nil {
 		t.Fatal(err)

@@ -108,12 +108,22 @@ func TestARepeatedTaskHasTheUpdateSentAgain(t *testing.T) {
 	t.Parallel()
 	l := openLink(t, 3, 0)
 	deaf := l.line(natsconn.Config{Server: l.server})
+	at, deafened := make(chan bool), make(chan bool)
 	go func() {
-		if task, err := l.device.Next(t.Context()); err == nil {
+		task, err := l.device.Next(t.Context())
+		at <- err == nil
+		<-deafened
+		if err == nil {
 			_ = l.device.Send(task.Context, task.Run, update(task, 3)) // until the test ends
 		}
 	}()
 	l.await(gateway.Joined)
+	if err := l.gateway.SendTask(0, deviceTask(1)); err != nil {
+		t.Fatal(err)
+	}
+	if !<-at {
+		t.Fatal("the device has no task")
+	}
 	l.gateway.Ban(0) // it hears nothing from now on
 	heard := make(chan bool, 100)
 	if _, err := deaf.Subscribe("fedpace.r.client.pi.update.*", nil, func(*bus.RawMessage) { heard <- true }); err != nil {
@@ -122,6 +132,8 @@ func TestARepeatedTaskHasTheUpdateSentAgain(t *testing.T) {
 	if err := deaf.Settled(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	close(deafened)
+	<-heard
 	// More repeats within the test than attempts could be without them.
 	const repeats = 50
 	for range repeats {

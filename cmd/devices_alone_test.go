@@ -3,7 +3,6 @@
 package cmd
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,6 +26,7 @@ import (
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/fleet"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/throttle"
@@ -273,7 +273,8 @@ type leafUser struct {
 // readLEAF reads the writers' samples of one part.
 func readLEAF(t *testing.T, part string) *leafFile {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("FEDPACE_DATA"), filepath.Join("..", "..", "shared", "data")), "femnist", "leaf", part, "*.json"))
+	folder, _ := realdata.Find("femnist/leaf/" + part)
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

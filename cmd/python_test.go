@@ -3,7 +3,6 @@
 package cmd
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -188,11 +188,7 @@ func farthest(a, b []float32) (most float64) {
 // model, its accuracy; and the same bits with one process and with two.
 func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 	slow.Test(t, "it trains in PyTorch")
-	data := cmp.Or(os.Getenv("FEDPACE_DATA"), filepath.Join("..", "..", "shared", "data"))
-	data = filepath.Join(data, "femnist", "femnist.parquet")
-	if _, err := os.Stat(data); err != nil {
-		t.Skipf("no %s (set FEDPACE_DATA to the folder that holds femnist/femnist.parquet)", data)
-	}
+	data := realdata.Path(t, "femnist/femnist.parquet")
 	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
 	s := &site{T: t, dir: t.TempDir()}
 	play := func(name, processors string, args ...string) folder.Summary {

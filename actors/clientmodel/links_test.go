@@ -2,12 +2,13 @@ package clientmodel
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"fedpace/internal/testkit/realdata"
 )
 
 // naive is a transfer second by second, straight from its meaning.
@@ -117,15 +118,7 @@ func TestTaskOnLinkTrace(t *testing.T) {
 // realFile opens a real file of measured devices, or skips.
 func realFile(t *testing.T, name string) *os.File {
 	t.Helper()
-	folder := os.Getenv("FEDPACE_DATA")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	path := filepath.Join(folder, "devices", name)
-	f, err := os.Open(path)
-	if os.IsNotExist(err) {
-		t.Skipf("%s is absent: set FEDPACE_DATA to a folder with devices/%s", path, name)
-	}
+	f, err := os.Open(realdata.Path(t, "devices/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -124,7 +125,7 @@ func TestLongRun(t *testing.T) {
 
 // BenchmarkFEMNIST reads the paper's 3,000 writers, 638,562 images, from Parquet.
 func BenchmarkFEMNIST(b *testing.B) {
-	path := real(b, "femnist/femnist.parquet")
+	path := realdata.Path(b, "femnist/femnist.parquet")
 	for b.Loop() {
 		s, err := Open(path, federated.Options{})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -168,7 +169,7 @@ func TestRealPrepared(t *testing.T) {
 	slow.Test(t, "it reads every real set twice")
 	slow.NotUnderRace(t)
 	for _, name := range []string{"femnist/femnist.parquet", "shakespeare/1994-01-100.zip", "sent140/tweets_with_users.csv.gz", "cifar100"} {
-		path := real(t, name)
+		path := realdata.Path(t, name)
 		cache := filepath.Join(t.TempDir(), "set")
 		for _, which := range []string{"first", "second"} {
 			start := time.Now()

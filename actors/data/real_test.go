@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,26 +13,13 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/testkit/datatest"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )
 
-// real gives the path of real data, or skips.
-func real(t testing.TB, name string) string {
-	t.Helper()
-	root := os.Getenv("FEDPACE_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	path := filepath.Join(root, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("real data absent: %v (set FEDPACE_DATA to the folder that holds %s)", err, name)
-	}
-	return path
-}
-
 func openReal(t testing.TB, name string, opt federated.Options) federated.Set {
 	t.Helper()
-	path := real(t, name)
+	path := realdata.Path(t, name)
 	start := time.Now()
 	s, err := Open(path, opt)
 	if err != nil {
@@ -189,7 +175,7 @@ func TestRealTweetsWithoutUsers(t *testing.T) {
 // sequence gives the paper's 660 clients to the digit (paper/NOTES, "Data").
 func TestRealShakespeare(t *testing.T) {
 	slow.NotUnderRace(t)
-	path := real(t, "shakespeare/1994-01-100.zip")
+	path := realdata.Path(t, "shakespeare/1994-01-100.zip")
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -19,13 +19,9 @@ const (
 
 // fedImages are the first samples of a file of CIFAR-100, or the test is skipped.
 func fedImages(t *testing.T, name string, count int) *Batch {
-	root := os.Getenv("FEDPACE_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	raw, err := os.ReadFile(filepath.Join(root, "cifar100", name))
+	raw, err := os.ReadFile(realdata.Path(t, "cifar100/"+name))
 	if err != nil {
-		t.Skipf("real data absent: %v (set FEDPACE_DATA to the folder that holds cifar100)", err)
+		t.Fatal(err)
 	}
 	b := &Batch{N: count}
 	for s := range count {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,31 +14,10 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 )
-
-// realData is the path of a file of real data; the test is skipped, by name, where
-// it is absent.
-func realData(t testing.TB, name string) string {
-	t.Helper()
-	path, ok := realPath(name)
-	if !ok {
-		t.Skipf("no %s (set FEDPACE_DATA to the folder that holds %s)", path, name)
-	}
-	return path
-}
-
-// realPath is where a file of real data would be, and whether it is there.
-func realPath(name string) (path string, ok bool) {
-	folder := os.Getenv("FEDPACE_DATA")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	path = filepath.Join(folder, filepath.FromSlash(name))
-	_, err := os.Stat(path)
-	return path, err == nil
-}
 
 // reference is FEMNIST's validation loss and accuracy on the 3,000 writers by
 // independent PyTorch and C programs with the same settings (paper/NOTES,
@@ -61,7 +39,7 @@ type known struct {
 func femnist(t *testing.T, sets ...string) []round.Report {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	c, err := config.Load("", append([]string{"task=femnist", "data=" + realData(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
+	c, err := config.Load("", append([]string{"task=femnist", "data=" + realdata.Path(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +151,7 @@ func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 func TestRealLEAFRuns(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	c := runtest.Small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realData(t, "femnist/leaf"))
+	c := runtest.Small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realdata.Path(t, "femnist/leaf"))
 	s := mustRun(t, c, Options{})
 	if *s.ValidationAccuracy < 0.5 {
 		t.Errorf("validation accuracy %.3f after 15 rounds, expected at least 0.5", *s.ValidationAccuracy)
@@ -188,7 +166,7 @@ func TestRealSent140FollowsTheReference(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
-	c, err := config.Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),
+	c, err := config.Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realdata.Path(t, "sent140/tweets_with_users.csv.gz"),
 		"stop.rounds=1000", "evaluate.every=100", "out=" + out})
 	if err != nil {
 		t.Fatal(err)

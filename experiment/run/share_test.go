@@ -16,6 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/testkit/realdata"
 )
 
 // BenchmarkShareOfSGD profiles a FEMNIST run on 2 workers and reports how much
@@ -24,7 +25,7 @@ import (
 // busy the cores are from start to end (wanted: 90 %).
 func BenchmarkShareOfSGD(b *testing.B) {
 	source := "synthetic"
-	if path, ok := realPath("femnist/femnist.parquet"); ok {
+	if path, ok := realdata.Find("femnist/femnist.parquet"); ok {
 		source = path
 	}
 	for _, c := range []struct{ k, rounds int }{{80, 12}, {4, 200}} {

@@ -14,24 +14,14 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/cputime"
+	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/runtest"
 )
 
 // phones is where the stays of 710 phones are, as FLASH recorded them.
 func phones(t testing.TB, name string) string {
 	t.Helper()
-	folder := os.Getenv("FEDPACE_DATA")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	path, err := filepath.Abs(filepath.Join(folder, "traces", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%v: set FEDPACE_DATA to a folder with traces/%s", err, name)
-	}
-	return path
+	return realdata.Path(t, "traces/"+name)
 }
 
 const byPhones = "availability={model: trace, sessions: %q, columns: [phone, ready_from_s, ready_to_s], period_seconds: 518400%s}"

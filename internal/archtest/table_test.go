@@ -160,6 +160,7 @@ examples/regression: os
 # Tests alone.
 internal/testkit/slow: os time
 internal/testkit/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn actors/algorithm os/... time github.com/edsrzf/mmap-go
+internal/testkit/realdata: os
 internal/testkit/testport: net syscall
 internal/testkit/browsertest: os/... time internal/testkit/slow github.com/chromedp/...
 internal/testkit/hostile: net time github.com/nats-io/jwt/...

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fedpace/internal/testkit/realdata"
 )
 
 // The list is in order, and every file in it can be checked.
@@ -50,18 +52,14 @@ func TestArchives(t *testing.T) {
 
 // The text that is here is the one that the list speaks of.
 func TestShakespeareIsTheOneHere(t *testing.T) {
-	dir := os.Getenv("FEDPACE_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "..", "shared", "data")
-	}
 	a, err := Find(Archives, "shakespeare")
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, "shakespeare", a.File)
+	name := realdata.Path(t, "shakespeare/"+a.File)
 	stat, err := os.Stat(name)
 	if err != nil {
-		t.Skipf("%s is absent: %v", name, err)
+		t.Fatal(err)
 	}
 	if stat.Size() != a.Size {
 		t.Errorf("%d bytes, want %d", stat.Size(), a.Size)

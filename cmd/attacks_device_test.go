@@ -176,9 +176,9 @@ func bytesOf(values []float32) (b []byte) {
 }
 
 // chunk sends a message of the open task's update.
-func (a *attacker) chunk(on, chunk, chunks int, values []byte) *bus.DeviceReply {
+func (a *attacker) chunk(on, chunk int, chunks uint32, values []byte) *bus.DeviceReply {
 	a.Helper()
-	return a.ask(fmt.Sprint("update.", on), &bus.Update{Task: a.open.Task, Chunk: uint32(chunk), Chunks: uint32(chunks), Values: values, Process: 1})
+	return a.ask(fmt.Sprint("update.", on), &bus.Update{Task: a.open.Task, Chunk: uint32(chunk), Chunks: chunks, Values: values, Process: 1})
 }
 
 // send sends an update of these values and returns the last answer.

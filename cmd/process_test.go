@@ -223,7 +223,7 @@ func TestAMillionClients(t *testing.T) {
 		}
 		kilobytes := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 		t.Logf("%s clients: peak %d kB, %.1f s", clients, kilobytes, time.Since(started).Seconds())
-		return kilobytes << 10
+		return int64(kilobytes) << 10
 	}
 	few, million := peak("1000"), peak("1000000")
 	if million >= 1e9 {

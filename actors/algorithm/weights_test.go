@@ -92,7 +92,7 @@ func TestByStalenessIsFedBuff(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		staleness := rapid.SliceOfN(rapid.IntRange(0, 1<<31), 1, 30).Draw(t, "staleness")
+		staleness := rapid.SliceOfN(rapid.IntRange(0, min(1<<31, math.MaxInt)), 1, 30).Draw(t, "staleness")
 		exponent := rapid.SampledFrom([]float64{0, 0.25, 0.5, 1, 1.7, 3, 16}).Draw(t, "exponent")
 		mean := 0.0
 		s := make([]float64, len(staleness))

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func TestPreparedMeaningsThatDoNotFit(t *testing.T) {
 		"deviation": func(s *federated.Grouped) { s.About.Deviation = []float32{1, 1} },
 		"alphabet":  func(s *federated.Grouped) { s.About.Alphabet = []string{"a"} },
 		"targets": func(s *federated.Grouped) { // so many that their product with the samples is 4
-			s.About.Classes, s.About.Targets, s.Labels, s.Targets = 0, 1<<62+1, nil, []float32{1, 2, 3, 4}
+			s.About.Classes, s.About.Targets, s.Labels, s.Targets = 0, math.MaxInt/2+2, nil, []float32{1, 2, 3, 4}
 		},
 	} {
 		var g federated.Grouping

@@ -2,6 +2,7 @@ package problem
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestEpochsAreCheckedOnce(t *testing.T) {
 func TestEpochsOfTooManySteps(t *testing.T) {
 	p, _ := epochs(t, 2000, func(client int) int {
 		if client == 1999 {
-			return 1e10
+			return min(10_000_000_000, math.MaxInt)
 		}
 		return 100
 	})

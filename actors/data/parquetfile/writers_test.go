@@ -3,6 +3,7 @@ package parquetfile
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,7 @@ var (
 		"fixed":  func(i int) string { return fmt.Sprint(i + 10) },
 		"uuid":   func(i int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", i) },
 		"u64":    func(i int) string { return strconv.FormatUint(1<<63+uint64(i), 10) },
-		"u32":    func(i int) string { return fmt.Sprint(4294967295 - i) },
+		"u32":    func(i int) string { return fmt.Sprint(math.MaxUint32 - uint32(i)) },
 		"i64":    func(i int) string { return fmt.Sprint(-int64(i) * 1e12) },
 		"same":   func(int) string { return "7" },
 	}

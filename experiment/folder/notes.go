@@ -17,7 +17,7 @@ const NotesFile = "notes.json"
 
 // Limits of notes.
 const (
-	maxNotes = 16 << 10 // bytes of the file
+	maxNotes = 32 << 10 // bytes of the file, where each byte of a text may be written as six
 	maxText  = 4000
 	maxTags  = 32
 )

@@ -16,7 +16,7 @@ func TestNotes(t *testing.T) {
 	if got := r.Notes(); !slices.Equal(got.Tags, []string{"first"}) || got.Text != "" {
 		t.Errorf("without notes: %+v", got)
 	}
-	want := Notes{Tags: []string{"good", "night"}, Text: "ends <well>"}
+	want := Notes{Tags: []string{"good", "night"}, Text: strings.Repeat("<", maxText)} // the longest in the file
 	if err := r.WriteNotes(want); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 import { $, make, setText, known, whole, fixed, short, duration, percent, count } from './base.js';
 import { Span, LineChart, corners, measured, firstAfter, look, dot } from './lines.js';
 import { decode, axesOf, chartsOf, smoothed, meanLine } from './curves.js';
-import { configOf, matches, names } from './find.js';
+import { configOf, differing, matches, names } from './find.js';
 import { showWaiting, share } from './tasks.js';
 import { Sweep, showDifferences } from './sweep.js';
 import { time, take, scrub, status, stateTexts } from './run.js';
@@ -381,8 +381,7 @@ export class Board {
 
   // sweepColumns are what a sweep is drawn over: keys that differ, then what came of the runs.
   sweepColumns() {
-    const runs = this.drawn(), configs = runs.map(r => this.config(r)), keys = configs.length ? [...new Set(configs.flatMap(c => [...c.keys()]))] : [];
-    return [...keys.filter(k => configs.some(c => c.get(k) !== configs[0].get(k))).map(k => ({ id: k, name: k, config: true })),
+    return [...differing(this.drawn().map(r => this.config(r))).differ.map(k => ({ id: k, name: k, config: true })),
       ...listColumns.filter(c => c.number).map(c => ({ id: c.id, name: c.name, of: c.of, text: v => cellText(c, { quality: { name: 'accuracy' } }, v) }))];
   }
 

@@ -50,7 +50,7 @@ export const order = key => key === 'task' ? 0 : key === 'schedule.k.rule' ? 1 :
 // does, or that is long. configs are their configurations, and without are keys that do not count.
 export function names(runs, configs, without = []) {
   const base = r => r.folder.split('/').filter(Boolean).pop() || r.folder;
-  const keys = [...new Set(configs.flatMap(c => [...c.keys()]))].filter(k => !without.includes(k) && configs.some(c => c.get(k) !== configs[0].get(k)))
+  const keys = differing(configs).differ.filter(k => !without.includes(k))
     .map((k, i) => [k, order(k), i]).sort((a, b) => a[1] - b[1] || a[2] - b[2]).map(k => k[0]);
   const called = runs.map(() => []);
   let groups = [runs.map((_, i) => i)];

@@ -18,7 +18,7 @@ import (
 	"fedpace/internal/testkit/runtest"
 )
 
-// phones is where the stays of 710 phones are, as FLASH recorded them.
+// phones returns the path of a file of measured phones; without the file the test is skipped.
 func phones(t testing.TB, name string) string {
 	t.Helper()
 	return realdata.Path(t, "traces/"+name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"fedpace/actors/real"
@@ -58,36 +57,39 @@ func samples(ctx context.Context, c *Config) (findings []Finding) {
 	return findings
 }
 
-// fits tries what the device does first in each run that calls it: the run says whether it would
-// take it, and the data, the model and the trainer are made ready.
+// fits tries what the device does first in each run that calls it.
 func fits(ctx context.Context, c *Config, device *real.Device) (findings []Finding) {
 	if len(c.called) == 0 {
 		return nil
 	}
-	asking, stop := context.WithTimeout(ctx, serverPatience)
+	connecting, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()
-	conn, err := natsconn.Connect(asking, c.Conn)
+	conn, err := natsconn.Connect(connecting, c.Conn)
 	if err != nil {
 		return []Finding{failure("runs", err.Error(), "try again")}
 	}
 	defer conn.Close()
-	slices.Sort(c.called)
 	for _, run := range c.called {
-		r, err := gateway.Ask(asking, conn, run, c.Device.ID, c.Device.Samples, device.Join())
-		switch {
-		case err != nil:
-			findings = append(findings, warning("run "+run, err.Error(), "try again"))
-			continue
-		case r.Status != bus.Accepted || r.Welcome == nil:
-			findings = append(findings, failure("run "+run, "it does not take this device: "+r.Reason, "change what it names"))
-			continue
-		}
-		if err := device.Prepare(ctx, run, r.Welcome); err != nil {
-			findings = append(findings, failure("run "+run, err.Error(), "the actor would end with this: give it what the run needs, or --map for columns that have other names"))
-			continue
-		}
-		n, _ := device.Samples()
-		findings = append(findings, ok("run "+run, fmt.Sprintf("takes this device, with %d %s, and its model is ready", n, human.Plural(n, "sample"))))
+		findings = append(findings, fit(ctx, c, conn, device, run))
 	}
 	return findings
+}
+
+// fit asks a run whether it would take the device, and makes the data, the model and the trainer
+// ready for it, which may take longer than an answer.
+func fit(ctx context.Context, c *Config, conn *natsconn.Conn, device *real.Device, run string) Finding {
+	asking, stop := context.WithTimeout(ctx, serverPatience)
+	defer stop()
+	r, err := gateway.Ask(asking, conn, run, c.Device.ID, c.Device.Samples, device.Join())
+	switch {
+	case err != nil:
+		return warning("run "+run, err.Error(), "try again")
+	case r.Status != bus.Accepted || r.Welcome == nil:
+		return failure("run "+run, "it does not take this device: "+r.Reason, "change what it names")
+	}
+	if err := device.Prepare(ctx, run, r.Welcome); err != nil {
+		return failure("run "+run, err.Error(), "the actor would end with this: give it what the run needs, or --map for columns that have other names")
+	}
+	n, _ := device.Samples()
+	return ok("run "+run, fmt.Sprintf("takes this device, with %d %s, and its model is ready", n, human.Plural(n, "sample")))
 }

@@ -137,8 +137,8 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 	}
 	listening, stop := context.WithTimeout(ctx, listen)
 	defer stop()
-	var mu sync.Mutex         // a last call may come as the listening ends
-	var runs, others []string // others with their version
+	var mu sync.Mutex                // a last call may come as the listening ends
+	var runs, others, alike []string // others with their version, alike of this one
 	err := gateway.Calls(listening, conn, c.Device.ID, func(run, version string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -146,11 +146,12 @@ func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
 		if bus.Differ(version, c.Device.Version) {
 			others = append(others, run+" is coordinated by version "+version)
 		} else if version != "" { // else it may not know that a device can ask
-			c.called = append(c.called, run)
+			alike = append(alike, run)
 		}
 	})
 	mu.Lock()
 	defer mu.Unlock()
+	c.called = slices.Sorted(slices.Values(alike))
 	slices.Sort(runs)
 	switch {
 	case err != nil:

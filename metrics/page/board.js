@@ -340,14 +340,14 @@ export class Board {
     return list.map((g, i) => ({ runs: g, ...this.lookOf(g[0]), name: (several ? called[i] : g[0].name) + (g.length > 1 ? ` (${g.length})` : '') }));
   }
 
-  // line is a run's column against the axis, kept for as long as neither changes.
+  // line is a run's column against the axis, kept until the axis or the smoothing changes.
   line(r, axis, column, steps) {
-    const { curves } = this.data.get(r.id), kept = curves.lines ||= {}, weight = steps ? 0 : Number(this.smooth.value), key = `${column} ${axis.id} ${weight}`;
-    if (!kept[key]) {
+    const { curves } = this.data.get(r.id), lines = curves.lines ||= {}, weight = steps ? 0 : Number(this.smooth.value), key = `${axis.id} ${weight}`;
+    if (lines[column]?.key !== key) {
       const x = axis.of(curves), y = curves.column[column], m = x && y ? measured(x, y) : { x: [], y: [] };
-      kept[key] = steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) };
+      lines[column] = { key, ...(steps ? corners(m.x, m.y) : { x: m.x, y: smoothed(m.y, weight) }) };
     }
-    return kept[key];
+    return lines[column];
   }
 
   show() {

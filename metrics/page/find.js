@@ -9,7 +9,7 @@ export function configOf(run, defaults) {
     for (const s of list) {
       const at = s.indexOf('=');
       const value = s.slice(at + 1);
-      out.set(s.slice(0, at), value.startsWith('"') ? JSON.parse(value) : value);
+      out.set(s.slice(0, at), /^".*"$/.test(value) ? JSON.parse(value) : value); // a long text is cut, and has no end
     }
   }
   return out;

@@ -34,6 +34,7 @@ test('a run is called by what sets it apart from the others shown', () => {
 test('a configuration is the defaults and what the run sets; what differs comes first', () => {
   const c = configOf(run('a', { settings: ['schedule.k.formula="max(1, k0 / t)"', 'cohort=5'] }), { femnist: ['clients=100', 'cohort=10'] });
   assert.deepEqual([...c], [['clients', '100'], ['cohort', '5'], ['schedule.k.formula', 'max(1, k0 / t)']]);
+  assert.equal(configOf({ settings: ['trainer.command="python3 a.py --of …'] }).get('trainer.command'), '"python3 a.py --of …', 'what a server has cut is shown as it is');
   assert.deepEqual(differing([c, new Map([['clients', '100'], ['cohort', '6']])]), { differ: ['cohort', 'schedule.k.formula'], same: ['clients'] });
 });
 

@@ -49,8 +49,8 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	o.leaves = nil
-	if more := r.more(o.Run.Notice); more > 0 {
-		p.Seeds, p.Until.first = more, p.Seeds
+	if enough := r.enough(o.Run.Notice); enough > p.Seeds {
+		p.Seeds, p.Until.first = enough, p.Seeds
 		if r, err = p.compare(ctx, o); err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ type Row struct {
 	Seeds    int
 	Diverged int                    // seeds whose runs did, and are in no mean
 	Cells    []Cell                 // of the others
-	first    int                    // of its seeds decided how many there are; 0: none did
+	first    int                    // of its cells are of seeds that decided how many there are; 0: none did
 	Means    []statistics.Estimated // by quantity
 }
 
@@ -56,7 +56,12 @@ func (r *Comparison) Table() *Table {
 			to++
 		}
 		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
-		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done, first: r.Plan.Until.first}
+		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
+		for _, c := range done {
+			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
+				row.first++
+			}
+		}
 		for _, q := range t.quantities {
 			row.Means = append(row.Means, MeanOf(done, q.of))
 		}

@@ -8,12 +8,11 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// Until adds seeds to a comparison until it decides, in two stages (Stein 1945): the deviations of
-// the first seeds' differences say how many seeds make half of the interval of each as narrow as
-// wanted.
+// Until adds seeds to a comparison until its differences are known to ± Half, in two stages (Stein
+// 1945): the deviations of the first seeds' differences say how many seeds that takes.
 type Until struct {
-	Half float64 // of the interval of the difference in how runs end; 0: no seeds are added
-	Most int     // seeds
+	Half float64 // wanted of the interval of each difference in how runs end; 0: no seeds are added
+	Most int     // seeds in all
 
 	first int // seeds of the first stage, once others were added
 }
@@ -29,13 +28,13 @@ func (u *Until) begin(seeds int) int {
 	return seeds
 }
 
-// more is how many seeds there must be in all; 0: there are enough.
-func (r *Comparison) more(notice func(string)) int {
+// enough is how many seeds there must be in all, those that were played included.
+func (r *Comparison) enough(notice func(string)) int {
 	u, seeds := r.Plan.Until, r.Plan.Seeds
 	if u.Half == 0 {
-		return 0
+		return seeds
 	}
-	enough, of := 0, ""
+	enough, of := seeds, ""
 	for _, d := range r.Table().Differences() {
 		if d.Quantity == toLevel || slices.ContainsFunc(d.BySeed, math.IsNaN) || len(d.BySeed) < 2 {
 			continue
@@ -47,16 +46,12 @@ func (r *Comparison) more(notice func(string)) int {
 	if notice == nil {
 		notice = func(string) {}
 	}
+	most := max(u.Most, seeds)
 	switch {
-	case enough <= seeds:
-		return 0
-	case enough > u.Most:
-		notice(fmt.Sprintf("It takes %d seeds until the difference of %s is known to ±%g: %d are played, the most allowed.", enough, of, u.Half, u.Most))
-	default:
+	case enough > most:
+		notice(fmt.Sprintf("It takes %d seeds until the difference of %s is known to ±%g: %d are played, the most allowed.", enough, of, u.Half, most))
+	case enough > seeds:
 		notice(fmt.Sprintf("It takes %d seeds until the difference of %s is known to ±%g.", enough, of, u.Half))
 	}
-	if u.Most <= seeds {
-		return 0
-	}
-	return min(enough, u.Most)
+	return min(enough, most)
 }

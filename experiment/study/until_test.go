@@ -16,11 +16,10 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 	out := t.TempDir()
 	p := Plan{
 		Load:      setting("task=logistic", "clients=20", "cohort=3", "stop.equal_runtime_rounds=20", "schedule.k0=8", "evaluate.every=2", "out="+filepath.Join(out, "runs")),
-		Schedules: []string{"fixed", "rounds"}, Seeds: 2, Out: filepath.Join(out, "runs"),
+		Schedules: []string{"fixed", "rounds"}, Seeds: 5, Out: filepath.Join(out, "runs"),
 	}
 	var said []string
 	o := Options{Run: run.Options{Shown: run.Shown{Notice: func(line string) { said = append(said, line) }}}}
-	p.Seeds = 5
 	first, err := Run(t.Context(), p, o)
 	if err != nil {
 		t.Fatal(err)
@@ -51,5 +50,18 @@ func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
 	r, err := Run(t.Context(), p, o)
 	if d := r.Table().Differences()[0]; err != nil || d.N != 6 || math.IsNaN(d.Half) || !strings.Contains(strings.Join(said, "\n"), "6 are played, the most allowed") {
 		t.Errorf("%v, %d seeds, said %q", err, d.N, said)
+	}
+}
+
+// A run of the first stage that diverged leaves its place there to no later one.
+func TestTheFirstStageIsThatOfItsSeeds(t *testing.T) {
+	cells := make([]Cell, 5)
+	for i := range cells {
+		cells[i].Config.Seed = uint64(7 + i)
+	}
+	cells[1].Diverged = "early"
+	r := &Comparison{Plan: Plan{Until: Until{first: 3}}, Runs: cells}
+	if row := r.Table().Rows[0]; row.first != 2 || len(row.Cells) != 4 {
+		t.Errorf("%d of %d runs are of the first stage, want 2 of 4", row.first, len(row.Cells))
 	}
 }

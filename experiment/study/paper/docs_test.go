@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -52,7 +53,7 @@ func fill(page string) (string, error) {
 		}
 		list, err := Verdicts(docs)
 		if what == "gains" {
-			b.WriteString(gains(list))
+			err = errors.Join(err, writeGains(&b, list))
 		} else {
 			list = slices.DeleteFunc(list, func(v Verdict) bool {
 				return (control.MatchString(v.Schedule) || control.MatchString(v.Than)) != (what == "controls")
@@ -71,9 +72,9 @@ func fill(page string) (string, error) {
 	return filled, failed
 }
 
-// gains are a row for each folder with how far schedules end above fixed K, in points.
-func gains(list []Verdict) string {
-	columns := [][2]string{{"rounds", "`rounds`"}, {"rounds-constant", "a constant K of as many steps"}, {"dsgd", "K = 1 (`dsgd`)"}, {"step", "`step`"}, {"error", "`error`"}}
+// writeGains writes a row for each folder with how far schedules end above fixed K, in points.
+func writeGains(w io.Writer, list []Verdict) error {
+	t := newTable(w, "", "runs", "`rounds`", "a constant K of as many steps", "K = 1 (`dsgd`)", "`step`", "`error`")
 	var order []string
 	cells := map[[2]string]string{}
 	for _, v := range list {
@@ -90,20 +91,14 @@ func gains(list []Verdict) string {
 		}
 		cells[[2]string{v.Where, name}] = text + fmt.Sprintf(" (%d)", v.N)
 	}
-	var b strings.Builder
-	b.WriteString("| runs |")
-	for _, c := range columns {
-		b.WriteString(" " + c[1] + " |")
-	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", 1+len(columns)) + "\n")
 	for _, where := range order {
-		b.WriteString("| " + where + " |")
-		for _, c := range columns {
-			b.WriteString(" " + cmp.Or(cells[[2]string{where, c[0]}], "-") + " |")
+		row := []any{where}
+		for _, schedule := range []string{"rounds", "rounds-constant", "dsgd", "step", "error"} {
+			row = append(row, cmp.Or(cells[[2]string{where, schedule}], "-"))
 		}
-		b.WriteString("\n")
+		t.row(row...)
 	}
-	return b.String()
+	return t.markdown()
 }
 
 // indented makes code of the rows of tables: their titles and notes stand in the page's own words.

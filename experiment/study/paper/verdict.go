@@ -21,7 +21,7 @@ import (
 // ClaimsFile lists the claims of the paper, beside the folders of curves that decide them.
 const ClaimsFile = "claims.yaml"
 
-// Claim is what the paper says of one schedule, or this page of its controls, as a statement about one
+// Claim is what the paper says of one schedule, or docs/paper.md of its controls, as a statement about one
 // quantity of runs. Either it compares two schedules, seed by seed, or one schedule with a value that
 // the paper prints.
 type Claim struct {
@@ -144,8 +144,8 @@ func Verdicts(dir string) ([]Verdict, error) {
 	return list, nil
 }
 
-// judge counts how many comparisons there are: of so many intervals of 95 % some leave out zero by
-// chance. So a comparison says yes or no only where Holm's p-value allows it.
+// judge gives the verdicts. Of many intervals of 95 % some leave out zero by chance, so a comparison
+// says yes or no only where the p-value, adjusted by Holm's method for all of them, is at most 0.05.
 func judge(list []Verdict) {
 	p := make([]float64, len(list))
 	for i, v := range list {
@@ -160,12 +160,12 @@ func judge(list []Verdict) {
 		if v.Value != "" {
 			v.Said = v.printedThere()
 		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].least {
-			v.Said = said(v.Mean > v.By == (v.Expect == "more"))
+			v.Said = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
 		}
 	}
 }
 
-func said(holds bool) string {
+func yesOrNo(holds bool) string {
 	if holds {
 		return Yes
 	}
@@ -247,7 +247,7 @@ func (v *Verdict) printedThere() string {
 	if !above && !below {
 		return Undecided
 	}
-	return said(above)
+	return yesOrNo(above)
 }
 
 // cells are the claim's runs in words.
@@ -334,13 +334,8 @@ func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
 		mean, interval, flipped, adjusted := v.numbers()
 		t.row(v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said)
 	}
-	if !markdown {
-		return t.end()
+	if markdown {
+		return t.markdown()
 	}
-	for _, row := range slices.Insert(t.rows, 1, slices.Repeat([]string{"---"}, len(t.rows[0]))) {
-		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.end()
 }

@@ -103,6 +103,7 @@ func readRows(r io.Reader, what string, columns, named []string, row func(line i
 	if at == nil && !slices.Equal(header, columns) {
 		return fmt.Errorf("%s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
 	}
+	chosen := make([]string, len(at)) // fields of a row, for as long as the reader's own hold
 	for rows := 0; ; rows++ {
 		fields, err := in.Read()
 		switch {
@@ -115,7 +116,6 @@ func readRows(r io.Reader, what string, columns, named []string, row func(line i
 		}
 		line, _ := in.FieldPos(0)
 		if at != nil {
-			chosen := make([]string, len(at))
 			for i, from := range at {
 				chosen[i] = fields[from]
 			}

@@ -69,9 +69,8 @@ type replay struct {
 	shares        []uint64
 }
 
-// What a client's key serves.
+// What a client's key draws besides the place in the stays, which is by the key itself.
 const (
-	ofPlace = 0 // its place in the trace, by the key itself
 	ofZone  = 1
 	ofStays = 2 // whose trace it has
 )

@@ -16,8 +16,8 @@ import (
 // maxScrapes bounds the scrapes that are answered at a time.
 const maxScrapes = 8
 
-// KeptTime is for how long the state in which a run has ended waits at most for a scrape.
-const KeptTime = time.Minute
+// keptTime is for how long the state in which a run has ended waits at most for a scrape.
+const keptTime = time.Minute
 
 // The states of a run, as the label state has them.
 const (
@@ -95,10 +95,10 @@ func (m *Metrics) Close(why error) error {
 }
 
 // AwaitScrape waits until a Prometheus has seen how the run ended: twice as long as it takes from
-// one scrape to the next, for [KeptTime] at most, and not at all where none scrapes the run.
+// one scrape to the next, for keptTime at most, and not at all where none scrapes the run.
 func (m *Metrics) AwaitScrape() {
 	m.mu.Lock()
-	patience := KeptTime
+	patience := keptTime
 	if m.every > 0 {
 		patience = min(patience, 2*m.every+time.Second)
 	}

@@ -13,8 +13,8 @@ import (
 	"fedpace/internal/connlimit"
 )
 
-// Page is what a server shows at a path. Its handler sees GET and HEAD alone, but for Edits, under a host that the
-// server answers to, with the headers of guard.go set; it may replace them. A handler that streams
+// Page is what a server shows at a path. Its handler sees GET and HEAD, and with Edits POST, under a
+// host that the server answers to, with the headers of guard.go set; it may replace them. A handler that streams
 // moves its own write deadline ([http.ResponseController.SetWriteDeadline]) and ends with its
 // request's context, which ends when the server closes.
 type Page struct {

@@ -118,6 +118,43 @@ func TestStreamingIsPublished(t *testing.T) {
 	}
 }
 
+// Compression is of the fragment that a round sends: what it leaves out of another waits for the
+// round that sends that one.
+func TestStreamingCompressesTheFragment(t *testing.T) {
+	model, set, base := world(t)
+	of := algorithm.Streaming{Rate: 0.7, Momentum: 0.9, Fragments: 3}
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: of, Optimizer: adamW, Compression: algorithm.TopK{Share: 0.01, Feedback: true}, Kernel: fastest(t)}
+	trainer, err := NewTrainer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(base)
+	work := []Assignment{{Task: 1, Client: 3, LocalSteps: 4, Rate: 0.01, Weight: 1}}
+	before := make([]float32, n)
+	for round := range uint64(5) {
+		sum := make([]int64, n)
+		outcomes, err := trainer.Train(t.Context(), base, &Shared{Residuals: true, Rounds: round}, work, sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to := of.Span(round, n)
+		sent, left := 0, outcomes[0].Variate[:n]
+		for i, s := range sum {
+			inside := from <= i && i < to
+			if s != 0 {
+				sent++
+			}
+			if !inside && (s != 0 || left[i] != before[i]) {
+				t.Fatalf("round %d sends %d to %d, parameter %d has sent %d, and its residual goes from %g to %g", round, from, to, i, s, before[i], left[i])
+			}
+		}
+		if most := (to-from)/100 + 1; sent == 0 || sent > most {
+			t.Errorf("round %d sends %d values of %d, want 1 to %d", round, sent, to-from, most)
+		}
+		before, work[0].Variate = left, outcomes[0].Variate
+	}
+}
+
 // With one fragment, no overlap and nothing of its own copy a client does DiLoCo's work, to the bit.
 func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
 	model, set, base := world(t)

@@ -82,10 +82,10 @@ type Trainer struct {
 	own    int              // of what a client keeps, the values that are the algorithm's or the compression's
 	local  int              // and those that its steps remember, which follow
 
-	compressor algorithm.Compressor // nil: updates are whole
-	update     []float32            // for it
-	feedback   float32              // part of a residual that is added to it
-	coins      rand.PCG             // for it
+	compressors map[int]algorithm.Compressor // by the length of what they compress
+	update      []float32                    // for them; nil: updates are whole
+	feedback    float32                      // part of a residual that is added to it
+	coins       rand.PCG                     // for them
 
 	plots map[int]plot // by [Assignment].Attacker: what its colluders sent last
 }
@@ -104,8 +104,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		t.own = t.params
 	}
 	if p.Compression != nil {
-		t.compressor, t.update = p.Compression.Compressor(t.trainable), make([]float32, t.trainable)
-		t.feedback = 1
+		t.compressors, t.update, t.feedback = map[int]algorithm.Compressor{}, make([]float32, t.trainable), 1
 		if d, ok := p.Compression.(algorithm.Decaying); ok {
 			t.feedback = float32(d.Feedback())
 		}
@@ -222,7 +221,7 @@ func (t *Trainer) work(base []float32, shared *Shared, tasks []Assignment) *Work
 // add adds a client's update to the sum, and returns what it keeps. The model equals
 // base after.
 func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Assignment) (kept []float32, err error) {
-	if t.compressor != nil && (shared != nil || a.Weight > 0) {
+	if t.update != nil && (shared != nil || a.Weight > 0) {
 		return t.addCompressed(sum, base, model, shared, a)
 	}
 	if shared.variates() {
@@ -250,26 +249,32 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 	if err := algorithm.Check(model, base); err != nil {
 		return nil, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
 	}
-	for i := range t.update {
-		t.update[i] = model[i] - base[i]
+	from, to := t.sent(shared)
+	update := t.update[:to-from]
+	for i := range update {
+		update[i] = model[from+i] - base[from+i]
 	}
 	if shared != nil && t.own > 0 {
-		for i, r := range t.vector(a.Variate)[:t.trainable] {
-			t.update[i] += float32(t.feedback * r)
+		left = slices.Clone(t.vector(a.Variate))
+		for i := range update {
+			update[i] += float32(t.feedback * left[from+i])
 		}
-		left = append(slices.Clone(t.update), t.zero[t.trainable:]...)
+		copy(left[from:], update)
 	}
 	keyed.Reseed(&t.coins, t.problem.Seed, keyed.Compression, uint64(a.Client), a.Task)
-	t.compressor.Compress(t.update, &t.coins)
+	if t.compressors[len(update)] == nil {
+		t.compressors[len(update)] = t.problem.Compression.Compressor(len(update))
+	}
+	t.compressors[len(update)].Compress(update, &t.coins)
 	if left != nil {
-		for i, sent := range t.update {
-			left[i] -= sent
+		for i, sent := range update {
+			left[from+i] -= sent
 		}
 	}
 	copy(model[:t.trainable], base)
-	if bad := learn.AddExact(sum[:t.trainable], a.Weight, t.update, t.zero[:t.trainable]); bad >= 0 {
+	if bad := learn.AddExact(sum[from:to], a.Weight, update, t.zero[from:to]); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
-			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", bad, t.update[bad])}
+			Cause: fmt.Sprintf("the compressed update of parameter %d is %g", from+bad, update[bad])}
 	}
 	if rest := model[t.trainable:]; len(rest) > 0 {
 		learn.AddExactAndReset(sum[t.trainable:], a.Weight, rest, base[t.trainable:]) // Check has looked at rest
@@ -277,11 +282,19 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 	return left, nil
 }
 
+// sent is the part of the parameters that a round compresses and sends.
+func (t *Trainer) sent(shared *Shared) (from, to int) {
+	if of, ok := t.problem.Algorithm.(algorithm.Streaming); ok && shared != nil {
+		return of.Span(shared.Rounds, t.trainable)
+	}
+	return 0, t.trainable
+}
+
 // Local runs one client's K local steps from base and returns its own model,
 // where [Trainer.Train] adds it to a sum: it is what a real device sends, but for the noise. The
 // algorithm must not have client state; a.Weight is not used.
 func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
-	if t.state || t.local > 0 || t.compressor != nil {
+	if t.state || t.local > 0 || t.update != nil {
 		return nil, 0, fmt.Errorf("actors: task %d: a device keeps nothing from task to task, and sends whole models", a.Task)
 	}
 	if len(base) != t.params {

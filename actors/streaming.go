@@ -94,10 +94,10 @@ func (s *streaming) part(ctx context.Context, x []float32, a Assignment, memory 
 // mix mixes into a copy the fragments that were sent after since rounds and before now.
 func (s *streaming) mix(x, model []float32, since, now uint64) {
 	own, others := float32(s.of.Mix), float32(1-s.of.Mix)
+	if f := uint64(s.of.Fragments); now > f {
+		since = max(since, now-f) // what is older was sent again
+	}
 	for ; since < now; since++ {
-		if now-since > uint64(s.of.Fragments) { // sent again since
-			continue
-		}
 		from, to := s.of.Span(since, len(x))
 		for i := from; i < to; i++ {
 			x[i] = float32(own*x[i]) + float32(others*model[i])

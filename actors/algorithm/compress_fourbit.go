@@ -3,6 +3,7 @@ package algorithm
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 func init() {
@@ -37,8 +38,7 @@ func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 	if f.Format == "int4" {
 		level = equalLevel
 	}
-	for from := 0; from < len(update); from += f.Block {
-		block := update[from:min(from+f.Block, len(update))]
+	for block := range slices.Chunk(update, f.Block) {
 		largest := 0.0
 		for _, x := range block {
 			largest = max(largest, math.Abs(float64(x)))
@@ -54,14 +54,12 @@ func (f FourBit) Compress(update []float32, _ *rand.PCG) {
 
 // powerLevel is the nearest of 1, 1/2, ... 1/64 and 0 to a share of the largest value.
 func powerLevel(share float64) float64 {
+	if share < 1./128 {
+		return 0
+	}
 	level := 1.0
-	for share < 0.75*level {
-		if level /= 2; level < 1./64 {
-			if share < 1./128 {
-				return 0
-			}
-			return 1. / 64
-		}
+	for level > 1./64 && share < 0.75*level {
+		level /= 2
 	}
 	return level
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"fedpace/internal/registry"
 )
@@ -58,8 +59,7 @@ type sparse struct {
 
 // Compress implements [Compressor].
 func (s *sparse) Compress(update []float32, draws *rand.PCG) {
-	for from := 0; from < len(update); from += s.Chunk {
-		chunk := update[from:min(from+s.Chunk, len(update))]
+	for chunk := range slices.Chunk(update, s.Chunk) {
 		s.k = int(kept(s.Share, int64(len(chunk))))
 		s.largest.Compress(chunk, draws)
 	}

@@ -110,9 +110,9 @@ func SumLength(a Algorithm, params int) int {
 
 // StateBytes is the most memory that the state of an algorithm, of a compression and of
 // local steps comes to: the server's vectors and, with client state, one vector of float32 for
-// each client that takes part, in which steps remember so many values. For [Apart] it is that of a round of so many updates of
-// which all but one are stale; 0: no update is stale. It is math.MaxInt64 beyond what
-// int64 holds.
+// each client that takes part, in which steps remember so many values. For [Apart] it is that
+// of a round of so many updates of which all but one are stale; 0: no update is stale. It is
+// math.MaxInt64 beyond what int64 holds.
 func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
 	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
 	if KeepsVariates(a) {
@@ -139,30 +139,24 @@ func CheckState(a Algorithm, c Compression, params, local, clients, updates int,
 	if n <= limit {
 		return nil
 	}
-	other := "algorithm"
-	if keepsResiduals(c) {
-		other = "compression"
-	}
-	if local > 0 {
-		other = "optimizer"
-	}
+	keeper, kind := Keeper(a, c, local)
 	count, of := clients, "clients"
-	if _, ok := a.(Apart); ok && !keepsResiduals(c) && local == 0 {
+	if _, ok := a.(Apart); ok && kind == "algorithm" {
 		count, of = updates, "updates in a round"
 	}
 	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
-		float64(limit)/1e9, Keeper(a, c, local), float64(n)/1e9, params, count, of, of, other)
+		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, of, of, kind)
 }
 
-// Keeper names what keeps most of the state: what local steps remember, a compression
-// with residuals, or else the algorithm.
-func Keeper(a Algorithm, c Compression, local int) string {
+// Keeper names what keeps most of the state, and what that is: the optimizer of local steps, a
+// compression with residuals, or else the algorithm.
+func Keeper(a Algorithm, c Compression, local int) (name, kind string) {
 	_, copies := a.(Streaming)
 	switch {
 	case local > 0 && !copies:
-		return "local"
+		return "local", "optimizer"
 	case keepsResiduals(c):
-		return Compressions.NameOf(c)
+		return Compressions.NameOf(c), "compression"
 	}
-	return Algorithms.NameOf(a)
+	return Algorithms.NameOf(a), "algorithm"
 }

@@ -96,6 +96,10 @@ func TestStateBeyondTheLimit(t *testing.T) {
 	if err == nil || err.Error() != "limits.state_gb: 1, but refl keeps up to 2.4 GB for 1000000 parameters and 300 updates in a round (raise the limit, or take fewer updates in a round or another algorithm)" {
 		t.Error(err)
 	}
+	err = CheckState(Streaming{}, nil, 1e6, 1e6, 1000, 0, 1e9)
+	if err == nil || err.Error() != "limits.state_gb: 1, but streaming keeps up to 4.01 GB for 1000000 parameters and 1000 clients (raise the limit, or take fewer clients or another algorithm)" {
+		t.Error(err)
+	}
 	err = CheckState(Scaffold{}, nil, 209_662, 0, 3000, 0, 1e9)
 	if err == nil || !strings.HasPrefix(err.Error(), "limits.state_gb: 1, but scaffold keeps up to 2.52 GB for 209662 parameters and 3000 clients") {
 		t.Error(err)

@@ -220,7 +220,8 @@ func (p *Problem) State() string {
 	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", algorithm.Keeper(p.Algorithm, p.Config.Compress, local), human.Size(bytes), params, of) + single
+	keeper, _ := algorithm.Keeper(p.Algorithm, p.Config.Compress, local)
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", keeper, human.Size(bytes), params, of) + single
 }
 
 // checkMemory holds what is kept, and the single updates of a round, to limits.state_gb.

@@ -79,13 +79,18 @@ func (p *Problem) Memory() int {
 // stepMemory is Memory without the copy. A trainer's are bytes, four to a value, and the first
 // value says how many.
 func (p *Problem) stepMemory() int {
-	values := learn.MemoryOf(p.Optimizer, p.Model.Trainable())
-	if p.Trainer != nil {
-		if bytes := p.Trainer.State + 4*values; bytes > 0 {
-			return 1 + (bytes+3)/4
-		}
+	if p.Trainer == nil {
+		return learn.MemoryOf(p.Optimizer, p.Model.Trainable())
 	}
-	return values
+	if bytes := p.trainerMemory(); bytes > 0 {
+		return 1 + (bytes+3)/4
+	}
+	return 0
+}
+
+// trainerMemory is how many bytes a trainer's process may remember of a client.
+func (p *Problem) trainerMemory() int {
+	return p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, p.Model.Trainable())
 }
 
 // encode writes an entry of a table, whose options are numbers and words.

@@ -24,7 +24,6 @@ type processSteps struct {
 	worker    *external.Worker
 	set       federated.Numbered
 	optimizer json.RawMessage // nil: plain SGD
-	room      int             // bytes that the steps of a client may remember
 	order     federated.Minibatches
 }
 
@@ -36,7 +35,6 @@ func newProcessSteps(p *Problem) *processSteps {
 	if !learn.Plain(p.Optimizer) {
 		s.optimizer = json.RawMessage(p.Spec().Local)
 	}
-	s.room = p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, p.Model.Trainable())
 	return s
 }
 
@@ -85,7 +83,7 @@ func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model 
 			}
 		}
 		if w.Local != nil {
-			t.Room, t.State = s.room, unpack(w.Local[i])
+			t.Room, t.State = s.problem.trainerMemory(), unpack(w.Local[i])
 			t.Keep = func(state []byte) { w.Local[i] = pack(state, s.problem.stepMemory()) }
 		}
 		job.Tasks = append(job.Tasks, t)

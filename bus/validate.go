@@ -231,7 +231,7 @@ const firstDeviceTask = 1 << 52
 func (t *Task) ValidateForDevice() error {
 	if t.Task == 0 {
 		c := checker{message: "call"}
-		c.printable("version", t.Version)
+		c.printable("version", t.Version, maxLine)
 		return c.err
 	}
 	if t.Task < firstDeviceTask {
@@ -242,10 +242,10 @@ func (t *Task) ValidateForDevice() error {
 
 func (j *Join) Validate() error {
 	c := checker{message: "join"}
-	c.printable("name", j.Name)
-	c.printable("kernel", j.Kernel)
+	c.printable("name", j.Name, maxLine)
+	c.printable("kernel", j.Kernel, maxLine)
 	c.number("samples", long(j.Samples), 0, MaxDeviceSamples)
-	c.printable("version", j.Version)
+	c.printable("version", j.Version, maxLine)
 	return c.err
 }
 
@@ -259,7 +259,7 @@ func (w *Welcome) Validate() error {
 	c.text("task", w.Task)
 	c.float("heterogeneity", w.Heterogeneity, 0, 1e6)
 	c.size("mapping", w.Mapping, maxMapping)
-	c.printable("version", w.Version)
+	c.printable("version", w.Version, maxLine)
 	c.schema(w.Schema)
 	return c.err
 }
@@ -294,9 +294,7 @@ func (r *DeviceReply) Validate() error {
 func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Upload))
-	if Printable(h.Leaves) != h.Leaves {
-		c.refuse("leaves", strconv.QuoteToASCII(h.Leaves[:min(len(h.Leaves), 64)]), fmt.Sprintf("text of at most %d bytes that can be printed", maxWhy))
-	}
+	c.printable("leaves", h.Leaves, maxWhy)
 	return c.err
 }
 
@@ -383,11 +381,11 @@ func (c *checker) size(field, s string, most int) {
 }
 
 // printable is for texts that people are shown: they may end on a terminal.
-func (c *checker) printable(field, s string) {
+func (c *checker) printable(field, s string, most int) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")
 	}
-	c.size(field, s, maxLine)
+	c.size(field, s, most)
 }
 
 func (c *checker) token(field, s string) {

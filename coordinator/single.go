@@ -11,8 +11,8 @@ import (
 )
 
 // singles are the updates of a round that have a sum of their own: all of them where the
-// run combines updates by a rule or clips them or its algorithm looks at each, and stale ones where the algorithm looks at
-// each. Its zero value is a round whose updates are added up.
+// run combines updates by a rule or clips them or its algorithm looks at each, and stale ones
+// where the algorithm looks at these. Its zero value is a round whose updates are added up.
 type singles struct {
 	place   []int               // by task: among updates; -1: it is added up. nil: all are
 	updates [][]int64           // exact sums of weight 1
@@ -30,9 +30,9 @@ func (s *singles) take(tasks []round.Task, which func(round.Task) bool) {
 	}
 }
 
-// singleAll prepares a round whose updates are clipped, combined by a rule or looked at by the algorithm, if
-// the run does so, and made private. They are clipped as they were sent. An algorithm that mixes models sees them as
-// differences to the newest one.
+// singleAll prepares a round whose updates are clipped, combined by a rule or looked at by the
+// algorithm, if the run does so, and made private. They are clipped as they were sent. An
+// algorithm that mixes models sees them as differences to the newest one.
 func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (s singles) {
 	of := l.config.Learning.Combine
 	if !of.Single() {

@@ -15,16 +15,17 @@ type Variate struct {
 	Values []float32 // nil: zero, as before a client's first task
 }
 
-// Variates keeps a vector of every client that took part. It begins with the client's c_i,
-// of which the mean c is kept, too, over a population of N: SCAFFOLD's control variates (Karimireddy et al. 2020).
-// A round of clients with c_i⁺ moves it by
+// Variates keeps a vector of every client that took part. It begins with the client's c_i, of
+// which the mean c is kept, too, over a population of N: SCAFFOLD's control variates
+// (Karimireddy et al. 2020). A round of clients with c_i⁺ moves it by
 //
 //	c ← c + 1/N Σ (c_i⁺ − c_i),
 //
 // summed exactly as models are: each term has the weight 1/N.
 //
 // The residuals of compressed updates are kept in its place in the same way, and have no
-// mean: c is empty, and a round has no sum for it. What local steps remember follows either, or stands alone.
+// mean: c is empty, and a round has no sum for it. What local steps remember follows either, or
+// stands alone.
 type Variates struct {
 	width, population int       // of a client's vector
 	server            []float64 // c; empty: there is none

@@ -249,7 +249,8 @@ func (x *peer) limit(j *bus.Join) {
 
 func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	asked := x.task != 0 && !x.told && !x.flooded && len(m.Data) < deviceBudgetBytes // by the task, which it says is there
-	if x.told = true; !asked && !x.spend(len(m.Data)) {
+	x.told = true
+	if !asked && !x.spend(len(m.Data)) {
 		return
 	}
 	h := new(bus.Heartbeat)
@@ -263,7 +264,8 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	}
 	x.heard = time.Now()
 	x.holds = h.Task
-	if x.beats++; h.Leaves != "" && x.joined {
+	x.beats++
+	if h.Leaves != "" && x.joined {
 		x.leave()
 		x.gateway.events.Put(Event{Device: x.index, Kind: Left, Text: h.Leaves})
 	}

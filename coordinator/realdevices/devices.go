@@ -86,9 +86,10 @@ type openTask struct {
 }
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
-// of the gateway; resendAfter how long a device may be silent about a task before
-// it is sent again, should it have been lost; auditEvery how often what devices fetch is looked at; leastSlack how much longer than its round a task may take before it is
-// given up, since messages take time that no device measures.
+// of the gateway; resendAfter how long a device may be silent about a task before it is sent
+// again, should it have been lost; auditEvery how often what devices fetch is looked at;
+// leastSlack how much longer than its round a task may take before it is given up, since
+// messages take time that no device measures.
 const (
 	lookEvery   = 101 * time.Millisecond
 	resendAfter = 5 * time.Second
@@ -341,8 +342,7 @@ func (d *Devices) leaves(n *gateway.Event) {
 	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
 	d.gone[n.Device] = true
 	if o := d.taskOf(n.Device); o != nil && !slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
-		d.silent(o)
-		d.answers[len(d.answers)-1].Plan.Compute = max(1, o.observed(time.Now()))
+		d.silent(o).Plan.Compute = max(1, o.observed(time.Now()))
 	}
 }
 
@@ -418,6 +418,9 @@ func (d *Devices) look() error {
 	return nil
 }
 
-func (d *Devices) silent(o *openTask) {
-	d.answers = append(d.answers, &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device})
+// silent answers a task in the place of its device.
+func (d *Devices) silent(o *openTask) *Answer {
+	a := &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device}
+	d.answers = append(d.answers, a)
+	return a
 }

@@ -98,7 +98,7 @@ and go at any time, and the results are the same bits.`,
 func (f *paperFlags) run(c *cobra.Command) error {
 	if f.verdicts {
 		if len(f.from) > 1 {
-			return errors.New("--verdicts: want one --from, the folder of claims.yaml")
+			return cli.Usage(c, errors.New("--verdicts: want one --from, the folder of claims.yaml"))
 		}
 		dir := append(f.from, "docs/paper")[0]
 		list, err := paper.Verdicts(dir)

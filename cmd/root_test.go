@@ -156,6 +156,7 @@ func TestMistakes(t *testing.T) {
 		{"a run that fails twice by one cause", []string{"run"}, errors.Join(errors.New("disk full"), errors.New("disk full")), 1, `fedpace: disk full`},
 		{"a paper's server that is none", []string{"paper", "--nats", "server"}, nil, 2, `fedpace: --nats: "server" is not a NATS server's URL (nats://host:4222) (see fedpace paper --help)`},
 		{"hosts for a paper that trains nothing", []string{"paper", "--timing", "--nats", "nats://server"}, nil, 2, `fedpace: --timing trains nothing that hosts could do: leave out --nats (see fedpace paper --help)`},
+		{"verdicts of two folders", []string{"paper", "--verdicts", "--from", "a", "--from", "b"}, nil, 2, `fedpace: --verdicts: want one --from, the folder of claims.yaml (see fedpace paper --help)`},
 		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want at least 1 (see fedpace paper --help)`},
 		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
 		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo-compare, the same command goes on`},

@@ -100,7 +100,7 @@ type flags struct {
 	// trainer is the command of an external one.
 	trainer string
 	force   bool
-	guess   []byte // configuration for a table without one
+	guesses map[string][]byte // configurations for tables without one, by their paths
 }
 
 func (f *flags) add(c *cobra.Command) {
@@ -158,7 +158,8 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 	if own == "" || len(f.config) > 0 {
 		return config.LoadFiles(f.config, sets)
 	}
-	if f.guess == nil {
+	guess := f.guesses[own]
+	if guess == nil {
 		instead := ""
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
 			instead = "# the trainer"
@@ -167,12 +168,16 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 		if err != nil {
 			return config.Config{}, err
 		}
-		f.guess = []byte(text)
+		if f.guesses == nil {
+			f.guesses = map[string][]byte{}
+		}
+		guess = []byte(text)
+		f.guesses[own] = guess
 		if !cli.Quiet(c) {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n", own, own)
 		}
 	}
-	return config.Parse("guess for "+own, f.guess, others...)
+	return config.Parse("guess for "+own, guess, others...)
 }
 
 // missed holds a complete run against what is expected of it, by the command or else by its

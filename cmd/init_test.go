@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,10 +86,6 @@ func TestInitWritesAScript(t *testing.T) {
 		exp, said := begun(t, name, text, "--torch")
 		script := strings.TrimSuffix(exp, ".yaml") + "_model.py"
 		has(t, said, "wrote  "+script)
-		text, err := os.ReadFile(script) // which is as short as the page says
-		if err != nil || strings.Count(string(text), "\n") > 28 {
-			t.Errorf("%v, %s", err, text)
-		}
 		short := []string{"--set", rounds[name], "--trainer", python + " " + script}
 		with := best(t, append(short, "--config", exp)...)
 		if without := best(t, append(short, "--set", "data="+strings.TrimSuffix(exp, "yaml")+"csv")...); with != without {
@@ -100,11 +95,39 @@ func TestInitWritesAScript(t *testing.T) {
 		if name == "words" && with < 0.95 {
 			t.Errorf("accuracy %g", with)
 		}
-		_, shown, _ := strings.Cut(string(text), "\n") // the first line names the file
+	}
+}
+
+// The page shows the script that init writes, which is as short as README says.
+func TestThePageShowsTheScript(t *testing.T) {
+	t.Parallel()
+	for name, text := range ownTables() {
+		exp, _ := begun(t, name, text, "--torch")
+		script := read(t, strings.TrimSuffix(exp, ".yaml")+"_model.py")
+		if strings.Count(script, "\n") > 25 {
+			t.Errorf("it is long:\n%s", script)
+		}
+		_, shown, _ := strings.Cut(script, "\n") // the first line names the file
 		if page := read(t, "../docs/experiment.md"); name == "words" && !strings.Contains(page, "```python\n"+shown+"```") {
 			t.Errorf("docs/experiment.md does not show\n%s", shown)
 		}
 	}
+}
+
+// Tables of a grid without a configuration are each guessed for themselves.
+func TestTablesOfAGridAreGuessedApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"words", "prices"} {
+		putFile(t, filepath.Join(dir, name+".csv"), []byte(ownTables()[name]))
+	}
+	c := fedpace(t, "compare", "--grid", "data=words.csv,prices.csv", "--schedules", "fixed", "--seeds", "1", "--set", "stop.rounds=2", "--out", "both")
+	c.Dir = dir
+	if _, stderr, exit := finish(t, c); exit != 0 {
+		t.Fatal(stderr)
+	}
+	table := read(t, filepath.Join(dir, "both", "runs.csv"))
+	has(t, table, "words.csv", "prices.csv")
 }
 
 // What init cannot know it says, with what to do.

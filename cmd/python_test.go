@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -73,21 +74,20 @@ func TestTheLanguageExamplePlays(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../examples/language")); err != nil {
 		t.Fatal(err)
 	}
+	table, figure := filepath.Join(dir, "language.csv"), filepath.Join(dir, "language.svg")
+	if err := errors.Join(os.Remove(table), os.Remove(figure)); err != nil { // so that those that stand later are new
+		t.Fatal(err)
+	}
 	c := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "run.sh"), "small")
 	c.Env = append(fedpace(t).Env, "FEDPACE="+os.Args[0], "PYTHON="+pythonWith(t, "torch"), "LINKS=10", "OUT="+filepath.Join(dir, "runs"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, name := range []string{"language.csv", "language.svg"} {
-		kept, err := os.ReadFile("../examples/language/" + name)
-		played, errPlayed := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || errPlayed != nil {
-			t.Fatal(err, errPlayed)
-		}
-		if line := func(b []byte) string { first, _, _ := strings.Cut(string(b), "\n"); return first }; name == "language.csv" && line(kept) != line(played) {
-			t.Errorf("the table has the columns %s, the one kept %s", line(played), line(kept))
-		}
+	header := func(file string) string { first, _, _ := strings.Cut(read(t, file), "\n"); return first }
+	if played, kept := header(table), header("../examples/language/language.csv"); played != kept {
+		t.Errorf("the table has the columns %s, the one kept %s", played, kept)
 	}
+	has(t, read(t, figure), "</svg>")
 }
 
 // FedProx and SCAFFOLD through PyTorch make the models that they make in Go.

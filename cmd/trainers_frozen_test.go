@@ -3,7 +3,9 @@
 package cmd
 
 import (
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,9 +65,9 @@ func newMeter(t *testing.T, target string) *meter {
 func TestADeviceFetchesWhatIsFrozenOnce(t *testing.T) {
 	t.Parallel()
 	const trained, frozen = 10_226, 330_641 // of mlp:784,12,62
-	trainer := externaltest.Command("-frozen", "330641", "-buffers", "0")
+	trainer := externaltest.Command("-frozen", strconv.Itoa(frozen), "-buffers", "0")
 	measure := func(rounds int) (up, down int64) {
-		s := newSite(t, 1, 2, rounds, "devices: {names: [pi], liveness_seconds: 300}\ntrainer: \""+strings.ReplaceAll(trainer, `"`, `\"`)+"\"\n")
+		s := newSite(t, 1, 2, rounds, fmt.Sprintf("devices: {names: [pi], liveness_seconds: 300}\ntrainer: %q\n", trainer))
 		m := newMeter(t, strings.TrimPrefix(s.url, "nats://"))
 		s.listen(fedpace(t, "actor", "--nats", "nats://"+m.address, "--client", "pi", "--creds", s.creds("pi"), "--once", "--trainer", trainer))
 		if summary := s.end(); summary.Outcomes[round.Accepted] != 2*int64(rounds) {

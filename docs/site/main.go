@@ -124,8 +124,7 @@ func (s *site) read(name string) error {
 	}
 	p := &page{name: name, source: source, Title: name, ids: map[string]bool{}}
 	s.pages[name], p.root = p, s.markdown.Parser().Parse(text.NewReader(source))
-	defer p.find()
-	return ast.Walk(p.root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	err = ast.Walk(p.root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		h, ok := n.(*ast.Heading)
 		if !ok || !entering {
 			return ast.WalkContinue, nil
@@ -145,6 +144,8 @@ func (s *site) read(name string) error {
 		}
 		return ast.WalkSkipChildren, nil
 	})
+	p.find()
+	return err
 }
 
 // find lists the parts of a page, each with its words: as they are written, without marks.

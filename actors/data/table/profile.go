@@ -79,7 +79,7 @@ func (p *profile) take(row int, c cell) error {
 	} else {
 		p.texts, p.odd = p.texts+1, name
 		p.length, p.blanks = p.length+len(name), p.blanks+strings.Count(name, " ")
-		if isDate(name) {
+		if date.MatchString(name) {
 			p.dates++
 		}
 	}
@@ -125,8 +125,6 @@ func (p *profile) sentences() bool {
 
 // date is one of the usual forms, perhaps with a time.
 var date = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d\d.*)?$`)
-
-func isDate(text string) bool { return date.MatchString(text) }
 
 // classes reports whether a column has so few values that they may be classes. Whole
 // numbers that are far apart are measured rather.
@@ -194,7 +192,7 @@ func (c *profile) unused() string {
 		return "empty"
 	case c.dates > 0:
 		return fmt.Sprintf("dates such as %s; as a number, of days or hours, one would be a feature", shown(c.odd))
-	case c.texts > 0 && c.sentences():
+	case c.sentences():
 		return fmt.Sprintf("texts of %d bytes on average; want text in the place of features for a model that reads them", c.length/c.texts)
 	case c.real > 0:
 		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.odd), c.texts, c.rows)

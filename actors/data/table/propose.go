@@ -156,7 +156,9 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 	}
 	find("the last column", func(c *profile) bool { return c == last && (c.words() && c.classes(maxDistinct) || c.classes(20)) })
 	for _, c := range slices.Backward(free) {
-		find("the last column of few words", func(one *profile) bool { return one == c && c.words() && c.classes(100) })
+		if label == nil && c.words() && c.classes(100) {
+			label, why = c, "the last column of few words"
+		}
 	}
 	find("the last column", func(c *profile) bool { return c == last && c.numbers() })
 	return label, why

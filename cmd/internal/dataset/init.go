@@ -74,7 +74,7 @@ func (s *source) begin(w io.Writer, out, script string, torch bool) error {
 	}
 	texts := []string{strings.Replace(text, "--config FILE", "--config "+out, 1)}
 	if torch {
-		texts = append(texts, Script(filepath.Base(s.path), out, of.Samples))
+		texts = append(texts, scriptFor(filepath.Base(s.path), out, of.Samples))
 	}
 	for i, name := range files {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -105,12 +105,12 @@ func (s *source) begin(w io.Writer, out, script string, torch bool) error {
 //go:embed script.py.tmpl
 var script string
 
-// Script is a trainer in PyTorch for such samples, those of a file.
-func Script(file, config string, of learn.Samples) string {
+// scriptFor is a trainer in PyTorch for such samples, those of a file.
+func scriptFor(file, config string, of learn.Samples) string {
 	var b strings.Builder
 	template.Must(template.New("").Parse(script)).Execute(&b, map[string]any{ // of constants
 		"File": file, "Config": config, "Regression": of.Targets > 0,
-		"Tokens": of.Input == learn.Tokens, "Next": of.Input == learn.Tokens && of.Classes == of.Vocabulary,
+		"Tokens": of.Input == learn.Tokens, "Next": tellsNext(of),
 	})
 	return b.String()
 }

@@ -31,12 +31,17 @@ var trial = []struct {
 	{[][2]string{{"evaluate.every", "5"}, {"stop.rounds", "100"}}, ""},
 }
 
+// tellsNext reports whether the samples are of a text whose next token is to be told.
+func tellsNext(of learn.Samples) bool {
+	return of.Input == learn.Tokens && of.Classes == of.Vocabulary
+}
+
 // startModel is the model for a start with such samples, and what it is.
 func startModel(of learn.Samples) (model, what string) {
 	switch {
 	case of.Targets > 0:
 		return "[dense: open]", "a linear regression; "
-	case of.Input == learn.Tokens && of.Classes == of.Vocabulary:
+	case tellsNext(of):
 		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
 	case of.Input == learn.Tokens:
 		return "[embedding: 32, average, dense]", "tells the class of a text; "

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"pgregory.net/rapid"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/protocol.txt anew")
@@ -99,4 +100,23 @@ func TestBuildsOfACommitDoNotDiffer(t *testing.T) {
 	if !Differ("v1.2.0", "v1.2.1") || Differ("v1.2.0", "v1.2.0+dirty") {
 		t.Error("tags are compared otherwise")
 	}
+}
+
+// Why a device leaves may end on a terminal: what cannot be printed, or is long, is refused, and a
+// device of this program sends neither.
+func TestReasonsToLeaveCanBePrinted(t *testing.T) {
+	for _, why := range []string{"\x1b[2J", "a\nb", strings.Repeat("x", maxWhy+1)} {
+		if err := (&Heartbeat{Leaves: why}).Validate(); err == nil {
+			t.Errorf("%.20q is taken", why)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		why := rapid.OneOf(rapid.String(), rapid.StringN(0, -1, 2*maxWhy), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "why")
+		if _, err := Marshal(nil, &Heartbeat{Leaves: Printable(why)}); err != nil {
+			t.Error(err)
+		}
+		if err := (&Heartbeat{Leaves: Printable(why)}).Validate(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -28,7 +28,9 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 		[...document.querySelectorAll('ul.runs li')].map(l => [l.innerText, l.querySelector('input').checked]),
 		[...document.querySelectorAll('#board-waits .who')].map(e => e.innerText), document.querySelector('#over-window_loss .reading').innerText,
 		document.getElementById('filter').value, document.getElementById('axis').value, document.getElementById('parallel').checkVisibility()])`
-	b.Until("document.querySelectorAll('#board-waits .who').length === 2")
+	// A chart draws itself once it is seen, which may be after the board has drawn.
+	read := "document.querySelector('#over-window_loss .reading').innerText !== ''"
+	b.Until("document.querySelectorAll('#board-waits .who').length === 2 && " + read)
 	if got := browsertest.JS[string](b, state); strings.Contains(got, "fixed,") || !strings.Contains(got, "2 curves") {
 		t.Errorf("of two runs that are found the board shows %s", got)
 	}
@@ -40,7 +42,7 @@ func TestTheAddressKeepsTheBoard(t *testing.T) {
 	b.Until("location.hash.includes('zoom=')")
 	want := browsertest.JS[string](b, state)
 	b.Do(chromedp.Reload())
-	b.Until("document.body.dataset.drawn === '1' && document.querySelectorAll('#board-waits .who').length === 1")
+	b.Until("document.body.dataset.drawn === '1' && document.querySelectorAll('#board-waits .who').length === 1 && " + read)
 	if got := browsertest.JS[string](b, state); got != want {
 		t.Errorf("a reload shows %s, before it was %s", got, want)
 	}

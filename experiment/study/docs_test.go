@@ -38,10 +38,10 @@ func (r tableRow) mean(column, format string) string {
 	return s
 }
 
-// A docTable is a part of a table in a page: as many rows as a committed file gives.
+// A docTable is a part of a table of docs/study.md: as many rows as a committed file gives.
 type docTable struct {
-	page, file string
-	rows       func([]tableRow) [][]string
+	file string
+	rows func([]tableRow) [][]string
 }
 
 // each makes one row of each row of the file, with a label for it.
@@ -52,11 +52,6 @@ func each(labels []string, columns func(tableRow) []string) func([]tableRow) [][
 		}
 		return list
 	}
-}
-
-// part is each for some of the file's rows.
-func part(from int, labels []string, columns func(tableRow) []string) func([]tableRow) [][]string {
-	return func(rows []tableRow) [][]string { return each(labels, columns)(rows[from : from+len(labels)]) }
 }
 
 // beside makes one row of all schedules at one point of the grid.
@@ -75,23 +70,25 @@ func beside(labels []string, columns func(of map[string]tableRow) []string) func
 }
 
 const (
-	bestColumn   = "best_validation_accuracy"
-	tailColumn   = "tail_validation_accuracy"
-	gainColumn   = "tail_gain_over_fixed"
-	targetColumn = "seconds_to_fixed_best_loss"
+	tailColumn = "tail_validation_accuracy"
+	gainColumn = "tail_gain_over_fixed"
 )
 
-// straggling are the columns of docs/study.md.
-func straggling(r tableRow) []string {
-	return []string{
-		r["schedule"], r.mean("rounds", "%.1f"), r.mean(bestColumn, "%.3f"), r.mean(tailColumn, "%.3f"), r.mean(gainColumn, "%+.3f"),
-		r.mean(targetColumn, "%.0f"), r.mean("client_sgd_steps", "%.0f"), fmt.Sprintf("%.0f %%", 100*r.number("wasted_time_share")),
+// straggling are the columns of the first study, of which `error` is not shown.
+func straggling(cases ...string) func([]tableRow) [][]string {
+	return func(rows []tableRow) [][]string {
+		rows = slices.DeleteFunc(rows, func(r tableRow) bool { return r["schedule"] == "error" })
+		return each(times(2, cases...), func(r tableRow) []string {
+			return []string{
+				r["schedule"], r.mean("rounds", "%.1f"), r.mean(tailColumn, "%.3f"), r.mean(gainColumn, "%+.3f"), fmt.Sprintf("%.0f %%", 100*r.number("wasted_time_share")),
+			}
+		})(rows)
 	}
 }
 
-// options are the columns of docs/sensitivity.md.
+// options are the columns of the study of options.
 func options(r tableRow) []string {
-	return []string{r.mean("relative_sgd_steps", "%.3f"), r.mean("best_training_loss", "%.3f"), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f")}
+	return []string{r.mean("relative_sgd_steps", "%.3f"), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f")}
 }
 
 // energies are those of its last table.
@@ -108,23 +105,24 @@ func times(n int, labels ...string) (list []string) {
 }
 
 var docTables = []docTable{
-	{"study.md", "study/even.csv", each(times(3, "a: equal clients, all"), straggling)},
-	{"study.md", "study/stragglers.csv", each(times(3, "b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10"), straggling)},
-	{"heterogeneity.md", "heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, func(of map[string]tableRow) []string {
-		fixed, rounds := of["fixed"], of["rounds"]
-		return []string{fixed.mean(tailColumn, "%.3f"), rounds.mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f"), fixed.mean(targetColumn, "%.1f"), rounds.mean(targetColumn, "%.1f")}
-	})},
-	{"heterogeneity.md", "study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, func(of map[string]tableRow) []string {
-		return []string{of["fixed"].mean(tailColumn, "%.3f"), of["rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
-	})},
-	{"sensitivity.md", "study/schedules.csv", part(0, []string{"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1"}, options)},
-	{"sensitivity.md", "study/schedules.csv", part(5, []string{"s = 25", "s = 100", "s = 400", "s = 100, F_0 of the first round"}, options)},
-	{"sensitivity.md", "study/schedules.csv", part(9, []string{"patience 5", "patience 10", "patience 20", "patience 40"}, options)},
-	{"sensitivity.md", "study/energy-k.csv", each([]string{"`rounds`"}, energies)},
-	{"sensitivity.md", "study/energy-eta.csv", each([]string{"fixed", "`eta-rounds`", "`eta-error`", "`eta-step`"}, energies)},
+	{"study/even.csv", straggling("a: equal clients, all")},
+	{"study/stragglers.csv", straggling("b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10")},
+	{"heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, unlike)},
+	{"study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, unlike)},
+	{"study/schedules.csv", each([]string{
+		"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1", "`error`, s = 25", "`error`, s = 100", "`error`, s = 400",
+		"`error`, F_0 of the first round", "`step`, patience 5", "`step`, patience 10", "`step`, patience 20", "`step`, patience 40",
+	}, options)},
+	{"study/energy-k.csv", each([]string{"`rounds`"}, energies)},
+	{"study/energy-eta.csv", each([]string{"fixed", "`eta-rounds`", "`eta-error`", "`eta-step`"}, energies)},
 }
 
-// The tables of the pages on studies are what the committed files give.
+// unlike are the columns of the studies of clients that differ.
+func unlike(of map[string]tableRow) []string {
+	return []string{of["fixed"].mean(tailColumn, "%.3f"), of["rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
+}
+
+// The tables of the page on studies are what the committed files give.
 func TestTheTablesInDocs(t *testing.T) {
 	for _, table := range docTables {
 		rows, _ := readRows(t, filepath.Join(docs, table.file))
@@ -132,12 +130,12 @@ func TestTheTablesInDocs(t *testing.T) {
 		for _, r := range table.rows(rows) {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
 		}
-		page, err := os.ReadFile(filepath.Join(docs, table.page))
+		page, err := os.ReadFile(filepath.Join(docs, "study.md"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(page), b.String()) {
-			t.Errorf("docs/%s does not have what %s gives:\n%s", table.page, table.file, b.String())
+			t.Errorf("docs/study.md does not have what %s gives:\n%s", table.file, b.String())
 		}
 	}
 }
@@ -162,11 +160,6 @@ func (d docRun) values(t *testing.T, quantity string) map[string]float64 {
 }
 
 const (
-	percentOf = iota // one value in per cent of the other
-	points           // their difference in percentage points
-)
-
-const (
 	deadline = "{rule: deadline, seconds: 5}"
 	first    = "{rule: first, n: 10}"
 	buffered = "{rule: buffered, n: 10}"
@@ -176,58 +169,41 @@ func evenly(schedule string) docRun { return docRun{"study/even-runs.csv", "", s
 
 func spread(rule, schedule string) docRun { return docRun{"study/stragglers-runs.csv", rule, schedule} }
 
-func made(level, schedule string) docRun { return docRun{"heterogeneity-runs.csv", level, schedule} }
-
-// What pages say of runs with the same seeds that is in no table.
+// What the page says of tail accuracies of runs with the same seeds that is in no table, in points.
 var docDifferences = []struct {
-	page, says string // "": that the interval is above zero
-	kind       int
-	quantity   string
-	of, than   docRun
+	says     string // "": that the interval is above zero
+	of, than docRun
 }{
-	{"study.md", "8.7 ± 1.8 points lower", points, bestColumn, evenly("fixed"), spread("all", "fixed")},
-	{"study.md", "`rounds` wins 3.0 ± 1.7", points, bestColumn, spread("all", "rounds"), spread("all", "fixed")},
-	{"study.md", "5.2 ± 1.9 points above waiting for all", points, bestColumn, spread(deadline, "fixed"), spread("all", "fixed")},
-	{"study.md", "10 of 13 is 6.3 ± 1.7 above", points, bestColumn, spread(first, "fixed"), spread("all", "fixed")},
-	{"study.md", "buffered rounds 8.6 ± 1.4", points, bestColumn, spread(buffered, "fixed"), spread("all", "fixed")},
-	{"study.md", "", points, bestColumn, spread(buffered, "fixed"), spread(deadline, "fixed")},
-	{"study.md", "", points, bestColumn, spread(buffered, "fixed"), spread(first, "fixed")},
-	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(deadline, "fixed")},
-	{"study.md", "", points, tailColumn, spread(buffered, "fixed"), spread(first, "fixed")},
-	{"study.md", "0.1 ± 1.3 points below that of equal clients", points, bestColumn, evenly("fixed"), spread(buffered, "fixed")},
-	{"study.md", "in 73.5 ± 4.6 % of fixed's time", percentOf, targetColumn, spread("all", "rounds"), spread("all", "fixed")},
-	{"heterogeneity.md", "in 75.0 ± 1.6 % if they are alike", percentOf, targetColumn, made("0", "rounds"), made("0", "fixed")},
-	{"heterogeneity.md", "in 68.9 ± 4.6 %", percentOf, targetColumn, made("1", "rounds"), made("1", "fixed")},
-	{"heterogeneity.md", "67.0 ± 4.3 %", percentOf, targetColumn, made("2", "rounds"), made("2", "fixed")},
-	{"heterogeneity.md", "64.2 ± 6.1 % at 1, 2 and 4", percentOf, targetColumn, made("4", "rounds"), made("4", "fixed")},
+	{"8.5 ± 1.8 points below equal clients", evenly("fixed"), spread("all", "fixed")},
+	{"`rounds` wins 2.7 ± 1.5", spread("all", "rounds"), spread("all", "fixed")},
+	{"a deadline ends 4.5 ± 2.4 points above waiting for all", spread(deadline, "fixed"), spread("all", "fixed")},
+	{"10 of 13 end 5.3 ± 1.1 above", spread(first, "fixed"), spread("all", "fixed")},
+	{"buffered rounds 7.8 ± 2.4", spread(buffered, "fixed"), spread("all", "fixed")},
+	{"", spread(buffered, "fixed"), spread(deadline, "fixed")},
+	{"", spread(buffered, "fixed"), spread(first, "fixed")},
+	{"told from equal clients (0.7 ± 1.3 points)", evenly("fixed"), spread(buffered, "fixed")},
 }
 
-// Differences and ratios in the text of the pages are those of the runs, seed by seed.
+// Differences in the text of the page are those of the runs, seed by seed.
 func TestTheDifferencesInDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "study.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, d := range docDifferences {
-		of, than := d.of.values(t, d.quantity), d.than.values(t, d.quantity)
+		of, than := d.of.values(t, tailColumn), d.than.values(t, tailColumn)
 		var values []float64
 		for _, seed := range slices.Sorted(maps.Keys(of)) {
-			if d.kind == points {
-				values = append(values, 100*(of[seed]-than[seed]))
-			} else {
-				values = append(values, 100*of[seed]/than[seed])
-			}
+			values = append(values, 100*(of[seed]-than[seed]))
 		}
 		e := statistics.EstimateMean(values)
 		if d.says == "" {
 			if e.Mean-e.Half <= 0 {
-				t.Errorf("docs/%s: %s of %v above %v is %v", d.page, d.quantity, d.of, d.than, e)
+				t.Errorf("docs/study.md: the tail of %v above %v is %v", d.of, d.than, e)
 			}
-			continue
-		}
-		page, err := os.ReadFile(filepath.Join(docs, d.page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Join(strings.Fields(string(page)), " ")
-		if got := fmt.Sprintf("%.1f ± %.1f", e.Mean, e.Half); !strings.Contains(d.says, got) || !strings.Contains(text, d.says) {
-			t.Errorf("docs/%s: %q, which it should say, is of %s", d.page, d.says, got)
+		} else if got := fmt.Sprintf("%.1f ± %.1f", e.Mean, e.Half); !strings.Contains(d.says, got) || !strings.Contains(text, d.says) {
+			t.Errorf("docs/study.md: %q, which it should say, is of %s", d.says, got)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(paper.DrawGains(dir, list), paper.WriteVerdicts(c.OutOrStdout(), list, false))
+		return errors.Join(paper.DrawGains(dir, list), paper.WriteVerdicts(c.OutOrStdout(), list))
 	}
 	if len(f.from) > 0 {
 		curves, err := paper.Load(f.from...)

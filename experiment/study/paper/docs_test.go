@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,7 +22,10 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/internal/table"
 )
 
 // rewrite makes the blocks of docs/paper.md and the figures in docs/paper anew:
@@ -33,6 +37,9 @@ var rewrite = flag.Bool("rewrite", false, "write docs/paper.md and the figures i
 // evaluation that was done in full, and the paper's claims.
 const docs = "../../../docs/paper"
 
+// verdictsFile has all verdicts with their numbers, of which docs/paper.md shows a part.
+const verdictsFile = "verdicts.csv"
+
 // A block of the page is between two comments, the first of which says what it holds: "gains" over fixed
 // K, the "verdicts" on the paper's claims or on those of "controls", or "curves" and a folder.
 var (
@@ -42,39 +49,63 @@ var (
 
 // fill makes what is in the blocks of a page from the claims and curves in docs.
 func fill(page string) (string, error) {
-	var failed error
+	list, failed := Verdicts(docs)
 	filled := block.ReplaceAllStringFunc(page, func(old string) string {
 		what := block.FindStringSubmatch(old)[1]
-		var b bytes.Buffer
-		if where, ok := strings.CutPrefix(what, "curves "); ok {
+		text := ""
+		switch where, ok := strings.CutPrefix(what, "curves "); {
+		case ok:
 			curves, err := Load(filepath.Join(docs, where))
-			failed = errors.Join(failed, err, WriteTable4(&b, curves), WriteOutcomes(&b, curves))
-			return fmt.Sprintf("<!-- %s -->\n%s\n<!-- end -->\n", what, indented(b.String()))
+			var b strings.Builder
+			failed = errors.Join(failed, err, outcomes(&b, curves))
+			text = "\n" + regexp.MustCompile(`(?m)^(.*\S) *$`).ReplaceAllString(b.String(), "    $1") + "\n"
+		case what == "gains":
+			text = gains(list)
+		default:
+			text = matrix(slices.DeleteFunc(slices.Clone(list), func(v Verdict) bool {
+				return v.Than == "" || (control.MatchString(v.Schedule) || control.MatchString(v.Than)) != (what == "controls")
+			}))
 		}
-		list, err := Verdicts(docs)
-		if what == "gains" {
-			err = errors.Join(err, writeGains(&b, list))
-		} else {
-			list = slices.DeleteFunc(list, func(v Verdict) bool {
-				return (control.MatchString(v.Schedule) || control.MatchString(v.Than)) != (what == "controls")
-			})
-			var rows strings.Builder
-			err = errors.Join(err, WriteVerdicts(&rows, list, true))
-			text := rows.String()
-			if what == "controls" { // of which the paper says nothing
-				text = strings.Replace(text, "the paper says", "claim", 1)
-			}
-			b.WriteString(text)
-		}
-		failed = errors.Join(failed, err)
-		return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", what, b.String())
+		return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", what, text)
 	})
 	return filled, failed
 }
 
-// writeGains writes a row for each folder with how far schedules end above fixed K, in points.
-func writeGains(w io.Writer, list []Verdict) error {
-	t := newTable(w, "", "runs", "`rounds`", "a constant K of as many steps", "K = 1 (`dsgd`)", "`step`", "`error`")
+// outcomes are the rows of what runs came to: their steps, and how they ended.
+func outcomes(w io.Writer, curves []Curve) error {
+	all, timing := groups(curves), curves[0].Data == ""
+	tail := func(c *Curve) float64 { return c.TailAccuracy }
+	rows := [][]string{{"schedule", "steps", "paper", "lowest loss", "tail accuracy", "above fixed"}}
+	if timing {
+		rows = [][]string{{"task", "schedule", "steps", "paper", "times fewer", "decay in round", "model Mb"}}
+	}
+	for _, g := range all {
+		mean := func(of func(*Curve) float64) string { return g.mean(of).Digits(4) }
+		steps := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
+		relative, printed := steps.Digits(4), cmp.Or(table4[g[0].Task][g[0].Schedule], "-")
+		if steps.Half == 0 {
+			relative, _, _ = strings.Cut(relative, " ")
+		}
+		switch {
+		case timing && printed != "-":
+			decay := "-"
+			if g[0].Decayed > 0 {
+				decay = strconv.Itoa(g[0].Decayed)
+			}
+			rows = append(rows, []string{string(g[0].Task), g[0].Schedule, relative, printed, fmt.Sprintf("%.2f", 1/steps.Mean), decay, fmt.Sprint(g[0].Megabits)})
+		case !timing && !strings.HasPrefix(g[0].Schedule, "eta-") && !control.MatchString(g[0].Schedule):
+			above := "-"
+			if i := slices.IndexFunc(all, func(f group) bool { return f[0].Schedule == "fixed" }); g[0].Schedule != "fixed" {
+				above = signed(statistics.EstimateMean(study.Paired(g, all[i], (*Curve).seed, tail)))
+			}
+			rows = append(rows, []string{g[0].Schedule, relative, printed, mean(func(c *Curve) float64 { return c.BestLoss }), mean(tail), above})
+		}
+	}
+	return table.WriteText(w, rows, false)
+}
+
+// gains has a row for each folder with how far schedules end above fixed K, in points.
+func gains(list []Verdict) string {
 	var order []string
 	cells := map[[2]string]string{}
 	for _, v := range list {
@@ -91,29 +122,54 @@ func writeGains(w io.Writer, list []Verdict) error {
 		}
 		cells[[2]string{v.Where, name}] = text + fmt.Sprintf(" (%d)", v.N)
 	}
+	rows := [][]string{{"runs", "`rounds`", "a constant K of as many steps", "K = 1 (`dsgd`)", "`step`", "`error`"}}
 	for _, where := range order {
-		row := []any{where}
+		row := []string{where}
 		for _, schedule := range []string{"rounds", "rounds-constant", "dsgd", "step", "error"} {
 			row = append(row, cmp.Or(cells[[2]string{where, schedule}], "-"))
 		}
-		t.row(row...)
+		rows = append(rows, row)
 	}
-	return t.markdown()
+	return markdown(rows)
 }
 
-// indented makes code of the rows of tables: their titles and notes stand in the page's own words.
-func indented(tables string) string {
-	var b strings.Builder
-	row, before := false, ""
-	for line := range strings.Lines(tables) {
-		line = strings.TrimRight(line, "\n ")
-		if row = strings.HasPrefix(line, "task ") || row && line != ""; row {
-			if before == "" {
-				b.WriteString("\n")
-			}
-			b.WriteString("    " + line + "\n")
+// matrix has a row for each claim and a column for each folder: the verdict, "?" for none, and the mean
+// difference, in points where it is one of accuracies.
+func matrix(list []Verdict) string {
+	var claims, folders []string
+	cells := map[[2]string]string{}
+	for _, v := range list {
+		if !slices.Contains(claims, v.Says) {
+			claims = append(claims, v.Says)
 		}
-		before = line
+		if !slices.Contains(folders, v.Where) {
+			folders = append(folders, v.Where)
+		}
+		mean := fmt.Sprintf(" %+.3f", v.Mean)
+		if strings.HasSuffix(v.Quantity, "accuracy") {
+			mean = fmt.Sprintf(" %+.2f", 100*v.Mean)
+		}
+		if v.N == 0 {
+			mean = ""
+		}
+		cells[[2]string{v.Says, v.Where}] = map[string]string{Yes: "**yes**", No: "**no**", Undecided: "?"}[v.Said] + mean
+	}
+	rows := [][]string{append([]string{"claim"}, folders...)}
+	for _, claim := range claims {
+		row := []string{claim}
+		for _, where := range folders {
+			row = append(row, cells[[2]string{claim, where}])
+		}
+		rows = append(rows, row)
+	}
+	return markdown(rows)
+}
+
+// markdown makes a table of a page.
+func markdown(rows [][]string) string {
+	var b strings.Builder
+	for _, row := range slices.Insert(rows, 1, slices.Repeat([]string{"---"}, len(rows[0]))) {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
 	return b.String()
 }
@@ -143,6 +199,33 @@ func TestTheTablesInDocs(t *testing.T) {
 		if !strings.Contains(page, "<!-- curves "+filepath.Base(dir)+" -->") {
 			t.Errorf("docs/paper.md does not show %s", dir)
 		}
+	}
+}
+
+// All verdicts with their numbers are in a file that the page leads to.
+func TestTheVerdictsInDocs(t *testing.T) {
+	list, err := Verdicts(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := [][]string{{"claim", "runs", "measured", "n", "mean", "interval_95", "exact_p", "holm_p", "verdict"}}
+	for i := range list {
+		v := &list[i]
+		mean, interval, flipped, adjusted := v.numbers()
+		rows = append(rows, []string{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
+	}
+	var b bytes.Buffer
+	if err := csv.NewWriter(&b).WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(docs, verdictsFile)
+	if *rewrite {
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if old, err := os.ReadFile(path); err != nil || string(old) != b.String() {
+		t.Errorf("%s is not what the curves give (go test ./experiment/study/paper -run InDocs -rewrite), %v", path, err)
 	}
 }
 

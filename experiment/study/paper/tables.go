@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"fedpace/actors/learn"
@@ -272,16 +271,6 @@ func (t *listing) end() error {
 	}
 	_, err := fmt.Fprintf(t.w, "\n%s\n\n", t.title)
 	return cmp.Or(err, table.WriteText(t.w, t.rows, false))
-}
-
-// markdown writes the rows as a table of a page, without the title.
-func (t *listing) markdown() error {
-	for _, row := range slices.Insert(t.rows, 1, slices.Repeat([]string{"---"}, len(t.rows[0]))) {
-		if _, err := fmt.Fprintf(t.w, "| %s |\n", strings.Join(row, " | ")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // note writes a paragraph of lines that fit a page.

@@ -325,17 +325,14 @@ func unseen(x float64, digits int) bool {
 	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
-// WriteVerdicts writes a row for each claim; as rows of a Markdown table if so asked.
-func WriteVerdicts(w io.Writer, list []Verdict, markdown bool) error {
+// WriteVerdicts writes a row for each claim.
+func WriteVerdicts(w io.Writer, list []Verdict) error {
 	t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)",
 		"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict")
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
 		t.row(v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said)
-	}
-	if markdown {
-		return t.markdown()
 	}
 	return t.end()
 }

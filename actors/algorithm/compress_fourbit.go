@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Compressions.Register("four_bit", "four bits a value, E3M0 or int4, by the largest of its block (Streaming DiLoCo, Douillard et al. 2025)", FourBit{})
+	Compressions.Register("four_bit", "four bits a value, by the largest of its block (Streaming DiLoCo, Douillard et al. 2025)", FourBit{})
 }
 
 // FourBit sends a sign and three bits of each value, in units of the largest magnitude s of
@@ -21,7 +21,7 @@ func init() {
 // and from the middle to the larger one, so it is biased: |v − Q(v)| is at most |v|/3 of e3m0 for
 // values of s/64 or more, and s/14 of int4.
 type FourBit struct {
-	Format string `key:"format" default:"e3m0" words:"e3m0,int4" help:"levels that double, for values of all sizes, or levels at equal distances"`
+	Format string `key:"format" default:"e3m0" words:"e3m0,int4" help:"levels that double, or at equal distances"`
 	Block  int    `key:"block" default:"1024" range:"[1,1000000000]" unit:"values" help:"values that share a scale"`
 }
 

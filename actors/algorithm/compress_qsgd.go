@@ -23,7 +23,7 @@ func init() {
 // A value takes its sign and its level, ceil(log2(s+1)) bits; a norm takes 32. The norm
 // is rounded up to float32, so that no value is above it.
 type QSGD struct {
-	Levels int `key:"levels" default:"1" range:"[1,65535]" help:"levels that a value is rounded to beside 0, s"`
+	Levels int `key:"levels" default:"1" range:"[1,65535]" help:"levels beside 0, s"`
 	Bucket int `key:"bucket" is:"null" range:"[1,1000000000]" unit:"values" help:"values that share a norm; null: the whole update"`
 }
 

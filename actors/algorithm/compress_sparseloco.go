@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	Compressions.Register("sparseloco", "the largest values of each chunk in two bits, with an error feedback that decays (Sarfi et al. 2025)", SparseLoCo{})
+	Compressions.Register("sparseloco", "the largest values of each chunk in two bits (Sarfi et al. 2025)", SparseLoCo{})
 }
 
 // SparseLoCo sends the k largest values of each chunk of an update, in two bits, and adds what
@@ -27,9 +27,9 @@ func init() {
 //
 // A value takes 2 bits and its place in its chunk ceil(log2 chunk); the bins take 128.
 type SparseLoCo struct {
-	Share float64 `key:"share" default:"0.02" range:"(0,1]" help:"part of each chunk's values that is sent"`
+	Share float64 `key:"share" default:"0.02" range:"(0,1]" help:"part of a chunk's values that is sent"`
 	Chunk int     `key:"chunk" default:"4096" range:"[1,1000000000]" unit:"values" help:"values of a chunk"`
-	Decay float64 `key:"decay" default:"0.95" range:"[0,1]" help:"part of what was not sent that is added to the next update, β"`
+	Decay float64 `key:"decay" default:"0.95" range:"[0,1]" help:"part of what was not sent that the next update adds, β"`
 }
 
 // Needs says that a residual follows its client from task to task.

@@ -13,7 +13,7 @@ func init() { Algorithms.Register("fedavgm", "momentum at the server (Hsu et al.
 type FedAvgM struct {
 	Rate     float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
 	Momentum float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
-	Nesterov bool    `key:"nesterov" default:"false" help:"look ahead, as the outer step of DiLoCo does (Douillard et al. 2023)"`
+	Nesterov bool    `key:"nesterov" default:"false" help:"look ahead (DiLoCo, Douillard et al. 2023)"`
 	Uncorrected
 	Staleness
 }

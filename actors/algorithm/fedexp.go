@@ -14,7 +14,7 @@ func init() {
 // paper judges the mean of the last two models, since steps that are longer swing; here each model
 // is judged as it is.
 type FedExP struct {
-	Epsilon float64 `key:"epsilon" default:"1e-3" range:"[1e-30,1e6]" help:"ε in the step's divisor, beside the squared norm of the mean update: where that is as small, the step is FedAvg's"`
+	Epsilon float64 `key:"epsilon" default:"1e-3" range:"[1e-30,1e6]" help:"ε in the step's divisor, beside the mean update's squared norm"`
 	Uncorrected
 	Staleness
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Algorithms.Register("refl", "stale updates count by their age and by what they add (Abdelmoniem et al. 2023)", REFL{})
+	Algorithms.Register("refl", "stale updates count by age and by what they add (Abdelmoniem et al. 2023)", REFL{})
 }
 
 // REFL is the staleness-aware aggregation of REFL (Abdelmoniem et al. 2023). A fresh

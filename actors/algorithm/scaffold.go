@@ -3,7 +3,7 @@ package algorithm
 import "fedpace/internal/registry"
 
 func init() {
-	Algorithms.Register("scaffold", "control variates keep local steps from drifting apart (Karimireddy et al. 2020)", Scaffold{})
+	Algorithms.Register("scaffold", "control variates against drift (Karimireddy et al. 2020)", Scaffold{})
 }
 
 // Scaffold keeps a control variate c_i of every client and their mean c

@@ -3,7 +3,7 @@ package algorithm
 import "fedpace/internal/registry"
 
 func init() {
-	Algorithms.Register("streaming", "fragments of the model, one a round, while clients go on with their copies (Streaming DiLoCo, Douillard et al. 2025)", Streaming{})
+	Algorithms.Register("streaming", "a fragment of the model a round, while clients go on (Streaming DiLoCo, Douillard et al. 2025)", Streaming{})
 }
 
 // Streaming is Streaming DiLoCo (Douillard et al. 2025, Algorithm 2). Each client r keeps a copy
@@ -25,9 +25,9 @@ func init() {
 type Streaming struct {
 	Rate      float64 `key:"server_rate" default:"0.7" range:"(0,1e6]" help:"learning rate at the server, of the outer step"`
 	Momentum  float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
-	Fragments int     `key:"fragments" default:"3" range:"[1,10000]" help:"parts of the model, one of which a round sends, P"`
-	Overlap   int     `key:"overlap" default:"5" range:"[0,1000000]" unit:"steps" help:"local steps that a client takes until it needs what the last round has sent, τ"`
-	Mix       float64 `key:"mix" default:"0.5" range:"[0,1]" help:"share of its own copy in what a client goes on with then, α"`
+	Fragments int     `key:"fragments" default:"3" range:"[1,10000]" help:"parts of the model, P; a round sends one"`
+	Overlap   int     `key:"overlap" default:"5" range:"[0,1000000]" unit:"steps" help:"local steps before a client needs what the last round sent, τ"`
+	Mix       float64 `key:"mix" default:"0.5" range:"[0,1]" help:"share of its own copy in what a client goes on with, α"`
 	Uncorrected
 }
 

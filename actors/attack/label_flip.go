@@ -11,9 +11,9 @@ func init() {
 // labels are the tokens that come next. Its loss is that on the wrong labels.
 type LabelFlip struct {
 	Map    string  `key:"map" default:"reverse" words:"reverse,next,one" help:"labels of C classes: C-1-y, y+1, or one of them for another"`
-	From   int     `key:"from" default:"0" range:"[0,1e9]" help:"with map one: the class that is learned as another"`
-	To     int     `key:"to" default:"1" range:"[0,1e9]" help:"with map one: that other class"`
-	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"what the update is multiplied by"`
+	From   int     `key:"from" default:"0" range:"[0,1e9]" help:"map one: class that is learned as another"`
+	To     int     `key:"to" default:"1" range:"[0,1e9]" help:"map one: that other class"`
+	Factor float64 `key:"factor" default:"1" range:"[1,1e6]" help:"factor of the update"`
 }
 
 func (f LabelFlip) Acts() (a Acts) {

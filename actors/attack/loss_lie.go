@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Attacks.Register("loss_lie", "tells another loss, and trains honestly", LossLie{})
+	Attacks.Register("loss_lie", "tells another loss, trains honestly", LossLie{})
 }
 
 // LossLie tells factor · F^exponent + offset where its first minibatch had the loss F.
@@ -16,9 +16,9 @@ func init() {
 // up, and an exponent above 1 brings it down. With factor 0 it tells the offset, whatever it
 // has learned.
 type LossLie struct {
-	Factor   float64 `key:"factor" default:"10" range:"[0,1e6]" help:"what the loss is multiplied by"`
-	Exponent float64 `key:"exponent" default:"1" range:"(0,100]" help:"to what power the loss is raised before, where it is above 0"`
-	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it after"`
+	Factor   float64 `key:"factor" default:"10" range:"[0,1e6]" help:"factor of the loss"`
+	Exponent float64 `key:"exponent" default:"1" range:"(0,100]" help:"power to which a loss above 0 is raised first"`
+	Offset   float64 `key:"offset" default:"0" range:"[0,1e6]" help:"what is added to it last"`
 }
 
 func (l LossLie) Acts() Acts {

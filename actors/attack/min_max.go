@@ -3,7 +3,7 @@ package attack
 import "math"
 
 func init() {
-	Attacks.Register("min_max", "colludes: as wrong as an update can be that lies no farther out than honest ones", MinMax{})
+	Attacks.Register("min_max", "colludes: as wrong as an update can be within the honest ones' distances", MinMax{})
 }
 
 // MinMax is the min-max attack of colluders who know only their own honest updates
@@ -19,8 +19,8 @@ func init() {
 // A colluder who is alone in a round sends its honest update: there is no distance to hide
 // behind.
 type MinMax struct {
-	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"against what updates are moved: their mean, their standard deviations, or the signs of the mean"`
-	Knows     int    `key:"knows" default:"16" range:"[2,256]" help:"of how many colluders the honest updates are known, the first ones of a round"`
+	Direction string `key:"direction" default:"std" words:"unit,std,sign" help:"direction of updates: their mean, deviations, or the mean's signs"`
+	Knows     int    `key:"knows" default:"16" range:"[2,256]" help:"colluders whose honest updates are known"`
 }
 
 func (m MinMax) Acts() Acts { return Acts{Together: m.together, Circle: m.Knows} }

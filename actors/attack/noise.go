@@ -17,7 +17,7 @@ func init() {
 // the update; by value it is the size itself.
 type Noise struct {
 	Size float64 `key:"size" default:"3" range:"(0,1e9]" help:"of the noise"`
-	By   string  `key:"by" default:"update" words:"update,value" help:"update: size is its length over the update's; value: the standard deviation of each value"`
+	By   string  `key:"by" default:"update" words:"update,value" help:"size is the noise's length over the update's, or each value's standard deviation"`
 }
 
 func (n Noise) Acts() Acts {

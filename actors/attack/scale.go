@@ -1,7 +1,7 @@
 package attack
 
 func init() {
-	Attacks.Register("sign_flip", "sends its update with the opposite sign", SignFlip{})
+	Attacks.Register("sign_flip", "sends the opposite of its update", SignFlip{})
 	Attacks.Register("scale", "sends a multiple of its update", Scale{})
 }
 
@@ -10,7 +10,7 @@ func init() {
 // to backdoor federated learning, eq. 3). [LabelFlip] has the same factor, for a model worth
 // putting in its place.
 type Scale struct {
-	Factor float64 `key:"factor" default:"10" range:"[1,1e6]" help:"what the update is multiplied by"`
+	Factor float64 `key:"factor" default:"10" range:"[1,1e6]" help:"factor of the update"`
 }
 
 func (s Scale) Acts() Acts { return Acts{Update: times(s.Factor)} }
@@ -18,7 +18,7 @@ func (s Scale) Acts() Acts { return Acts{Update: times(s.Factor)} }
 // SignFlip sends x - s (x_c - x) where an honest client sends its model x_c, s being the
 // factor (Li et al. 2019, RSA: Byzantine-robust stochastic aggregation).
 type SignFlip struct {
-	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"what the update is multiplied by, besides its sign"`
+	Factor float64 `key:"factor" default:"1" range:"(0,1e6]" help:"factor of the update, besides its sign"`
 }
 
 func (s SignFlip) Acts() Acts { return Acts{Update: times(-s.Factor)} }

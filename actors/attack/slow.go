@@ -14,8 +14,8 @@ func init() {
 // it heeds the deadline, as long as its update still counts. It computes that much longer.
 // Whoever expects its time expects the honest one.
 type Slow struct {
-	Factor   float64 `key:"factor" default:"3" range:"[1,1e6]" help:"how many times as long its tasks take"`
-	Deadline float64 `key:"deadline" is:"null" range:"(0,1]" help:"part of the round's deadline by which it is done, as long as an honest client would be; null: it heeds none"`
+	Factor   float64 `key:"factor" default:"3" range:"[1,1e6]" help:"factor of its tasks' times"`
+	Deadline float64 `key:"deadline" is:"null" range:"(0,1]" help:"part of the round's deadline by which it is done; null: it heeds none"`
 }
 
 // Needs says that a deadline cannot be heeded where rounds have none.

@@ -12,11 +12,11 @@ import (
 // whoever issues tasks; the functions below are pure.
 type Battery struct {
 	Joules      float64      `key:"joules" range:"[1e-3,1e9]" unit:"J" help:"energy of a full battery"`
-	Start       Distribution `key:"start" is:"null" help:"part of it that a client's battery holds at virtual time 0: a number or a distribution, at most 1; null: 1"`
+	Start       Distribution `key:"start" is:"null" help:"part of it at virtual time 0, at most 1; null: 1"`
 	Floor       float64      `key:"floor" default:"0.2" range:"(0,1]" help:"part of it below which a client gets no task"`
 	ChargeWatts float64      `key:"charge_watts" default:"0" range:"[0,1e6]" unit:"W" help:"power that charges it while the client has no task"`
-	Charges     string       `key:"charges" default:"always" words:"always,available,away" help:"when it is charged: always, while the client is available, or while it is not"`
-	Charging    Availability `key:"charging" is:"null" help:"when it is charged, as a model of availability of its own, such as hours of the day; null: as charges says"`
+	Charges     string       `key:"charges" default:"always" words:"always,available,away" help:"when it is charged: always, or while the client is available or not"`
+	Charging    Availability `key:"charging" is:"null" help:"a model of availability that says when it is charged; null: as charges"`
 }
 
 // The words of Battery.Charges.

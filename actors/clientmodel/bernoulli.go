@@ -7,14 +7,14 @@ import (
 )
 
 func init() {
-	Availabilities.Register("bernoulli", "in every period of its own phase a client is there with this probability, independently", Bernoulli{})
+	Availabilities.Register("bernoulli", "in each period a client is there with this probability, independently", Bernoulli{})
 }
 
 // Bernoulli draws each client's presence anew once a period. The periods of a
 // client have a phase of their own, so that clients do not change all at once.
 type Bernoulli struct {
 	Probability   float64 `key:"probability" range:"(0,1]" help:"of being there in a period"`
-	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time from one draw to the next"`
+	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time between draws"`
 }
 
 func (b Bernoulli) Presence(*Files) (Presence, error) {

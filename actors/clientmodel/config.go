@@ -24,7 +24,7 @@ type Config struct {
 type Network struct {
 	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
 	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
-	Links        Links   `key:"links" is:"null" help:"link traces to replay in place of the two speeds: a path, or {file: ..., traces: [...]}"`
+	Links        Links   `key:"links" is:"null" help:"link traces in place of the speeds, such as {file: ..., traces: [...]}"`
 }
 
 // Compute is the time of a client's minibatches (Table 2), where its class does
@@ -32,43 +32,43 @@ type Network struct {
 type Compute struct {
 	SecondsPerStep float64 `key:"seconds_per_step" range:"[0,1e6]" unit:"seconds" help:"mean time of a minibatch, beta (Table 2)"`
 	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
-	Measured       string  `key:"measured" is:"null,path" help:"a CSV file of measured devices (device,milliseconds) by whose speeds the clients' differ"`
-	Reference      string  `key:"reference" is:"null" help:"the device in that file that takes seconds_per_step"`
+	Measured       string  `key:"measured" is:"null,path" help:"CSV file of measured devices (device,milliseconds) that gives clients' relative speeds"`
+	Reference      string  `key:"reference" is:"null" help:"device in that file that takes seconds_per_step"`
 
-	Columns []string `key:"columns" is:"null" help:"the file's columns for device and milliseconds, in this order, where they have other names; it may then have more, a device several times, and 0 for what was not measured"`
+	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; it may have more columns, and 0 for what was not measured"`
 }
 
 // Class is a kind of device. What it does not give it has from the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares; null beside others: of real devices alone"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null beside others: real devices alone"`
 
-	Count int `key:"count" is:"null" range:"[1,10000000]" help:"so many clients are of this class, the first ones in the order of the classes; null: by its weight"`
+	Count int `key:"count" is:"null" range:"[1,10000000]" help:"number of clients of this class, taken in the order of classes; null: by weight"`
 
 	// Each client's own speeds, drawn once and kept in all rounds.
-	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed: a number or a distribution"`
+	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed"`
 	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`
 	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
-	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of one minibatch's time over its mean"`
+	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of a minibatch's time over its mean"`
 
 	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
 	// time of such a one. 0: as many as all clients'. This package does not use it.
-	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of a minibatch of these clients; seconds_per_step is the time of one; null: the key batch"`
+	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of these clients' minibatches, which seconds_per_step are for; null: the key batch"`
 
-	Overhead     Overhead     `key:"overhead" is:"null" help:"seconds that the phases of each task take besides what their speeds say"`
-	Vary         Vary         `key:"vary" is:"null" help:"factors on the speeds and the time of a minibatch, drawn anew for each task"`
-	FirstTask    Overhead     `key:"first_task" is:"null" help:"seconds that the phases of a real device's first task in a run take besides: connecting, warming up; predictions count them, simulations do not"`
-	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device's own pace may be from the class's; predictions draw it for each device, simulations take the class's"`
-	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`
-	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
-	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
+	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each task's phases"`
+	Vary         Vary         `key:"vary" is:"null" help:"factors on speeds and minibatch time, drawn for each task"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of a real device's first task; only predictions count them"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device may be from its class; only predictions draw it"`
+	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the key of that name, for this class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"as the key of that name, for this class"`
 	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
-	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
-	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: the mains, without end"`
+	Watts        Watts        `key:"watts" is:"null" help:"power in a task, or in each phase"`
+	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: mains"`
 
 	// Attack is what these clients do in place of honest work. This package asks it for
 	// the time that they take.
-	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run, such as {kind: sign_flip}; null: they are honest"`
+	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run; null: they are honest"`
 }
 
 // Overhead is the time that a phase takes however little is transferred or computed: round
@@ -102,18 +102,18 @@ type Vary struct {
 	Download Distribution `key:"download" is:"null" help:"on the download speed"`
 	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
 	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
-	Together bool         `key:"together" default:"false" help:"one draw for all phases of all tasks that start at the same virtual time, in all classes that say so: the n-th values of empirical laws come together"`
+	Together bool         `key:"together" default:"false" help:"one draw for all tasks and phases that start together, in all such classes; n-th values of empirical laws come together"`
 }
 
 // Links are link traces to replay. Each client gets one of them and a place in
 // it to start from at virtual time 0, both by its key.
 type Links struct {
-	File   string   `key:"file" is:"path,short" help:"a CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
-	Traces []string `key:"traces" is:"null" help:"the traces to use; null: all"`
+	File   string   `key:"file" is:"path,short" help:"CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
+	Traces []string `key:"traces" is:"null" help:"traces to use; null: all"`
 
-	Columns      []string `key:"columns" is:"null" help:"the file's columns for trace, second, download_mbps and upload_mbps, in this order, where they have other names, one of them for both ways perhaps; it may then have more"`
-	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"one unit of the file's capacities: 0.001 for kilobits a second; null: 1"`
-	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"on the capacities of uploads, such as 0.25 where downloads alone were measured; null: 1"`
+	Columns      []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; both speeds may be one, and there may be more columns"`
+	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file's capacities, as 0.001 for kbit/s; null: 1"`
+	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads' capacities, as 0.25 where only downloads were measured; null: 1"`
 }
 
 func (l *Links) isSet() bool { return l.File != "" }
@@ -122,10 +122,10 @@ func (l *Links) isSet() bool { return l.File != "" }
 type Dropout struct {
 	// Probability, by task: its client leaves at a time drawn uniformly from the
 	// whole of the planned work.
-	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"of a task that its client leaves in the middle"`
+	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"that a client leaves in a task's middle"`
 	// WhenUnavailable: a client also leaves when its availability ends before
 	// its work does, and at once when it is not available at the start.
-	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"a client also leaves when its availability ends"`
+	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"clients also leave when their availability ends"`
 }
 
 // Watts is the power that a device draws in each phase of a task. All 0: not

@@ -31,14 +31,14 @@ type Correlation struct {
 
 // Tie is a rank correlation with the clients' data.
 type Tie struct {
-	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with the clients' data; 0: independent"`
-	With     string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"what of a client's data: its number of samples, of distinct labels, or the entropy of its labels"`
+	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
+	With     string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
 }
 
 // SpeedTie is the correlation of a speed; more is faster.
 type SpeedTie struct {
 	Tie
-	Of string `key:"of" default:"compute" words:"compute,download,upload" help:"by which speed devices are ranked; a device keeps its other speeds"`
+	Of string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
 }
 
 // Given reports whether anything is correlated.

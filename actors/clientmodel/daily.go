@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Availabilities.Register("daily", "a client is there from one local hour to another, on some days", Daily{})
+	Availabilities.Register("daily", "a client is there between two local hours, on some days", Daily{})
 }
 
 // Daily is one window a local day, over midnight where ToHour is the lesser.
@@ -16,16 +16,16 @@ func init() {
 type Daily struct {
 	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is there"`
 	ToHour      float64 `key:"to_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time until which it is"`
-	JitterHours float64 `key:"jitter_hours" default:"0" range:"[0,12]" unit:"hours" help:"by which both may move from day to day"`
+	JitterHours float64 `key:"jitter_hours" default:"0" range:"[0,12]" unit:"hours" help:"by which both may move each day"`
 	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being there on a day"`
-	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: the 24 whole hours, equally"`
+	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: 24 equal ones"`
 	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
 }
 
 // Zone is a time zone and its share of the clients.
 type Zone struct {
 	Hours  float64 `key:"hours" range:"[-14,14]" unit:"hours" help:"ahead of UTC"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the others'; null in all: equal shares"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to others'; null in all: equal"`
 }
 
 func (a Daily) Presence(*Files) (Presence, error) {

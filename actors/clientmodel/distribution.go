@@ -56,8 +56,8 @@ func (l *Law) isSet() bool { return l.Quantile != nil }
 // Bounds are the options that all distributions share: a draw beyond a bound is
 // set to the bound.
 type Bounds struct {
-	AtLeast float64 `key:"at_least" is:"null" range:"[0,1e12]" help:"draws below it are set to it"`
-	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"draws above it are set to it"`
+	AtLeast float64 `key:"at_least" is:"null" range:"[0,1e12]" help:"smaller draws are set to it"`
+	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"larger draws are set to it"`
 }
 
 // Cut holds a law to the bounds.

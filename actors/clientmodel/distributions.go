@@ -13,17 +13,17 @@ import (
 func init() {
 	Distributions.Register("constant", "one value", Constant{})
 	Distributions.Register("uniform", "equally likely between two values", Uniform{})
-	Distributions.Register("normal", "a bell around its mean; draws below zero are set to zero", Normal{})
-	Distributions.Register("lognormal", "its logarithm is normal; give mean or median", Lognormal{})
+	Distributions.Register("normal", "a bell; draws below zero are set to zero", Normal{})
+	Distributions.Register("lognormal", "its logarithm is normal; needs mean or median", Lognormal{})
 	Distributions.Register("shifted_exponential", "a least value and an exponential beyond it", ShiftedExponential{})
 	Distributions.Register("weibull", "a stretched (shape below 1) or compressed exponential", Weibull{})
-	Distributions.Register("pareto", "a heavy tail; give mean or min", Pareto{})
+	Distributions.Register("pareto", "a heavy tail; needs mean or min", Pareto{})
 	Distributions.Register("empirical", "measured values, each equally likely", Empirical{})
 }
 
 // Constant is one value.
 type Constant struct {
-	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value; a number in place of the distribution is the same"`
+	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value; the number alone is the same"`
 	Bounds
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Availabilities.Register("markov", "stays and absences of exponentially distributed length, in equilibrium from time 0 on", Markov{})
+	Availabilities.Register("markov", "stays and absences of exponentially distributed length", Markov{})
 }
 
 // Markov is the two-state Markov chain in continuous time.

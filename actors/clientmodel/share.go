@@ -8,13 +8,13 @@ import (
 )
 
 func init() {
-	Availabilities.Register("share", "stays and absences as markov's, with a share of the time that is each client's own", Share{})
+	Availabilities.Register("share", "stays and absences as markov's, each client with its own share of the time", Share{})
 }
 
 // Share gives each client a two-state Markov chain of its own: clients differ in how
 // much of the time they are there.
 type Share struct {
-	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once: a number or a distribution, above 0 and at most 1"`
+	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, above 0 and at most 1"`
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 

@@ -26,7 +26,7 @@ type Slowing interface {
 }
 
 func init() {
-	Slowdowns.Register("spells", "now and then a client takes a multiple of its time for a while", Spells{})
+	Slowdowns.Register("spells", "now and then a client is slower for a while", Spells{})
 }
 
 // Spells slow a client down for spells of exponentially distributed length, by a
@@ -34,10 +34,10 @@ func init() {
 // spell begins or ends changes its pace there. Without EverySeconds there are
 // none.
 type Spells struct {
-	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time from the start of one spell to the start of the next; null: no spells"`
+	EverySeconds float64      `key:"every_seconds" is:"null" range:"[2e-3,1e8]" unit:"seconds" help:"mean time between the starts of spells; null: no spells"`
 	ForSeconds   float64      `key:"for_seconds" is:"null" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of a spell"`
-	Factor       Distribution `key:"factor" is:"null" help:"how many times as long a step takes meanwhile: a number or a distribution, at least 1; may be drawn anew within a spell"`
-	Links        bool         `key:"links" default:"false" help:"transfers are slowed, too, except on link traces"`
+	Factor       Distribution `key:"factor" is:"null" help:"factor of a step's time, at least 1; may vary within a spell"`
+	Links        bool         `key:"links" default:"false" help:"transfers slow down, too, except on link traces"`
 }
 
 func (s Spells) Slowing() (Slowing, error) {

@@ -13,12 +13,12 @@ func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace
 
 // Trace replays recorded stays.
 type Trace struct {
-	Sessions      string   `key:"sessions" is:"path" help:"a CSV file of recorded stays (trace,from_second,to_second)"`
-	Columns       []string `key:"columns" is:"null" help:"the file's columns for trace, from_second and to_second, in this order, where they have other names; it may then have more"`
-	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"after which the stays repeat, and what is later is cut off; null: the latest end of all"`
-	Drawn         bool     `key:"drawn" default:"false" help:"each client has a trace by a draw of its own; else the first has the first, and so on, again from the first behind the last"`
-	Spread        bool     `key:"spread" default:"false" help:"each client starts at a place of its own"`
-	Zones         []Zone   `key:"zones" is:"null" help:"time zones of the clients, where second 0 of the stays is midnight of local time, [{hours: 1, weight: 2}, ...]; null: all have that of the stays"`
+	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
+	Columns       []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; it may have more"`
+	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat and are cut off; null: the latest end"`
+	Drawn         bool     `key:"drawn" default:"false" help:"each client draws its trace; else they are dealt in order"`
+	Spread        bool     `key:"spread" default:"false" help:"each client starts at its own place"`
+	Zones         []Zone   `key:"zones" is:"null" help:"clients' time zones, where a stay's second 0 is local midnight; null: the same for all"`
 	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
 }
 

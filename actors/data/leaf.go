@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	federated.Readers.Register("leaf", "a folder of LEAF JSON files, a LEAF JSON file", LEAF{})
+	federated.Readers.Register("leaf", "a folder of LEAF JSON files, or one", LEAF{})
 }
 
 // LEAF reads the JSON of LEAF (Caldas et al. 2018).

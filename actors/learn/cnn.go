@@ -16,7 +16,7 @@ type CNN struct {
 	Image   []int `key:"image" range:"[1,1048576]" help:"channels, height and width of a sample"`
 	Maps    []int `key:"maps" range:"[1,1048576]" help:"channels of the two convolutions"`
 	Hidden  int   `key:"hidden" range:"[1,1048576]" help:"width of the dense layer"`
-	Classes int   `key:"classes" range:"[2,1048576]" help:"labels"`
+	Classes int   `key:"classes" range:"[2,1048576]" help:"classes"`
 }
 
 func (a CNN) Model(Samples) (Model, error) {

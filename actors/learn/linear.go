@@ -2,7 +2,7 @@ package learn
 
 import "fedpace/actors/learn/network"
 
-func init() { Models.Register("linear", "one layer; its sizes are those of the data", Linear{}) }
+func init() { Models.Register("linear", "one layer, sized by the data", Linear{}) }
 
 // Linear is one layer: on bags of words, of which only the columns of a batch's words
 // are read and written, or on dense rows. Sizes that are 0 are those of the data. On

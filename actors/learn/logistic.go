@@ -16,7 +16,7 @@ func init() {
 // convex. Its losses are those of the sum.
 type Logistic struct {
 	Features int     `key:"features" range:"[1,1048576]" help:"values of a sample"`
-	Classes  int     `key:"classes" range:"[2,1048576]" help:"labels"`
+	Classes  int     `key:"classes" range:"[2,1048576]" help:"classes"`
 	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
 }
 

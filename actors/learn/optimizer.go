@@ -39,7 +39,7 @@ type Keeper interface {
 
 // Keeping is the option of optimizers that remember something.
 type Keeping struct {
-	Keep bool `key:"keep" default:"false" help:"what it remembers outlives a task: each client goes on with it in its next one, as the workers of DiLoCo do (Douillard et al. 2023)"`
+	Keep bool `key:"keep" default:"false" help:"each client keeps what it remembers from task to task (DiLoCo, Douillard et al. 2023)"`
 }
 
 // Needs says that what a client keeps follows it from task to task.

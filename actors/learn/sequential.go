@@ -14,7 +14,7 @@ func init() { Models.Register("layers", "a list of layers, as a PyTorch Sequenti
 // It ends in softmax cross-entropy for samples with labels and in the mean squared error
 // for samples with targets. The sizes of its input are those of the samples.
 type Sequential struct {
-	Layers []network.Layer `key:"layers" is:"short" help:"the layers from the input to the output, e.g. [flatten, dense: 200, relu, dense]"`
+	Layers []network.Layer `key:"layers" is:"short" help:"layers from input to output, e.g. [flatten, dense: 200, relu, dense]"`
 }
 
 // Validate finds layers that do not fit each other whatever the samples are.

@@ -3,7 +3,7 @@ package learn
 import "fedpace/internal/registry"
 
 func init() {
-	Optimizers.Register("sgd", "stochastic gradient descent, with momentum if it is given", SGD{})
+	Optimizers.Register("sgd", "stochastic gradient descent, with or without momentum", SGD{})
 }
 
 // SGD is PyTorch's SGD with dampening 0, after clipping: with the momentum μ, the weight
@@ -13,9 +13,9 @@ func init() {
 //
 // or x ← x − η (g + μ v) with Nesterov's momentum.
 type SGD struct {
-	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"part of a step's direction that the next one keeps"`
+	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"part of a step's direction that the next keeps"`
 	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum, which looks a step ahead"`
-	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"how many times the parameters are added to their gradient"`
+	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"part of the parameters that is added to their gradient"`
 	Clipping
 	Keeping
 }

@@ -3,7 +3,7 @@ package closing
 import "fmt"
 
 func init() {
-	Rules.Register("buffered", "rounds overlap: every n updates make a round, from whatever models they started", Buffered{})
+	Rules.Register("buffered", "rounds overlap: every n updates make one, from whatever models", Buffered{})
 }
 
 // Buffered closes a round with every N updates, from whatever base models they
@@ -12,7 +12,7 @@ func init() {
 // into its weight.
 type Buffered struct {
 	N              int `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
-	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"an update is late when more rounds than this closed since its base model; null: never"`
+	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"updates are late when more rounds closed since their base model; null: never"`
 }
 
 func (Buffered) Deadline() Time            { return 0 }

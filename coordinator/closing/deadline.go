@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Rules.Register("deadline", "a round closes a fixed time after its first tasks; a task that is not done by then is late", Deadline{})
+	Rules.Register("deadline", "a round closes a fixed time after its first tasks; tasks not done are late", Deadline{})
 }
 
 // Deadline closes a round a fixed time after its first tasks were issued, which

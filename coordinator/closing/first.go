@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Rules.Register("first", "a round closes with its first n updates, and the other tasks are cancelled", First{})
+	Rules.Register("first", "a round closes with its first n updates; other tasks are cancelled", First{})
 }
 
 // First closes a round with its first N updates and cancels the other tasks

@@ -20,8 +20,8 @@ type Lateness interface {
 var Lates = registry.New[Lateness]("treatment of late updates", "rule")
 
 func init() {
-	Lates.Register("drop", "a round's tasks end with it: they are late after a deadline, else cancelled", Drop{})
-	Lates.Register("use", "tasks go on when their round closes, and their updates count in a later one", Use{})
+	Lates.Register("drop", "a round's tasks end with it: late after a deadline, else cancelled", Drop{})
+	Lates.Register("use", "tasks go on, and their updates count in a later round", Use{})
 }
 
 // Drop ends a round's tasks with the round.
@@ -35,7 +35,7 @@ func (Drop) Keeps(int) bool { return false }
 // the round's own tasks. A client is busy until its late task ends. A task ends as
 // late when a round closes and its base model is older than Limit from then on.
 type Use struct {
-	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds than this have made a model since its base model"`
+	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds made a model since its base model"`
 }
 
 func (u Use) Keeps(aggregations int) bool { return aggregations <= u.Limit }

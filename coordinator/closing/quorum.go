@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Rules.Register("quorum", "a round closes with its first n updates, or at a deadline if m have come by then, else with the m-th", Quorum{})
+	Rules.Register("quorum", "a round closes with n updates, or at a deadline if m have come, else with the m-th", Quorum{})
 }
 
 // Quorum closes a round with its first N updates. At the deadline M of them are

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Ks.Register("adacomm", "AdaComm: decays with the root of the training loss, once in each interval of time", AdaComm{})
+	Ks.Register("adacomm", "AdaComm: decays with the root of the training loss, once an interval", AdaComm{})
 }
 
 // AdaComm is the adaptive communication strategy of Wang and Joshi, "Adaptive
@@ -20,8 +20,8 @@ func init() {
 // and holds to the interval's end. The paper's tau is K here. F_l and F_0 are those
 // of Eq. 13; without a loss, so in the window's first rounds, K_0 holds.
 type AdaComm struct {
-	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from one change of K to the next, T_0 of the paper, which takes 60"`
-	Gamma   float64 `key:"gamma" default:"0.5" range:"(0,1]" help:"factor of K where the loss would not lower it"`
+	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time between changes of K, T_0; the paper takes 60"`
+	Gamma   float64 `key:"gamma" default:"0.5" range:"(0,1]" help:"factor of K where the loss does not lower it"`
 }
 
 func (AdaComm) Needs() Needs { return Needs{Losses: true} }

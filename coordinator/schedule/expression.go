@@ -6,14 +6,14 @@ import (
 )
 
 func init() {
-	Ks.Register("expression", "a formula over the round, the time, losses and what clients did", ExpressionK{})
-	Etas.Register("expression", "a formula over the round, the time, losses and what clients did", ExpressionEta{})
+	Ks.Register("expression", "a formula over round, time, losses and clients", ExpressionK{})
+	Etas.Register("expression", "a formula over round, time, losses and clients", ExpressionEta{})
 }
 
 // ExpressionK is a formula (see [formula]), rounded up to a whole K of at least 1.
 // As long as a value that the formula reads is not known, K_0 holds.
 type ExpressionK struct {
-	Formula string `key:"formula" help:"K_r, such as k0 / cbrt(r); it may read r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
+	Formula string `key:"formula" help:"K_r, such as k0 / cbrt(r), of r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
 }
 
 // Validate says what is wrong with the formula.
@@ -53,7 +53,7 @@ func (s ExpressionK) Check(p Progress) error {
 // ExpressionEta is a formula (see [formula]). As long as a value that it reads is not
 // known, eta_0 holds.
 type ExpressionEta struct {
-	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r); it may read what that of K may, and eta is the last round's"`
+	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r), of what K's may read; eta is the last round's"`
 }
 
 // Validate says what is wrong with the formula.

@@ -7,14 +7,14 @@ import (
 )
 
 func init() {
-	Ks.Register("list", "a list of values: of each round, or with the round or time from which each holds", ListK{})
-	Etas.Register("list", "a list of values: of each round, or with the round or time from which each holds", ListEta{})
+	Ks.Register("list", "a list of values, one a round, or each from a round or time on", ListK{})
+	Etas.Register("list", "a list of values, one a round, or each from a round or time on", ListEta{})
 }
 
 // From is where a value of a list begins to hold; neither set: in the round of its
 // place in the list.
 type From struct {
-	Round   int     `key:"from_round" is:"null" range:"[1,1000000000]" help:"first round in which it holds; null: that of its place in the list"`
+	Round   int     `key:"from_round" is:"null" range:"[1,1000000000]" help:"first round in which it holds; null: its place in the list"`
 	Seconds float64 `key:"from_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time from which it holds, in place of from_round"`
 }
 
@@ -26,7 +26,7 @@ type StepsFrom struct {
 
 // ListK takes K from a list. Before the first value K_0 holds, after the last the last.
 type ListK struct {
-	Values []StepsFrom `key:"values" is:"short" help:"the values of K, as [8, 4, 2] or [{from_round: 100, value: 4}, {from_round: 200, value: 2}]"`
+	Values []StepsFrom `key:"values" is:"short" help:"values of K, as [8, 4, 2] or [{from_round: 100, value: 4}, {from_round: 200, value: 2}]"`
 }
 
 // RateFrom is a value of [ListEta].
@@ -38,7 +38,7 @@ type RateFrom struct {
 // ListEta takes eta from a list. Before the first value eta_0 holds, after the last
 // the last.
 type ListEta struct {
-	Values []RateFrom `key:"values" is:"short" help:"the rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
+	Values []RateFrom `key:"values" is:"short" help:"rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
 }
 
 // froms are where the values of a list begin.

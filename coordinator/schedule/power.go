@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Ks.Register("power", "decays with a power of the round's number: ceil(K_0/r^p), Eq. 10 for p = 1/3; p below 0 grows", PowerK{})
+	Ks.Register("power", "decays with a power of the round's number: ceil(K_0/r^p), Eq. 10 for p = 1/3", PowerK{})
 	Etas.Register("power", "decays with a power of the round's number: eta_0/r^p, Eq. 12 for p = 1/2", PowerEta{})
 	Ks.Standard("power")
 	Etas.Standard("power")
@@ -18,8 +18,8 @@ func init() {
 // best fixed K falls with the time to come (Wang and Joshi, MLSys 2019, Theorem 2);
 // -1 grows linearly, as the sample sizes of van Dijk et al. (AISTATS 2021).
 type PowerK struct {
-	Power string `key:"power" help:"p, a number or a fraction such as 1/3, from -4 to 4, with a denominator of at most 100"`
-	Min   int    `key:"min" is:"null" range:"[1,1000000]" help:"least K; null: one local step"`
+	Power string `key:"power" help:"p, a number or fraction such as 1/3, from -4 to 4, denominator at most 100"`
+	Min   int    `key:"min" is:"null" range:"[1,1000000]" help:"least K; null: 1"`
 	Max   int    `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 
@@ -75,7 +75,7 @@ func between[T int | float64](low, x, high T) T {
 
 // PowerEta is eta_0/r^p; with p = 1/2 it is [RoundsEta] (Eq. 12).
 type PowerEta struct {
-	Power string  `key:"power" help:"p, a number or a fraction such as 1/2, from -4 to 4, with a denominator of at most 100"`
+	Power string  `key:"power" help:"p, a number or fraction such as 1/2, from -4 to 4, denominator at most 100"`
 	Min   float64 `key:"min" default:"0" range:"[0,1000000]" help:"least rate"`
 	Max   float64 `key:"max" is:"null" range:"(0,1000000]" help:"greatest rate; null: none"`
 }

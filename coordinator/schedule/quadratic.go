@@ -9,7 +9,7 @@ func init() {
 // QuadraticK is the quadratic synchronization rule (Gu et al., ICLR 2024, Algorithm 2):
 // max(K_0, floor((alpha/eta_r)²)). K_0 is its H_base.
 type QuadraticK struct {
-	Alpha float64 `key:"alpha" range:"(0,1000000]" help:"growth coefficient: with a rate of alpha K is 1, unless K_0 is more"`
+	Alpha float64 `key:"alpha" range:"(0,1000000]" help:"growth coefficient"`
 	Max   int     `key:"max" is:"null" range:"[1,1000000]" help:"greatest K; null: none"`
 }
 

@@ -1,8 +1,8 @@
 package schedule
 
 func init() {
-	Ks.Register("step", "decays once, to K_0/10, after decay_round or when the validation error converges", StepK{})
-	Etas.Register("step", "decays once, to eta_0/10, after decay_round or when the validation error converges", StepEta{})
+	Ks.Register("step", "decays once, to K_0/10, after decay_round or when validation converges", StepK{})
+	Etas.Register("step", "decays once, to eta_0/10, after decay_round or when validation converges", StepEta{})
 }
 
 // StepK decays once, to ceil(K_0/10) (Table 3, K_r-step).

@@ -3,15 +3,15 @@ package schedule
 import "fedpace/internal/registry"
 
 func init() {
-	Etas.Register("warmup", "grows in a straight line to another schedule's rate over the first rounds", Warmup{})
+	Etas.Register("warmup", "grows in a straight line to another schedule's rate", Warmup{})
 }
 
 // Warmup lets the rate grow over the first rounds from a part of what another
 // schedule gives to all of it (Goyal et al., 2017, Section 2.2: gradual warmup).
 type Warmup struct {
-	Rounds int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds until the rate is that of then, in round 1 + rounds"`
+	Rounds int     `key:"rounds" range:"[1,1000000000]" unit:"rounds" help:"rounds until the rate is then's"`
 	From   float64 `key:"from" default:"0.1" range:"(0,1)" help:"part of the rate in round 1"`
-	Then   Eta     `key:"then" default:"fixed" help:"schedule whose rate it grows to"`
+	Then   Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
 }
 
 // Validate is Then's.

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Rules.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
+	Rules.Register("size", "with probabilities proportional to numbers of samples", BySize{})
 }
 
 // BySize chooses without replacement with probabilities proportional to the

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Rules.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, so that all arrive together", Fit{})
+	Rules.Register("fit", "each client's local steps are lowered to fit the deadline or, without one, to arrive together", Fit{})
 }
 
 // Fit lowers each client's K until its expected time fits the round's deadline:
@@ -21,7 +21,7 @@ func init() {
 // slowest has done the fewest.
 type Fit struct {
 	From  Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps of a client; one that cannot do as many by the deadline is left out. 0: such a client is asked for one step"`
+	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client that cannot do them by the deadline is left out; 0: it is asked for one"`
 }
 
 // Order is From's.

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Rules.Register("flanp", "the fastest clients first, and then twice as many from stage to stage", Flanp{})
+	Rules.Register("flanp", "the fastest clients first, twice as many each stage", Flanp{})
 }
 
 // Flanp begins with the fastest clients and doubles their number from stage to
@@ -24,10 +24,10 @@ func init() {
 // In each stage a cohort is drawn uniformly among the stage's clients; if these
 // are no more than the cohort all are asked, as in the paper.
 type Flanp struct {
-	Begin    int     `key:"begin" range:"[1,1000000]" help:"n_0, the fastest clients, of whom the first cohorts are drawn"`
-	Rounds   int     `key:"rounds" is:"null" range:"[1,1000000]" unit:"rounds" help:"length of a stage; null: it ends when the training loss stays where it is"`
+	Begin    int     `key:"begin" range:"[1,1000000]" help:"n_0, fastest clients, who make the first cohorts"`
+	Rounds   int     `key:"rounds" is:"null" range:"[1,1000000]" unit:"rounds" help:"length of a stage; null: by patience"`
 	Patience int     `key:"patience" default:"5" range:"[1,1000000]" unit:"rounds" help:"a stage ends when its best training loss did not improve in so many rounds"`
-	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"least improvement of that loss that counts, as a part of it"`
+	MinDelta float64 `key:"min_delta" default:"0.01" range:"[0,1]" help:"least improvement of that loss, as a part of it"`
 }
 
 // Order sorts the clients by their speed.

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Rules.Register("last_losses", "those of several candidates whose last losses were the highest, and new ones", LastLosses{})
+	Rules.Register("last_losses", "the candidates whose last losses were highest, and new ones", LastLosses{})
 }
 
 // LastLosses draws more candidates than the cohort has places and takes those with the highest
@@ -20,7 +20,7 @@ func init() {
 // the first. Of equal losses the first drawn goes before.
 type LastLosses struct {
 	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients drawn, of whom the cohort is chosen"`
-	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform; the paper draws by size"`
 }
 
 // Order knows no client's loss yet.

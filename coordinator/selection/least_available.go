@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	Rules.Register("least_available", "those that are expected to be away soon, first", LeastAvailable{})
+	Rules.Register("least_available", "those expected to leave soon, first", LeastAvailable{})
 }
 
 // LeastAvailable chooses first the clients that can least be asked later (REFL's
@@ -23,8 +23,8 @@ func init() {
 // The forecast follows from the client's availability. With the probability Error it
 // is a random number instead, each one as likely.
 type LeastAvailable struct {
-	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time from the choice to the window that is forecast, and the window's length; null: the deadline"`
-	Error   float64 `key:"error" default:"0" range:"[0,1]" help:"part of the forecasts that are random numbers"`
+	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time from the choice to the forecast window, and the window's length; null: the deadline"`
+	Error   float64 `key:"error" default:"0" range:"[0,1]" help:"part of the forecasts that is random"`
 }
 
 // Needs says that the order gives no single clients, and that a window is wanted.

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	Rules.Register("oort", "those with high losses and short times, and some that are new", Oort{})
+	Rules.Register("oort", "those with high losses and short times, and some new ones", Oort{})
 }
 
 // Oort prefers clients from whom much is to be learned in a short time (Lai et al.
@@ -44,15 +44,15 @@ func init() {
 // the earlier one, and falls where they differ by five times it or more: where the later is at
 // least six times the earlier. Its sums are over rounds, of the mean U of those who were exploited.
 type Oort struct {
-	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"the preferred time of a task at first, and by how much the pacer raises it"`
+	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"preferred time of a task at first, and the pacer's step"`
 	Window  int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
-	Penalty int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: tasks longer than preferred count as this power of the proportion"`
-	Explore float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that are new clients, of which no update was accepted yet"`
+	Penalty int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: power by which longer tasks count less"`
+	Explore float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that is new clients"`
 	Decay   float64 `key:"decay" default:"0.98" range:"[0,1]" help:"factor on epsilon after each round"`
 	Least   float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
-	CutOff  float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: a client may be drawn from this part of the last utility that fits the cohort"`
+	CutOff  float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: part of the last utility that fits the cohort, from which clients may be drawn"`
 	Clip    float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
-	Picks   int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks, accepted or not, after which a client is not asked while others can be; null: never"`
+	Picks   int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is asked only if no other can be; null: never"`
 }
 
 // Order knows no client yet.

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Rules.Register("power_of_choice", "those with the highest losses of several candidates", PowerOfChoice{})
+	Rules.Register("power_of_choice", "the candidates with the highest losses", PowerOfChoice{})
 }
 
 // PowerOfChoice draws more candidates than the cohort has places, asks each for
@@ -22,8 +22,8 @@ func init() {
 // holds the model already and does not download it again. Where all candidates
 // drop out the round closes with nothing accepted.
 type PowerOfChoice struct {
-	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss, of whom the cohort is chosen"`
-	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+	Candidates int  `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss"`
+	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform; the paper draws by size"`
 }
 
 // Order is that of the candidates.

@@ -1,7 +1,7 @@
 package selection
 
 func init() {
-	Rules.Register("round_robin", "one after the other, from the first client to the last and again", RoundRobin{})
+	Rules.Register("round_robin", "one after the other, again and again", RoundRobin{})
 }
 
 // RoundRobin asks the clients in turn. The cohort of round r begins with client

@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Rules.Register("tifl", "from one tier of equally fast clients at a time, those with high losses more often", Tifl{})
+	Rules.Register("tifl", "from one tier of equally fast clients at a time, more often from those with high losses", Tifl{})
 }
 
 // Tifl asks clients of about the same speed together, so that no round waits for a
@@ -35,8 +35,8 @@ func init() {
 // the others, and pays nothing.
 type Tifl struct {
 	Tiers    int `key:"tiers" default:"5" range:"[1,1000]" help:"groups of clients with similar response times"`
-	Interval int `key:"interval" default:"20" range:"[1,1000000]" unit:"rounds" help:"I, rounds after which probabilities and tiers are made anew"`
-	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds for which a tier can be drawn until all others have been drawn as often; null: any number"`
+	Interval int `key:"interval" default:"20" range:"[1,1000000]" unit:"rounds" help:"I, rounds between new probabilities and tiers"`
+	Credits  int `key:"credits" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds for which a tier can be drawn until the others have been as often; null: any number"`
 }
 
 // Order makes the first tiers.

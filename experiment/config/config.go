@@ -23,20 +23,20 @@ import (
 // one key of the YAML file, or a group of keys; package registry explains the
 // tags. A zero in a field that may be null means that the key is not set.
 type Config struct {
-	Name         string                   `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
-	Tags         []string                 `key:"tags" is:"null,inert" help:"words by which lists of runs show and find the run"`
+	Name         string                   `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
+	Tags         []string                 `key:"tags" is:"null,inert" help:"words by which lists show and find the run"`
 	Seed         uint64                   `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task         Task                     `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data by a model that you name"`
-	Data         Data                     `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
+	Task         Task                     `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data"`
+	Data         Data                     `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
 	Synthetic    Synthetic                `key:"synthetic"`
 	Sent140      Sent140                  `key:"sent140"`
-	Model        learn.Architecture       `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
-	Clients      int                      `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as many as the data has; 0: devices.names alone take part"`
+	Model        learn.Architecture       `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
+	Clients      int                      `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
 	Cohort       int                      `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100, or all devices where clients is 0"`
-	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
-	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
+	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if over a quarter of most clients' samples"`
+	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
 	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
-	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task unless it is kept"`
+	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how local steps follow from gradients"`
 	Quadratic    Quadratic                `key:"quadratic"`
 	Logistic     Logistic                 `key:"logistic"`
 	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
@@ -45,30 +45,30 @@ type Config struct {
 	Schedule     Schedule                 `key:"schedule"`
 	Theory       Theory                   `key:"theory"`
 	Close        closing.Rule             `key:"close" default:"all" help:"what closes a round"`
-	Late         closing.Lateness         `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
+	Late         closing.Lateness         `key:"late" default:"drop" help:"what becomes of tasks under way when their round closes"`
 	Aggregate    Aggregate                `key:"aggregate"`
 	Privacy      privacy.Options          `key:"privacy"`
-	Compress     algorithm.Compression    `key:"compress" is:"null" help:"how updates are made smaller for their upload; null: not at all"`
+	Compress     algorithm.Compression    `key:"compress" is:"null" help:"how updates shrink for their upload; null: not at all"`
 	Limits       Limits                   `key:"limits"`
 	Stop         Stop                     `key:"stop"`
 	Network      Network                  `key:"network"`
 	Compute      clientmodel.Compute      `key:"compute"`
 	Slowdown     clientmodel.Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
-	Fleet        []clientmodel.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients are alike"`
+	Fleet        []clientmodel.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation  clientmodel.Correlation  `key:"correlation"`
 	Devices      Devices                  `key:"devices"`
-	Train        bool                     `key:"train" default:"true" help:"false: time only, nothing is learned"`
-	Kernel       string                   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic that trains, which decides the last bits of a model; auto: the fastest of this machine; go: the same bits on every machine"`
+	Train        bool                     `key:"train" default:"true" help:"false: time only, no learning"`
+	Kernel       string                   `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: this machine's fastest; go: the same on every machine"`
 	Evaluate     Evaluate                 `key:"evaluate"`
-	Init         string                   `key:"init" is:"null,path" help:"a model.safetensors to start from; null: the task's own initial parameters"`
+	Init         string                   `key:"init" is:"null,path" help:"model.safetensors to start from; null: the task's own parameters"`
 	Checkpoint   Checkpoint               `key:"checkpoint"`
 	NATS         NATS                     `key:"nats"`
-	HTTP         string                   `key:"http" default:"" is:"inert" help:"address of the live page and the metrics, e.g. localhost:9090; empty: none"`
-	Pace         float64                  `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
-	Out          string                   `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
+	HTTP         string                   `key:"http" default:"" is:"inert" help:"address of the live page and metrics, e.g. localhost:9090; empty: none"`
+	Pace         float64                  `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
+	Out          string                   `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
 	Events       Events                   `key:"events"`
-	Expect       []string                 `key:"expect" is:"null,inert" help:"what the run or comparison must come to, [tail_accuracy >= 0.75, ...]; one that it misses is an exit status of its own"`
-	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [NAME, {sink: NAME, ...}, ...]"`
+	Expect       []string                 `key:"expect" is:"null,inert" help:"conditions such as [tail_accuracy >= 0.75]; a miss is exit status 3"`
+	Outputs      []metrics.Sink           `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
 }
 
 // AutoKernel is the value of Kernel that leaves it to the machine.
@@ -76,8 +76,8 @@ const AutoKernel = learn.AutoKernel
 
 // Synthetic shapes made data.
 type Synthetic struct {
-	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how much the clients of synthetic data differ; 0: not at all"`
-	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of synthetic data; null: that of the run"`
+	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how far clients differ; 0: not at all"`
+	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of the data; null: the run's"`
 }
 
 // Sent140 prepares the tweets of that task.
@@ -88,11 +88,11 @@ type Sent140 struct {
 // Quadratic shapes the federated quadratics of that task: clients' objectives
 // of which L and mu are given (see data.Quadratics).
 type Quadratic struct {
-	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions of a quadratic"`
+	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions"`
 	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
-	Mu        float64 `key:"mu" default:"0.1" range:"(0,1e6]" help:"strong convexity of every client's objective"`
-	L         float64 `key:"l" default:"1" range:"(0,1e6]" help:"smoothness of every client's objective, L"`
-	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean, which makes gradients noisy"`
+	Mu        float64 `key:"mu" default:"0.1" range:"(0,1e6]" help:"strong convexity of each client's objective"`
+	L         float64 `key:"l" default:"1" range:"(0,1e6]" help:"smoothness of each client's objective, L"`
+	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean"`
 }
 
 // Logistic shapes the regularised logistic regression of that task (see
@@ -101,7 +101,7 @@ type Logistic struct {
 	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of made samples"`
 	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes of made samples"`
 	Samples  int     `key:"samples" default:"50" range:"[1,1000000]" help:"made samples of each client"`
-	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"strength of the regularisation, mu/2 times the squared norm of all parameters"`
+	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"regularisation, mu/2 times the parameters' squared norm"`
 }
 
 // Schedule decides K_r and eta_r (Table 3).
@@ -109,16 +109,16 @@ type Schedule struct {
 	Label      string       `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
 	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
 	K0         int          `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
-	Unit       string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of each client's own samples"`
+	Unit       string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of a client's samples"`
 	Eta        schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
 	Eta0       float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
-	Loss       string       `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules see as a round's loss: the mean of its clients' first-step losses, the newest validation loss, or a trimmed mean of the clients' losses"`
-	Trim       float64      `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of the clients' losses that loss trimmed leaves out at each end"`
+	Loss       string       `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules follow: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
+	Trim       float64      `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
 	Window     int          `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
-	F0         string       `key:"f0" default:"window" words:"window,first" help:"what stands for F_0: the first full window or the first round"`
+	F0         string       `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
 	Patience   int          `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
-	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or in evaluate.metric, that counts as improvement"`
-	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before the decay of step; null: when converged"`
+	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or evaluate.metric, that is improvement"`
+	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
 }
 
 // TooLong says that a window is more than a tenth of so many rounds; empty: it is not. Then a mean
@@ -166,11 +166,11 @@ func (s *Schedule) Followed() (l schedule.Loss) {
 // where the task is convex; elsewhere only F* may be left out, and is then 0, as
 // in the paper's Eq. 13.
 type Theory struct {
-	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of the clients' objectives; null: calculated"`
-	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"schedule theory: their strong convexity; null: calculated"`
-	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"schedule theory: bound on the norm of their gradients, G; null: calculated"`
-	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"schedule theory: least training loss F*; null: calculated, or 0"`
-	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"schedule theory: what stands for W in Eq. 9"`
+	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of clients' objectives; null: calculated"`
+	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"their strong convexity; null: calculated"`
+	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"bound on their gradients' norm, G; null: calculated"`
+	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"least training loss F*; null: calculated, or 0"`
+	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"what stands for W in Eq. 9"`
 }
 
 // Ahead makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
@@ -188,7 +188,7 @@ func (t *Theory) Take(found Theory) {
 
 // Limits are what a run may use.
 type Limits struct {
-	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, 10^9 bytes"`
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, in 10^9 bytes"`
 }
 
 // Stop says when a run ends: at the first that is reached of those that are
@@ -196,18 +196,18 @@ type Limits struct {
 type Stop struct {
 	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
-	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of fixed K take"`
-	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"stop after the round in which so many updates are in the model or, of a run without learning, would be"`
-	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"stop after the round with which the local steps that count have taken so many samples, all clients' together; of tokens, divide by those of a sample"`
-	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"stop once this accuracy is reached"`
+	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
+	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
+	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients; for tokens, divide by a sample's"`
+	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
 
-	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss, at which the run stops"`
+	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`
 }
 
 // MetricStop ends a run when a validation reaches a value.
 type MetricStop struct {
-	Name    string   `key:"name" is:"null" help:"metric that stops the run, or loss; null: evaluate.metric"`
-	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"stop once a validation is at least as good as this"`
+	Name    string   `key:"name" is:"null" help:"metric, or loss; null: evaluate.metric"`
+	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"value that a validation is at least as good as"`
 }
 
 // maxSeconds bounds virtual time: int64 nanoseconds end at 9.2e9 s.
@@ -216,10 +216,10 @@ const maxSeconds = 4e9
 // Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
 type Network struct {
 	clientmodel.Network
-	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network: exact (32 bits a parameter) or a number"`
-	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: what compress makes of the model's size, or that size"`
-	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what the downloads of all clients share at the server, fairly; null: they do not slow each other down"`
-	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what their uploads share"`
+	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
+	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
+	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared fairly by all downloads; null: no limit"`
+	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
 
 // ModelBits is the size that a model of so many float32 parameters has on the
@@ -263,24 +263,24 @@ func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUplo
 
 // Devices says how real devices take part in a run.
 type Devices struct {
-	Names           []Device `key:"names" is:"null,keyed" help:"real devices that take part, by the ids of fedpace actor, or each of them with its class, {pi1: pi4, ...}; []: none"`
-	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others; where clients is 0: all in each round, or a cohort of them"`
-	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
-	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
+	Names           []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
+	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
+	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; also how long a run waits for devices"`
+	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device still at one task is lost"`
 	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
-	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"largest number of samples that a device counts with; 0: four times those of the middle one of a round's other updates"`
-	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"true: devices.log keeps each update, so that the run can be played again without its devices; false: only how long it took"`
-	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by the speeds of its class, or of network where it has none"`
+	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"most samples that a device counts with; 0: four times the median of a round's other updates"`
+	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
+	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
 
-	Clip   combine.Clip `key:"clip" default:"median" is:"null" help:"bound on the norm of a device's update, which is shortened to it; null: none"`
-	Robust bool         `key:"robust" default:"true" help:"true: where four or more devices answer a round, their updates are combined so that one in five may be false; false: their weighted mean"`
+	Clip   combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`
+	Robust bool         `key:"robust" default:"true" help:"updates of four or more devices a round are combined so that one in five may be false; false: weighted mean"`
 	Quota  quota.Device `key:"quota"`
 }
 
 // Device is a real device of a run.
 type Device struct {
 	ID    string `key:"id" is:"short" help:"its id"`
-	Class string `key:"class" is:"null" help:"the class in fleet by which its times are foretold; null: none is known"`
+	Class string `key:"class" is:"null" help:"class in fleet that foretells its times; null: none known"`
 }
 
 // IDs are the ids of the devices, in their order.
@@ -330,11 +330,11 @@ const (
 // Evaluate says how often the global model is measured on held-out samples, and on the
 // clients' own.
 type Evaluate struct {
-	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
-	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time from one validation to the next, in place of every: after the first round that ends then or later; fixed: the time of every rounds of fixed K"`
-	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
-	Metric       Metric   `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
-	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
+	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, spread evenly; null: all"`
+	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
+	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
 
 	Clients ClientEvaluation `key:"clients"`
 }
@@ -344,8 +344,8 @@ const AsFixed = -1
 
 // Metric says by what models are compared.
 type Metric struct {
-	Name   string `key:"name" is:"short,null" help:"metric by which models are compared and schedules see a plateau, or loss; null: the model's first, or the loss if it has none"`
-	Better string `key:"better" is:"null" words:"higher,lower" help:"which values of it are better; null: as the model says"`
+	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models and shows plateaus; null: the model's first, else the loss"`
+	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
 }
 
 // Of is the quantity among a model's metrics.
@@ -363,9 +363,9 @@ func (m Metric) Of(list []measure.Metric) (measure.Quality, error) {
 // ClientEvaluation says when and how the global model is measured on the samples of each
 // client, for fairness. Where it is at all, the final model is, too.
 type ClientEvaluation struct {
-	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds from one evaluation on the clients' own samples to the next; null: only after those in rounds"`
-	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds after which there is one"`
-	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"samples of each client that it takes at most, spread evenly; null: all"`
+	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' own samples; null: only those in rounds"`
+	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds that have one"`
+	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"most samples of each client, spread evenly; null: all"`
 }
 
 // Any reports whether there are evaluations by client.
@@ -373,17 +373,17 @@ func (e *ClientEvaluation) Any() bool { return e.Every > 0 || len(e.Rounds) > 0 
 
 // Checkpoint says how often a run can be resumed from.
 type Checkpoint struct {
-	Seconds float64 `key:"seconds" default:"10" range:"(0,1e6]" unit:"seconds" is:"inert" help:"wall time from one checkpoint to the next"`
+	Seconds float64 `key:"seconds" default:"10" range:"(0,1e6]" unit:"seconds" is:"inert" help:"wall time between checkpoints"`
 }
 
 // NATS is the server that the run's messages travel through.
 type NATS struct {
-	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, the URL of a server, several of a cluster with commas between them, or none: all stays in the memory of one process"`
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, URLs of a server or cluster with commas between them, or none: all in one process's memory"`
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
-	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"true: an embedded server that other machines reach needs no certificate, and goes without TLS unless one is given"`
+	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"a server that other machines reach needs no certificate, and no TLS unless one is given"`
 	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
-	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time without a sign of life after which a trainer's job goes to another"`
-	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that are gone do not count"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence after which a trainer's job goes to another"`
+	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that left do not count"`
 }
 
 // The values of NATS.URL that are no URL.
@@ -397,9 +397,9 @@ func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.List
 
 // Events says what of a run's tasks the event log keeps.
 type Events struct {
-	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round whose tasks events.log keeps, beside the slowest and real devices"`
+	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round in events.log, beside the slowest and real devices"`
 	// Megabytes bounds the log of a run of weeks.
-	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log from which on it keeps no more than 512 rounds of each doubling of their number"`
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling of their number"`
 }
 
 // KeptSlowest is how many of a round's slowest tasks outputs see, whatever their sample.
@@ -518,8 +518,8 @@ func (c *Config) EverAbsent() bool {
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
 	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of a client's update"`
-	Clip      combine.Clip        `key:"clip" is:"null" help:"bound on the norm of every update, which is shortened to it; null: none"`
-	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that makes one update of a round's, so that a few that are false do not decide; null: the weighted mean"`
+	Clip      combine.Clip        `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
+	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
 }
 
 // Combining is what the run does with single updates.

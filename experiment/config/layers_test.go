@@ -85,7 +85,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 // Help knows the layers and their options.
 func TestLayersAreExplained(t *testing.T) {
 	text, ok := Explain("model.layers")
-	for _, want := range []string{"conv: a convolution", "stride: step from one position", "output: the last layer's states that go on"} {
+	for _, want := range []string{"conv: a convolution", "stride: step between positions", "output: states that go on"} {
 		if !ok || !strings.Contains(text, want) {
 			t.Errorf("help does not say %q:\n%s", want, text)
 		}

@@ -58,8 +58,8 @@ var madeSamples = map[Task]learn.Samples{
 
 // Data says where the samples are from.
 type Data struct {
-	Path   string           `key:"path" is:"short,path,null" help:"synthetic, or the path of a data set; null: the reader needs none"`
-	Reader federated.Reader `key:"reader" is:"flat,null" help:"how the data set is read; without it, by the reader that recognises it"`
+	Path   string           `key:"path" is:"short,path,null" help:"path of the data; null: none is needed"`
+	Reader federated.Reader `key:"reader" is:"flat,null" help:"how the data set is read; null: by the reader that recognises it"`
 }
 
 // SyntheticData is the path of made data.

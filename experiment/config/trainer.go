@@ -2,10 +2,10 @@ package config
 
 // Trainer is a program of the user's that takes the local steps (docs/trainers.md).
 type Trainer struct {
-	Command string  `key:"command" default:"" is:"short" help:"command of a program that takes the local steps, e.g. python3 my_model.py; empty: they are taken here"`
-	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of its arithmetic, for each of a host's workers"`
-	Device  string  `key:"device" default:"cpu" help:"what it is asked to calculate on, such as cpu or cuda"`
-	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence after which its process is killed and started again"`
+	Command string  `key:"command" default:"" is:"short" help:"its command, e.g. python3 my_model.py; empty: none"`
+	Threads int     `key:"threads" default:"1" range:"[1,1024]" help:"threads of its arithmetic, for each worker"`
+	Device  string  `key:"device" default:"cpu" help:"what it is asked to calculate on, as cuda"`
+	Silence float64 `key:"silence_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" is:"inert" help:"wall time of silence after which it is killed and started again"`
 }
 
 // TrainerData is the path of samples that the trainer brings itself.

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	Clips.Register("median", "a multiple of the median norm of the last updates", MedianNorm{})
+	Clips.Register("median", "a multiple of the last updates' median norm", MedianNorm{})
 }
 
 // MedianNorm bounds updates by a multiple of the median norm of the last ones, those of the
@@ -15,8 +15,8 @@ func init() {
 // What is remembered are the norms as they were sent: with clipped ones the bound could only fall
 // where Times is 1. Liars move it only where they are half of what is remembered.
 type MedianNorm struct {
-	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"how many times the median norm an update may have"`
-	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"how many accepted updates before the round count"`
+	Times   float64 `key:"times" default:"10" range:"[1,1e6]" help:"multiple of the median norm that an update may have"`
+	Updates int     `key:"updates" default:"100" range:"[1,100000]" help:"accepted updates before the round that count"`
 }
 
 // Bound remembers norms, the oldest first.

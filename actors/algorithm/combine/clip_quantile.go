@@ -14,7 +14,7 @@ func init() {
 // where b is the part of the round's updates whose norm is at most C. The bound of a round
 // is known before it.
 type Quantile struct {
-	Quantile float64 `key:"quantile" default:"0.5" range:"[0,1]" help:"part of the updates that is within the bound, gamma"`
+	Quantile float64 `key:"quantile" default:"0.5" range:"[0,1]" help:"part of the updates within the bound, gamma"`
 	Initial  float64 `key:"initial" default:"0.1" range:"(0,1e12]" help:"bound of the first round"`
 	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"how fast the bound moves, eta"`
 }

@@ -8,8 +8,8 @@ import (
 )
 
 func init() {
-	Rules.Register("krum", "the update that is nearest to its neighbours (Blanchard et al. 2017)", Krum{})
-	Rules.Register("multi_krum", "the mean of the updates that are near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
+	Rules.Register("krum", "the update nearest to its neighbours (Blanchard et al. 2017)", Krum{})
+	Rules.Register("multi_krum", "the mean of updates near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
 }
 
 // Krum takes one update for all (Blanchard et al. 2017, section 4): the one with the least
@@ -32,7 +32,7 @@ func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) {
 // the algorithm's weights.
 type MultiKrum struct {
 	Liars
-	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"how many updates are averaged; null: all but those that may be false"`
+	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be false"`
 	once
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	Rules.Register("nnm", "another rule, of updates that are mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
+	Rules.Register("nnm", "another rule, of updates mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
 }
 
 // NNM is nearest-neighbour mixing (Allouah et al. 2023, Algorithm 2), for clients whose data
@@ -20,7 +20,7 @@ func init() {
 // behind has less room to be misled in. They are held beside the updates.
 type NNM struct {
 	Liars
-	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"the rule that combines the mixed updates, with the same liars"`
+	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
 }
 
 // then is the rule behind the mixing.

@@ -5,10 +5,10 @@ import "fedpace/internal/registry"
 // Options are what a configuration says of privacy. Their zero value, but for Delta, is a
 // run without it.
 type Options struct {
-	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"largest Euclidean norm of an update, which is shortened to it; null: no differential privacy"`
-	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on the sum of a round's updates, in clips; null: no differential privacy"`
-	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability with which epsilon may not hold; below 1 over the number of clients"`
-	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"most that the run may spend: it stops with the last round that keeps to it; null: no limit"`
+	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which updates are shortened; null: no differential privacy"`
+	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on a round's sum, in clips; null: no differential privacy"`
+	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability that epsilon does not hold; below 1 over the number of clients"`
+	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"budget: the run stops with the last round within it; null: none"`
 
 	Local Local `key:"local"`
 }

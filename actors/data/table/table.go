@@ -26,18 +26,18 @@ func init() { federated.Readers.Register("table", tableHelp, Table{}) }
 // whose names begin with test are held out.
 type Table struct {
 	Client   string   `key:"client" is:"null" help:"column that says whose a row is; null: nobody's, which needs a partition"`
-	Features []string `key:"features" is:"null" help:"columns of the inputs: names, patterns such as px_*, or * for all that nothing else names; or one column of lists or images"`
-	Words    []string `key:"words" is:"null" help:"columns of few words beside features, each word of which becomes a feature of 0 or 1 (one-hot)"`
-	Text     string   `key:"text" is:"null" help:"column of texts, read as tokens in the place of features"`
-	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample of text"`
-	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token of text is"`
-	Label    string   `key:"label" is:"null" help:"column of the class, words or whole numbers; text without one predicts its next token"`
-	Classes  []string `key:"classes" is:"null" help:"names of the classes in order; null: those that the label column has, sorted"`
-	Target   []string `key:"target" is:"null" help:"columns of the numbers to predict, in the place of a label"`
-	Split    string   `key:"split" is:"null" help:"column that says which rows are held out: train and test, or 0 and 1; null: a fifth of each client's"`
+	Features []string `key:"features" is:"null" help:"input columns: names, patterns such as px_*, or * for the rest; or one of lists or images"`
+	Words    []string `key:"words" is:"null" help:"columns of few words, each word a feature of 0 or 1 (one-hot)"`
+	Text     string   `key:"text" is:"null" help:"column of texts, in place of features"`
+	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
+	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token is"`
+	Label    string   `key:"label" is:"null" help:"column of the class, words or whole numbers; null: text predicts its next token"`
+	Classes  []string `key:"classes" is:"null" help:"names of classes in order; null: the label column's, sorted"`
+	Target   []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
+	Split    string   `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
 	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
-	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"what is done to features: nothing; mean 0 and deviation 1 over the training rows; or 0 to 255 become 0 to 1"`
-	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what becomes of a row without a value: an error, left out, or the mean of the column's training rows"`
+	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
+	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what becomes of a row without a value: error, left out, or the training rows' mean"`
 
 	plain bool // labels are whole numbers from 0, as in the columns client, x, y
 }

@@ -1,7 +1,7 @@
 package network
 
 func init() {
-	Layers.Register("average", "the mean of all positions of an image, or of all steps of a sequence", AverageLayer{})
+	Layers.Register("average", "the mean of all positions or steps", AverageLayer{})
 }
 
 // AverageLayer is PyTorch's AdaptiveAvgPool2d(1) on an image, which stays one of 1×1, and

@@ -11,9 +11,9 @@ func init() { Layers.Register("conv", "a convolution of an image (PyTorch's Conv
 // ConvLayer is a convolution with square kernels, the weight [maps, channels, size, size].
 type ConvLayer struct {
 	Maps   int `key:"maps" is:"short" range:"[1,1048576]" help:"channels of the output"`
-	Size   int `key:"size" default:"3" range:"[1,64]" help:"height and width of the kernels"`
-	Pad    int `key:"pad" default:"0" range:"[0,63]" help:"rows and columns of zeros on each side of the input"`
-	Stride int `key:"stride" default:"1" range:"[1,64]" help:"step from one position of the output to the next"`
+	Size   int `key:"size" default:"3" range:"[1,64]" help:"height and width of kernels"`
+	Pad    int `key:"pad" default:"0" range:"[0,63]" help:"rows and columns of zeros on each side"`
+	Stride int `key:"stride" default:"1" range:"[1,64]" help:"step between positions"`
 }
 
 func (l ConvLayer) String() string {

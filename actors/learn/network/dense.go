@@ -12,7 +12,7 @@ func init() {
 
 // DenseLayer is y = W x + b, with the weight [outputs, inputs].
 type DenseLayer struct {
-	Width int `key:"width" is:"short" default:"open" word:"open=0" range:"[1,1048576]" help:"outputs; open: as many as there are classes or targets, for the last layer"`
+	Width int `key:"width" is:"short" default:"open" word:"open=0" range:"[1,1048576]" help:"outputs; open: as many as classes or targets"`
 }
 
 func (l DenseLayer) String() string {

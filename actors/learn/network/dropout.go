@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	Layers.Register("dropout", "in training, values are zero with a probability and the others larger for it", DropoutLayer{})
+	Layers.Register("dropout", "in training, some values are zero and the others larger", DropoutLayer{})
 }
 
 // DropoutLayer is PyTorch's Dropout: in training a value is zero with the probability of

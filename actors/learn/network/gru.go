@@ -7,15 +7,15 @@ import (
 )
 
 func init() {
-	Layers.Register("gru", "gated recurrent units that read a sequence step by step (PyTorch's GRU)", GRULayer{})
+	Layers.Register("gru", "gated recurrent units that read a sequence (PyTorch's GRU)", GRULayer{})
 }
 
 // GRULayer is one or more layers of gated recurrent units in PyTorch's form (two bias
 // vectors, gates in the order r, z, n), each on the states of the one before.
 type GRULayer struct {
 	Width  int    `key:"width" is:"short" range:"[1,1048576]" help:"width of a layer's state"`
-	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states of the one before"`
-	Output string `key:"output" default:"last" words:"last,all" help:"the last layer's states that go on: that of the last step, or all as a sequence"`
+	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states before"`
+	Output string `key:"output" default:"last" words:"last,all" help:"states that go on: the last step's, or all as a sequence"`
 }
 
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -8,52 +9,74 @@ import (
 	"strings"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/registry"
 )
 
-// Page returns docs/configuration.md: every key with its values,
-// its default and its help, and the entries of every plug point.
+// Page returns docs/configuration.md: every key with its default, its values and its help, and
+// the entries of every plug point. Keys and options that several have alike are explained once.
 func Page() []byte {
-	r := page{}
+	r := page{maps: map[reflect.Type]string{}}
 	r.WriteString(`# Configuration
 
-Every key of a configuration file, and of ` + "`--set KEY=VALUE`" + `. This page is written by
-` + "`fedpace config reference`" + `. A task sets its own defaults where a key has none here (those of the
-paper's Tables 1 and 2); ` + "`fedpace run --dry-run`" + ` prints the values in use. ` + "`fedpace help KEY`" + `
-explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. Where
-seconds or hours are wanted, ` + "`90s`, `10m`, `1h30m` and `2d`" + ` are understood, too.
-` + "`1..9`" + ` is 1 to 9, ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9.
+Every key of a configuration file and of ` + "`--set KEY=VALUE`" + `, as ` + "`fedpace config reference`" + ` writes
+it. Behind a key's colon is its default; without one it is null, or (task) the task's own, from the
+paper's Tables 1 and 2. ` + "`fedpace run --dry-run`" + ` prints the values in use, ` + "`fedpace help KEY`" + ` says
+what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. ` + "`1..9`" + ` is 1 to 9,
+` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Seconds and hours may be written as ` + "`90s`, `10m`, `1h30m` or `2d`" + `.
 `)
-	r.table("General", "key")
+	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
+		if o.Type.Kind() == reflect.Struct && o.Help == "" {
+			r.maps[o.Type] = o.Key
+		}
+	}
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
 	groups := slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool {
 		name := group(&k)
-		general := name != "fleet" && slices.ContainsFunc(keys, func(k config.Key) bool { return k.Name == name })
-		if general {
-			r.row(&k)
-		}
-		return general
+		alone := !slices.ContainsFunc(keys, func(other config.Key) bool { return other.Name != k.Name && group(&other) == name })
+		return name != "fleet" && (alone || slices.ContainsFunc(keys, func(k config.Key) bool { return k.Name == name }))
 	})
-	for i, k := range groups {
-		if i == 0 || group(&k) != group(&groups[i-1]) {
-			r.table(fmt.Sprintf("`%s`", group(&k)), "key")
+	general := slices.DeleteFunc(keys, func(k config.Key) bool {
+		return slices.ContainsFunc(groups, func(g config.Key) bool { return g.Name == k.Name })
+	})
+	r.table("General", "key")
+	r.rows(general)
+	for len(groups) > 0 {
+		n := slices.IndexFunc(groups, func(k config.Key) bool { return group(&k) != group(&groups[0]) })
+		if n < 0 {
+			n = len(groups)
 		}
-		r.row(&k)
+		r.table(fmt.Sprintf("`%s`", group(&groups[0])), "key")
+		r.rows(groups[:n])
+		groups = groups[n:]
 	}
 	for i := 0; i < len(r.points); i++ { // which grows
-		p := r.points[i].Point
-		first := "`" + p.Word + "` or option"
-		if p.Word == "" {
-			first = "name or option"
-		}
-		r.table(heading(&r.points[i]), first)
-		for _, e := range p.Entries {
-			fmt.Fprintf(&r, "**`%s`** | | | %s\n", e.Name, escape(e.Help))
-			for _, o := range config.KeysOf("", e.Type(), true) {
-				r.row(&o)
-			}
-		}
+		r.entries(&r.points[i])
 	}
 	return []byte(r.String())
+}
+
+// entries describes those of a key's plug point.
+func (r *page) entries(k *config.Key) {
+	first := "`" + k.Point.Word + "` or option"
+	if k.Point.Word == "" {
+		first = "name or option"
+	}
+	r.table(heading(k), first)
+	explained := map[string]bool{}
+	for _, e := range k.Point.Entries {
+		var own []config.Key
+		also := ""
+		for _, o := range config.KeysOf("", e.Type(), true) {
+			if row := r.row(&o); explained[row] {
+				also += ", `" + o.Name + "`"
+			} else {
+				explained[row] = true
+				own = append(own, o)
+			}
+		}
+		fmt.Fprintf(r, "**`%s`** | | %s%s\n", e.Name, escape(e.Help), strings.Replace(also, ", ", "; also ", 1))
+		r.rows(own)
+	}
 }
 
 // group is the first part of a key's name.
@@ -66,6 +89,7 @@ func group(k *config.Key) string {
 type page struct {
 	strings.Builder
 	points []config.Key
+	maps   map[reflect.Type]string // the first key whose value has the keys of a struct
 }
 
 func heading(k *config.Key) string {
@@ -74,27 +98,53 @@ func heading(k *config.Key) string {
 }
 
 func (r *page) table(heading, first string) {
-	fmt.Fprintf(r, "\n## %s\n\n%s | value | default | meaning\n--- | --- | --- | ---\n", heading, first)
+	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n--- | --- | ---\n", heading, first)
+}
+
+// rows describes keys, the keys of a struct that another key has, too, in its row.
+func (r *page) rows(keys []config.Key) {
+	below := "\n" // no key's beginning
+	for _, k := range keys {
+		if strings.HasPrefix(k.Name, below) {
+			continue
+		}
+		t := k.Type
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if first := r.maps[t]; first != "" {
+			below = k.Name
+			k.Help += "; keys as `" + first + "`"
+		} else if t.Kind() == reflect.Struct {
+			r.maps[t] = k.Name
+		}
+		r.WriteString(r.row(&k))
+	}
 }
 
 // row describes a key.
-func (r *page) row(k *config.Key) {
-	value, standard := k.Value(), "of the task"
+func (r *page) row(k *config.Key) string {
+	value, standard := k.Value(), "`"+k.Name+"` (task)"
+	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {
+		value = strings.Replace(value, " "+k.Unit, "", 1) // said once
+	}
 	switch {
 	case k.Point != nil && k.Type.Kind() == reflect.Slice:
 		value += " of " + r.link(k)
 	case k.Point != nil:
 		value = r.link(k)
 	case value == "":
-		value = "a map"
+		value = "map"
 	}
 	switch {
+	case k.Default == "null":
+		standard = "`" + k.Name + "`"
 	case k.Optional:
-		standard = strings.Replace("`"+k.Default+"`", "``", "empty", 1)
+		standard = fmt.Sprintf("`%s: %s`", k.Name, cmp.Or(k.Default, `""`))
 	case k.Required:
-		standard = "required"
+		standard = "`" + k.Name + "` (required)"
 	}
-	fmt.Fprintf(r, "`%s` | %s | %s | %s\n", k.Name, short(escape(value)), standard, escape(k.Help))
+	return fmt.Sprintf("%s | %s | %s\n", standard, short(escape(value)), escape(k.Help))
 }
 
 // link leads to the list of a plug point's entries.
@@ -120,8 +170,9 @@ var (
 func short(value string) string {
 	value = below.ReplaceAllString(value, "$1..<$2")
 	value = between.ReplaceAllString(above.ReplaceAllString(value, ">$1..$2"), "$1..$2")
-	value = number.ReplaceAllString(value, "number $1")
-	return strings.NewReplacer("a whole number", "integer", "a number", "number", "a list, each ", "list of ", "a list of ", "list of ", "true or false", "boolean", "a word, ", "").Replace(value)
+	value = number.ReplaceAllString(value, "$1")
+	return strings.NewReplacer("a list, each text", "texts", "a list, each a whole number", "integers", "a list, each ", "list of ", "a list of ", "list of ",
+		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)
 }
 
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

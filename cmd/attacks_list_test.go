@@ -131,7 +131,7 @@ var attackSuite = []attack{
 		}),
 	},
 	{
-		name: "reading nothing", does: "asks for models without end and reads none", holds: "`devices.quota.pending_mb` of each connection, and two requests at a time",
+		name: "reading nothing", does: "asks for models without end and reads none", holds: "`devices.quota.pending_mb`, and two requests at a time",
 		do: besiege("unread", 3),
 	},
 	{
@@ -155,7 +155,7 @@ var attackSuite = []attack{
 		do: besiege("pings", 3),
 	},
 	{
-		name: "hidden pings", does: "hides commands in a message whose size the server reads as another", holds: "a line is read as the server reads it, or its connection ends",
+		name: "hidden pings", does: "hides commands in a message whose size the server reads otherwise", holds: "lines are read as it reads them",
 		do: besiege("hidden", 3),
 	},
 	{
@@ -208,7 +208,7 @@ var attackSuite = []attack{
 		do: forbidden(publish("fedpace.suite.model." + strings.Repeat("0", 32) + ".0")),
 	},
 	{
-		name: "deleting the models", does: "deletes, empties and changes the stream of models", holds: "it may read models, and nothing else of JetStream",
+		name: "deleting the models", does: "deletes, empties and changes the stream of models", holds: "it may only read models",
 		do: forbidden(publish("$JS.API.STREAM.DELETE.fedpace_suite_models"), publish("$JS.API.STREAM.PURGE.fedpace_suite_models"), publish("$JS.API.STREAM.UPDATE.fedpace_suite_models")),
 	},
 	{
@@ -220,7 +220,7 @@ var attackSuite = []attack{
 		do: forbidden(publish("$SYS.REQ.SERVER.X.RELOAD"), publish("$SYS.REQ.SERVER.X.LDM")),
 	},
 	{
-		name: "an answer as a task", does: "has a join and a model answered onto another device's subject for tasks", holds: "the answer stays in the account; what is relayed is ignored",
+		name: "an answer as a task", does: "has a join and a model answered onto another device's tasks", holds: "answers stay in the account",
 		do: during(func(a *attacker) {
 			c := a.enter()
 			_ = c.Publish(a.subject("join"), suiteSubjects+"good.task", nil)
@@ -285,7 +285,7 @@ var attackSuite = []attack{
 		banned: "messages that nobody asked for",
 	},
 	{
-		name: "coming and going", does: "leaves its connection and joins anew in each round", holds: "a device that is started again has its place back",
+		name: "coming and going", does: "leaves its connection and joins anew in each round", holds: "its place is given back",
 		do: func(a *attacker) {
 			for range 3 {
 				if a.next() == nil {
@@ -298,7 +298,7 @@ var attackSuite = []attack{
 		},
 	},
 	{
-		name: "a copy of credentials", does: "joins as a device that is at work, with its credentials, and answers its task", holds: "one process for a device",
+		name: "a copy of credentials", does: "joins as a device at work, with its credentials, and answers its task", holds: "one process for a device",
 		do: during(func(a *attacker) {
 			copied := &attacker{besieged: a.besieged, id: "good", creds: a.suite.path("good")}
 			copied.connect()
@@ -436,7 +436,7 @@ var attackSuite = []attack{
 
 	// What it tells of its work.
 	{
-		name: "hours of work", does: "says that its task took nearly the ten minutes that it may", holds: "no longer than it was away by the coordinator's clock",
+		name: "hours of work", does: "says that its task took nearly the ten minutes that it may", holds: "the coordinator's clock",
 		do: acceptedUpdate(honestly, func(u *bus.Update) { u.DownloadNs, u.ComputeNs, u.UploadNs = 1e11, 2e11, 1e11 }), comes: honest,
 	},
 	{
@@ -452,7 +452,7 @@ var attackSuite = []attack{
 		do: refusedUpdate("compute_ns is -1", nil, func(u *bus.Update) { u.ComputeNs = -1 }),
 	},
 	{
-		name: "all samples of the world", does: "says that it has learned from 16 million samples", holds: "samples weigh only if they are asked for, then within `devices.max_samples`",
+		name: "all samples of the world", does: "says that it has learned from 16 million samples", holds: "`devices.max_samples`, if samples weigh",
 		do: acceptedUpdate(honestly, func(u *bus.Update) { u.Samples = 1 << 24 }), comes: honest,
 	},
 	{

@@ -651,6 +651,7 @@ type Join struct {
 	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`                                   // of its program, for people; empty: it does not say
 	WithholdsLoss bool                   `protobuf:"varint,7,opt,name=withholds_loss,json=withholdsLoss,proto3" json:"withholds_loss,omitempty"` // its updates do not tell first_step_loss
 	Asks          bool                   `protobuf:"varint,8,opt,name=asks,proto3" json:"asks,omitempty"`                                        // it takes no place: it asks whether it could, and what the run is
+	Measured      []*Measured            `protobuf:"bytes,9,rep,name=measured,proto3" json:"measured,omitempty"`                                 // by its calibration; none: it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,6 +742,114 @@ func (x *Join) GetAsks() bool {
 	return false
 }
 
+func (x *Join) GetMeasured() []*Measured {
+	if x != nil {
+		return x.Measured
+	}
+	return nil
+}
+
+// Measured is what a calibration found of a device's local steps, and of its link.
+type Measured struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Model           string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // whose steps they are
+	Batch           uint32                 `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"` // samples of a minibatch
+	SecondsPerStep  float64                `protobuf:"fixed64,3,opt,name=seconds_per_step,json=secondsPerStep,proto3" json:"seconds_per_step,omitempty"`
+	ComputeSeconds  float64                `protobuf:"fixed64,4,opt,name=compute_seconds,json=computeSeconds,proto3" json:"compute_seconds,omitempty"`    // of a task besides its steps
+	DownloadMbps    float64                `protobuf:"fixed64,5,opt,name=download_mbps,json=downloadMbps,proto3" json:"download_mbps,omitempty"`          // 0: the link was not measured
+	DownloadSeconds float64                `protobuf:"fixed64,6,opt,name=download_seconds,json=downloadSeconds,proto3" json:"download_seconds,omitempty"` // of a transfer besides its bits
+	UploadMbps      float64                `protobuf:"fixed64,7,opt,name=upload_mbps,json=uploadMbps,proto3" json:"upload_mbps,omitempty"`
+	UploadSeconds   float64                `protobuf:"fixed64,8,opt,name=upload_seconds,json=uploadSeconds,proto3" json:"upload_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Measured) Reset() {
+	*x = Measured{}
+	mi := &file_fedpace_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measured) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measured) ProtoMessage() {}
+
+func (x *Measured) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measured.ProtoReflect.Descriptor instead.
+func (*Measured) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Measured) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Measured) GetBatch() uint32 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Measured) GetSecondsPerStep() float64 {
+	if x != nil {
+		return x.SecondsPerStep
+	}
+	return 0
+}
+
+func (x *Measured) GetComputeSeconds() float64 {
+	if x != nil {
+		return x.ComputeSeconds
+	}
+	return 0
+}
+
+func (x *Measured) GetDownloadMbps() float64 {
+	if x != nil {
+		return x.DownloadMbps
+	}
+	return 0
+}
+
+func (x *Measured) GetDownloadSeconds() float64 {
+	if x != nil {
+		return x.DownloadSeconds
+	}
+	return 0
+}
+
+func (x *Measured) GetUploadMbps() float64 {
+	if x != nil {
+		return x.UploadMbps
+	}
+	return 0
+}
+
+func (x *Measured) GetUploadSeconds() float64 {
+	if x != nil {
+		return x.UploadSeconds
+	}
+	return 0
+}
+
 // DeviceReply answers each Join and Update message.
 type DeviceReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -753,7 +862,7 @@ type DeviceReply struct {
 
 func (x *DeviceReply) Reset() {
 	*x = DeviceReply{}
-	mi := &file_fedpace_proto_msgTypes[5]
+	mi := &file_fedpace_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +874,7 @@ func (x *DeviceReply) String() string {
 func (*DeviceReply) ProtoMessage() {}
 
 func (x *DeviceReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[5]
+	mi := &file_fedpace_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +887,7 @@ func (x *DeviceReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceReply.ProtoReflect.Descriptor instead.
 func (*DeviceReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{5}
+	return file_fedpace_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DeviceReply) GetStatus() Status {
@@ -822,7 +931,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_fedpace_proto_msgTypes[6]
+	mi := &file_fedpace_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +943,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[6]
+	mi := &file_fedpace_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +956,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{6}
+	return file_fedpace_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Welcome) GetClient() uint64 {
@@ -941,7 +1050,7 @@ type Schema struct {
 
 func (x *Schema) Reset() {
 	*x = Schema{}
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1062,7 @@ func (x *Schema) String() string {
 func (*Schema) ProtoMessage() {}
 
 func (x *Schema) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1075,7 @@ func (x *Schema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schema.ProtoReflect.Descriptor instead.
 func (*Schema) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{7}
+	return file_fedpace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Schema) GetLabels() []string {
@@ -1017,7 +1126,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1138,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1151,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{8}
+	return file_fedpace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Heartbeat) GetTask() uint64 {
@@ -1086,7 +1195,7 @@ type ModelChunk struct {
 
 func (x *ModelChunk) Reset() {
 	*x = ModelChunk{}
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1207,7 @@ func (x *ModelChunk) String() string {
 func (*ModelChunk) ProtoMessage() {}
 
 func (x *ModelChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1220,7 @@ func (x *ModelChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChunk.ProtoReflect.Descriptor instead.
 func (*ModelChunk) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{9}
+	return file_fedpace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ModelChunk) GetChunk() uint32 {
@@ -1162,7 +1271,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1283,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1296,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{10}
+	return file_fedpace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Spec) GetModel() string {
@@ -1289,7 +1398,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1410,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1423,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{11}
+	return file_fedpace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Job) GetJob() uint64 {
@@ -1417,7 +1526,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1538,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1551,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{12}
+	return file_fedpace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Method) GetVariates() bool {
@@ -1505,7 +1614,7 @@ type ClientWork struct {
 
 func (x *ClientWork) Reset() {
 	*x = ClientWork{}
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1626,7 @@ func (x *ClientWork) String() string {
 func (*ClientWork) ProtoMessage() {}
 
 func (x *ClientWork) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1639,7 @@ func (x *ClientWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientWork.ProtoReflect.Descriptor instead.
 func (*ClientWork) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{13}
+	return file_fedpace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClientWork) GetTask() uint64 {
@@ -1609,7 +1718,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1730,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1743,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{14}
+	return file_fedpace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Shard) GetIndex() uint32 {
@@ -1681,7 +1790,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1802,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1815,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{15}
+	return file_fedpace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Sum) GetJob() uint64 {
@@ -1812,7 +1921,7 @@ type ClientLoss struct {
 
 func (x *ClientLoss) Reset() {
 	*x = ClientLoss{}
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +1933,7 @@ func (x *ClientLoss) String() string {
 func (*ClientLoss) ProtoMessage() {}
 
 func (x *ClientLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +1946,7 @@ func (x *ClientLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientLoss.ProtoReflect.Descriptor instead.
 func (*ClientLoss) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{16}
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClientLoss) GetTask() uint64 {
@@ -1873,7 +1982,7 @@ type ShardScore struct {
 
 func (x *ShardScore) Reset() {
 	*x = ShardScore{}
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1994,7 @@ func (x *ShardScore) String() string {
 func (*ShardScore) ProtoMessage() {}
 
 func (x *ShardScore) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2007,7 @@ func (x *ShardScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardScore.ProtoReflect.Descriptor instead.
 func (*ShardScore) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{17}
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShardScore) GetIndex() uint32 {
@@ -1933,7 +2042,7 @@ type Score struct {
 
 func (x *Score) Reset() {
 	*x = Score{}
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2054,7 @@ func (x *Score) String() string {
 func (*Score) ProtoMessage() {}
 
 func (x *Score) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2067,7 @@ func (x *Score) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Score.ProtoReflect.Descriptor instead.
 func (*Score) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{18}
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Score) GetSum() float64 {
@@ -1988,7 +2097,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2109,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2122,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{19}
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Failure) GetKind() string {
@@ -2055,7 +2164,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2176,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2189,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{20}
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -2109,7 +2218,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2230,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2243,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{21}
+	return file_fedpace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SumReply) GetStatus() Status {
@@ -2176,7 +2285,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2297,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2310,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{22}
+	return file_fedpace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunInfo) GetRun() string {
@@ -2271,7 +2380,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2392,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2405,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{23}
+	return file_fedpace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *File) GetPath() string {
@@ -2328,7 +2437,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2449,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2462,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{24}
+	return file_fedpace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InfoRequest) GetHost() string {
@@ -2403,7 +2512,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_fedpace_proto_msgTypes[25]
+	mi := &file_fedpace_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2524,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[25]
+	mi := &file_fedpace_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2537,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{25}
+	return file_fedpace_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Announcement) GetRun() string {
@@ -2510,7 +2619,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vtask_digest\x18\n" +
 	" \x01(\fR\n" +
 	"taskDigest\x12\x18\n" +
-	"\aprocess\x18\v \x01(\x06R\aprocess\"\xd7\x01\n" +
+	"\aprocess\x18\v \x01(\x06R\aprocess\"\x89\x02\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
@@ -2519,7 +2628,18 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aprocess\x18\x05 \x01(\x06R\aprocess\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12%\n" +
 	"\x0ewithholds_loss\x18\a \x01(\bR\rwithholdsLoss\x12\x12\n" +
-	"\x04asks\x18\b \x01(\bR\x04asks\"\x80\x01\n" +
+	"\x04asks\x18\b \x01(\bR\x04asks\x120\n" +
+	"\bmeasured\x18\t \x03(\v2\x14.fedpace.v1.MeasuredR\bmeasured\"\xa1\x02\n" +
+	"\bMeasured\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\rR\x05batch\x12(\n" +
+	"\x10seconds_per_step\x18\x03 \x01(\x01R\x0esecondsPerStep\x12'\n" +
+	"\x0fcompute_seconds\x18\x04 \x01(\x01R\x0ecomputeSeconds\x12#\n" +
+	"\rdownload_mbps\x18\x05 \x01(\x01R\fdownloadMbps\x12)\n" +
+	"\x10download_seconds\x18\x06 \x01(\x01R\x0fdownloadSeconds\x12\x1f\n" +
+	"\vupload_mbps\x18\a \x01(\x01R\n" +
+	"uploadMbps\x12%\n" +
+	"\x0eupload_seconds\x18\b \x01(\x01R\ruploadSeconds\"\x80\x01\n" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
@@ -2701,7 +2821,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),           // 0: fedpace.v1.Phase
 	(JobKind)(0),         // 1: fedpace.v1.JobKind
@@ -2711,55 +2831,57 @@ var file_fedpace_proto_goTypes = []any{
 	(*Plan)(nil),         // 5: fedpace.v1.Plan
 	(*Update)(nil),       // 6: fedpace.v1.Update
 	(*Join)(nil),         // 7: fedpace.v1.Join
-	(*DeviceReply)(nil),  // 8: fedpace.v1.DeviceReply
-	(*Welcome)(nil),      // 9: fedpace.v1.Welcome
-	(*Schema)(nil),       // 10: fedpace.v1.Schema
-	(*Heartbeat)(nil),    // 11: fedpace.v1.Heartbeat
-	(*ModelChunk)(nil),   // 12: fedpace.v1.ModelChunk
-	(*Spec)(nil),         // 13: fedpace.v1.Spec
-	(*Job)(nil),          // 14: fedpace.v1.Job
-	(*Method)(nil),       // 15: fedpace.v1.Method
-	(*ClientWork)(nil),   // 16: fedpace.v1.ClientWork
-	(*Shard)(nil),        // 17: fedpace.v1.Shard
-	(*Sum)(nil),          // 18: fedpace.v1.Sum
-	(*ClientLoss)(nil),   // 19: fedpace.v1.ClientLoss
-	(*ShardScore)(nil),   // 20: fedpace.v1.ShardScore
-	(*Score)(nil),        // 21: fedpace.v1.Score
-	(*Failure)(nil),      // 22: fedpace.v1.Failure
-	(*Handle)(nil),       // 23: fedpace.v1.Handle
-	(*SumReply)(nil),     // 24: fedpace.v1.SumReply
-	(*RunInfo)(nil),      // 25: fedpace.v1.RunInfo
-	(*File)(nil),         // 26: fedpace.v1.File
-	(*InfoRequest)(nil),  // 27: fedpace.v1.InfoRequest
-	(*Announcement)(nil), // 28: fedpace.v1.Announcement
+	(*Measured)(nil),     // 8: fedpace.v1.Measured
+	(*DeviceReply)(nil),  // 9: fedpace.v1.DeviceReply
+	(*Welcome)(nil),      // 10: fedpace.v1.Welcome
+	(*Schema)(nil),       // 11: fedpace.v1.Schema
+	(*Heartbeat)(nil),    // 12: fedpace.v1.Heartbeat
+	(*ModelChunk)(nil),   // 13: fedpace.v1.ModelChunk
+	(*Spec)(nil),         // 14: fedpace.v1.Spec
+	(*Job)(nil),          // 15: fedpace.v1.Job
+	(*Method)(nil),       // 16: fedpace.v1.Method
+	(*ClientWork)(nil),   // 17: fedpace.v1.ClientWork
+	(*Shard)(nil),        // 18: fedpace.v1.Shard
+	(*Sum)(nil),          // 19: fedpace.v1.Sum
+	(*ClientLoss)(nil),   // 20: fedpace.v1.ClientLoss
+	(*ShardScore)(nil),   // 21: fedpace.v1.ShardScore
+	(*Score)(nil),        // 22: fedpace.v1.Score
+	(*Failure)(nil),      // 23: fedpace.v1.Failure
+	(*Handle)(nil),       // 24: fedpace.v1.Handle
+	(*SumReply)(nil),     // 25: fedpace.v1.SumReply
+	(*RunInfo)(nil),      // 26: fedpace.v1.RunInfo
+	(*File)(nil),         // 27: fedpace.v1.File
+	(*InfoRequest)(nil),  // 28: fedpace.v1.InfoRequest
+	(*Announcement)(nil), // 29: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
 	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	2,  // 2: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
-	9,  // 3: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
-	13, // 4: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
-	10, // 5: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
-	0,  // 6: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	1,  // 7: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	13, // 8: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	16, // 9: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	17, // 10: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	15, // 11: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	16, // 12: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
-	19, // 13: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	20, // 14: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	22, // 15: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	23, // 16: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	21, // 17: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	2,  // 18: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	13, // 19: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	26, // 20: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	8,  // 2: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
+	2,  // 3: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
+	10, // 4: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
+	14, // 5: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	11, // 6: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
+	0,  // 7: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	1,  // 8: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	14, // 9: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	17, // 10: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	18, // 11: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	16, // 12: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	17, // 13: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
+	20, // 14: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	21, // 15: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	23, // 16: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	24, // 17: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	22, // 18: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	2,  // 19: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	14, // 20: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	27, // 21: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -2773,7 +2895,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -246,6 +246,13 @@ func (j *Join) Validate() error {
 	c.printable("kernel", j.Kernel, maxLine)
 	c.number("samples", long(j.Samples), 0, MaxDeviceSamples)
 	c.printable("version", j.Version, maxLine)
+	c.number("number of measured", int64(len(j.Measured)), 0, MaxMeasured)
+	for _, m := range j.Measured {
+		c.text("measured.model", m.Model)
+		for _, v := range []float64{m.SecondsPerStep, m.ComputeSeconds, m.DownloadMbps, m.DownloadSeconds, m.UploadMbps, m.UploadSeconds} {
+			c.float("a number of measured", v, 0, maxMeasured)
+		}
+	}
 	return c.err
 }
 

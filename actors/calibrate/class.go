@@ -1,11 +1,15 @@
 package calibrate
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
+	"fedpace/bus"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
 	"fedpace/internal/tasks"
@@ -19,6 +23,32 @@ type Result struct {
 	Machine Machine   `json:"machine"`
 	Compute []Compute `json:"compute"`
 	Network *Network  `json:"network"`
+}
+
+// Measured is what a device tells a coordinator of a result that calibrate --json wrote.
+func Measured(file string) (list []*bus.Measured, err error) {
+	var r Result
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err == nil && len(r.Compute) == 0 {
+		err = errors.New("nothing was measured")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w (want what calibrate --json prints)", err)
+	}
+	if r.Network == nil {
+		r.Network = &Network{}
+	}
+	down, up := &r.Network.Download, &r.Network.Upload
+	for _, c := range r.Compute {
+		list = append(list, &bus.Measured{
+			Model: c.Model, Batch: uint32(c.Batch), SecondsPerStep: c.SecondsPerStep.Value, ComputeSeconds: c.Overhead.Value,
+			DownloadMbps: down.Mbps.Value, DownloadSeconds: down.Overhead.Value, UploadMbps: up.Mbps.Value, UploadSeconds: up.Overhead.Value,
+		})
+	}
+	return list, nil
 }
 
 // CheckName says what is wrong with the name of a class.

@@ -411,6 +411,26 @@ func (f *Fleet) sample(steps int, bits Bits, classOf func(device int) (*class, u
 	return Durations{whole(down / sample), whole(compute / sample), whole(up / sample)}, nil
 }
 
+// Within are the seconds of each phase that 90 % of the tasks of a class's devices lie between.
+func (f *Fleet) Within(number, steps int, bits Bits) (low, high [3]float64, err error) {
+	const tasks, beyond = 199, 9 // draws, and those on either side
+	var drawn [3][]float64
+	for client := range tasks {
+		d, err := f.durations(&f.classes[number], keyed.Hash(f.seed, keyed.Device, uint64(client)), client, 0, steps, bits, int64(client)*3600*second)
+		if err != nil {
+			return low, high, err
+		}
+		for i, ns := range [...]int64{d.Download, d.Compute, d.Upload} {
+			drawn[i] = append(drawn[i], float64(ns)/second)
+		}
+	}
+	for i := range drawn {
+		slices.Sort(drawn[i])
+		low[i], high[i] = drawn[i][beyond], drawn[i][tasks-1-beyond]
+	}
+	return low, high, nil
+}
+
 // Constant tells whether every client takes [Fleet.Mean] for every task, exactly,
 // is always there and never leaves: then the length of a round follows from
 // Eq. 4 without drawing anything.

@@ -42,6 +42,8 @@ type Config struct {
 	// Map changes what the columns of Data mean, as option=value; what it does not say
 	// is as in the run.
 	Map []string
+	// Measured is what a calibration found of the device, which it tells its coordinators.
+	Measured []*bus.Measured
 	// Withhold lists what the device does not tell of its data: [Samples], [Losses].
 	Withhold []string
 	// Notice is told in a line what becomes of the device; may be nil.
@@ -159,7 +161,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 func (w *Device) Join() *bus.Join {
 	c := &w.config
 	return &bus.Join{
-		Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses),
+		Name: c.ID, Kernel: w.kernel.Class(), Samples: w.told(), Protocol: bus.DeviceProtocol, Version: c.Version, WithholdsLoss: w.withholds(Losses), Measured: c.Measured,
 	}
 }
 

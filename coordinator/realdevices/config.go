@@ -29,6 +29,10 @@ type Config struct {
 	MaxSamples func(device int) int
 	// Usual is what a task of so many local steps takes a device by its class; 0, or nil: not known.
 	Usual func(client, steps int) round.Time
+	// Calibration and Tasks say how a device's calibration, or the seconds of its tasks of so many
+	// steps by phase, contradict its class; empty: they do not. nil: nobody asks.
+	Calibration func(client int, measured []*bus.Measured) string
+	Tasks       func(client, steps int, took [3]float64) string
 	// Losses says which key of the run decides by the clients' losses, so that devices
 	// must tell them; empty: none does.
 	Losses string

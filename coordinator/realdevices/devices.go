@@ -38,6 +38,7 @@ type Devices struct {
 	told     []int    // samples, as each device told them last
 	leftOut  []int    // how often each device's update was left out
 	clipped  []bool   // devices of which Clipped has told
+	early    []early  // tasks of each device, until its class was looked at
 	accounts accounts // use of their quotas
 	news     []gateway.Event
 	looked   time.Time // when presence was asked for last
@@ -101,7 +102,7 @@ const (
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)), early: make([]early, len(c.Names)),
 		programs: programs{versions: make([]string, len(c.Names))},
 		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
@@ -290,6 +291,7 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	switch a.Kind {
 	case round.Planned:
 		d.updates[a.Task] = a
+		d.compareTask(o, &a.Plan)
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}
@@ -310,6 +312,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			d.notice("Device %s has joined (%s).", name, told(n.Join))
 			d.gone[n.Device] = false
 			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
+			d.compareCalibration(n)
 			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
 			err = errors.Join(err, d.sendOpen(n.Device)) // it was restarted
 		case gateway.Rejoined:

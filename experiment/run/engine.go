@@ -187,7 +187,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	v := &realdevices.Config{
 		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
-		Welcome: welcome, Usual: e.p.Usual,
+		Welcome: welcome, Usual: e.p.Usual, Calibration: e.p.CalibrationAgainst, Tasks: e.p.TaskAgainst,
 		Notice: e.p.options.notice,
 		Refuse: func(device, reason string) {
 			e.p.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/calibrate"
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
@@ -20,6 +21,7 @@ const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALU
 func ActorCommand(program string) *cobra.Command {
 	to := natsconn.Config{Patience: -1, Await: true, Slow: true} // a device waits for its server
 	var device real.Config
+	var calibration string
 	c := &cobra.Command{
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
@@ -60,6 +62,12 @@ with Ctrl-C or SIGTERM at any time.`,
 					return Usage(c, fmt.Errorf("--run: %w", err))
 				}
 			}
+			if calibration != "" {
+				var err error
+				if device.Measured, err = calibrate.Measured(calibration); err != nil {
+					return fmt.Errorf("--calibration: %w", err)
+				}
+			}
 			show := NewDisplay(c)
 			defer show.Close()
 			device.Notice, device.Version = show.Notice, Version()
@@ -72,6 +80,7 @@ with Ctrl-C or SIGTERM at any time.`,
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
+	s.StringVar(&calibration, "calibration", "", "a `FILE` that calibrate --json wrote: a run whose devices.names gives this device a class that contradicts it says so before it starts")
 	QuietFlag(c, "say nothing")
 	return c
 }

@@ -1,0 +1,75 @@
+package problem
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/actors/clientmodel"
+	"fedpace/bus"
+	"fedpace/experiment/config"
+)
+
+// contradicts is by what part of its time a task may be off what its class's tasks take before
+// that class is taken for a wrong one.
+const contradicts = 0.25
+
+// CalibrationAgainst says how a device's calibration contradicts its class, by a task of K_0 steps;
+// empty: it does not. Steps of another model or size of minibatches say nothing of this run.
+func (p *Problem) CalibrationAgainst(client int, measured []*bus.Measured) string {
+	c, bits := &p.Config, p.DeviceBits()
+	took := [3]float64{math.NaN(), math.NaN(), math.NaN()}
+	for _, m := range measured {
+		if p.Model != nil && m.Model == p.Model.String() && int(m.Batch) == c.Batch {
+			took[1] = m.ComputeSeconds + float64(c.Schedule.K0)*m.SecondsPerStep
+		}
+		if min(m.DownloadMbps, m.UploadMbps) > 0 && c.Devices.Link != config.ModelledLink {
+			took[0], took[2] = m.DownloadSeconds+float64(bits.Down)/1e6/m.DownloadMbps, m.UploadSeconds+float64(bits.Up)/1e6/m.UploadMbps
+		}
+	}
+	return p.TaskAgainst(client, c.Schedule.K0, took)
+}
+
+// TaskAgainst says how the seconds of a real device's task of so many steps, by phase, contradict
+// its class; empty: they do not, or it has none. What is NaN is not known.
+func (p *Problem) TaskAgainst(client, steps int, took [3]float64) string {
+	own := p.Fleet.DeviceClass(client)
+	if own == clientmodel.NoClass {
+		return ""
+	}
+	off, _, where := p.against(own, steps, took)
+	if !(off > contradicts) {
+		return ""
+	}
+	fits, least := "no class of the fleet fits", math.Inf(1)
+	for number, name := range p.Fleet.Classes() {
+		if off, middle, _ := p.against(number, steps, took); off <= contradicts && middle < least {
+			fits, least = "class "+name+" fits", middle
+		}
+	}
+	return where + "; " + fits
+}
+
+// against is by what part of its time a task is outside of what 90 % of a class's tasks take, by what
+// factor it is off their middle (a logarithm), and where it is furthest outside, in words.
+func (p *Problem) against(number, steps int, took [3]float64) (off, middle float64, where string) {
+	low, high, err := p.Fleet.Within(number, steps, p.DeviceBits())
+	if err != nil {
+		return math.Inf(1), 0, "no task of class " + p.Config.Fleet[number].Name + " is possible"
+	}
+	class := &p.Config.Fleet[number]
+	gaps, own, usual, furthest := 0.0, 0.0, 0.0, 0.0
+	for i, seconds := range took {
+		if math.IsNaN(seconds) {
+			continue
+		}
+		u := 1 + 2**class.Uncertainty.Phases()[i]
+		least, most := low[i]/u, high[i]*u
+		gap := max(0, least-seconds, seconds-most)
+		gaps, own, usual = gaps+gap, own+seconds, usual+(least+most)/2
+		if gap > furthest {
+			furthest = gap
+			where = fmt.Sprintf("%s takes %.3g s, and %.3g to %.3g s with class %s", [...]string{"a download", fmt.Sprintf("a task of %d steps", steps), "an upload"}[i], seconds, least, most, class.Name)
+		}
+	}
+	return gaps / min(own, usual), math.Abs(math.Log(own / usual)), where
+}

@@ -93,7 +93,7 @@ func (m *models) release(ctx context.Context, version uint64) error {
 	if m.has(x.digest) {
 		return nil
 	}
-	if !x.part.IsZero() {
+	if !x.part.IsZero() && x.part != m.frozen {
 		if err := m.bus.DeleteModel(ctx, x.part); err != nil {
 			return err
 		}

@@ -209,5 +209,5 @@ func (g *Greeting) differs(other *Greeting) string {
 }
 
 func (t Tensor) equal(other Tensor) bool {
-	return t.Name == other.Name && t.Trainable == other.Trainable && slices.Equal(t.Shape, other.Shape)
+	return t.Name == other.Name && t.Trainable == other.Trainable && t.Frozen == other.Frozen && slices.Equal(t.Shape, other.Shape)
 }

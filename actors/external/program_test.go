@@ -16,3 +16,16 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// A trainer that was started again and freezes another part of its model is another one: what
+// is frozen travels nowhere.
+func TestAnotherFrozenPartIsAnotherModel(t *testing.T) {
+	one := &Greeting{Tensors: []Tensor{{Name: "w", Shape: []int{2}, Trainable: true}, {Name: "base", Shape: []int{3}}}}
+	other := &Greeting{Tensors: slices.Clone(one.Tensors)}
+	if d := one.differs(other); d != "" {
+		t.Errorf("alike: %s", d)
+	}
+	if other.Tensors[1].Frozen = true; one.differs(other) == "" {
+		t.Error("one that freezes what the other trains on counts as the same")
+	}
+}

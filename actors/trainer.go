@@ -163,10 +163,7 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 		outcomes[i].Variate = kept
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+	return outcomes, err
 }
 
 // shorten brings an update that is finite, and too long for an exact sum, to half the length that it
@@ -356,8 +353,6 @@ func (t *Trainer) vector(v []float32) []float32 {
 // of the model's metrics.
 func (t *Trainer) Evaluate(ctx context.Context, params []float32, of Measured) (lossSum float64, scores []learn.Score, err error) {
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
-	if lossSum, err = t.steps.Evaluate(ctx, params, of, scores); err != nil {
-		return 0, nil, err
-	}
-	return lossSum, scores, nil
+	lossSum, err = t.steps.Evaluate(ctx, params, of, scores)
+	return lossSum, scores, err
 }

@@ -92,8 +92,7 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 
 // goBack has what follows a round begin anew, whose model is lost and becomes the best one.
 func (l *learner) goBack(number int) error {
-	c := l.config.Learning.Model
-	fresh := algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), 0, l.config.Round.Clients)
+	fresh := l.config.fresh(l.algorithm.Algorithm)
 	l.doubts = false
 	l.devices.ModelLost(number, l.guard.loss, l.Best)
 	return errors.Join(l.algorithm.Server.Restore(fresh.Server.State()), l.clip.Restore(nil), l.bound.Restore(nil))
@@ -160,8 +159,7 @@ func (t *trial) run(ctx context.Context) error {
 // next is the model that the server would make of the sum, whose own state stays as it is.
 func (l *learner) next() (x model, err error) {
 	if l.scratch == nil {
-		c := l.config.Learning.Model
-		l.scratch = algorithm.NewPartly(l.algorithm.Algorithm, nil, c.Params(), c.Trainable(), 0, l.config.Round.Clients)
+		l.scratch = l.config.fresh(l.algorithm.Algorithm)
 	}
 	if err := l.scratch.Server.Restore(l.algorithm.Server.State()); err != nil {
 		return x, err

@@ -45,7 +45,7 @@ type learner struct {
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
 	instance := c.Learning.Algorithm
 	if instance == nil {
-		instance = algorithm.NewPartly(algorithm.Default, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), 0, c.Round.Clients)
+		instance = c.fresh(algorithm.Default)
 	}
 	c.Learning.Combine = c.Learning.Combine.With(instance.Algorithm)
 	l := &learner{
@@ -72,6 +72,11 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 		}
 	}
 	return l, nil
+}
+
+// fresh is an algorithm with the state that it begins with.
+func (c *Config) fresh(a algorithm.Algorithm) *algorithm.Instance {
+	return algorithm.NewPartly(a, nil, c.Learning.Model.Params(), c.Learning.Model.Trainable(), 0, c.Round.Clients)
 }
 
 // restore takes over what a learner of this configuration has added to a state.

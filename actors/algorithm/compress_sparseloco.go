@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -85,10 +86,7 @@ func bins(values []float32) (bin func(float32) int, means [4]float32) {
 			square += float64(d * d)
 		}
 	}
-	width := float64(1.5 * math.Sqrt(square/max(1, n-1)))
-	if width == 0 {
-		width = 1
-	}
+	width := cmp.Or(float64(1.5*math.Sqrt(square/max(1, n-1))), 1)
 	bin = func(x float32) int {
 		return int(min(3, max(0, math.RoundToEven(float64(float64(x)-mean)/width)+2)))
 	}

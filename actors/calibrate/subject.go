@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -81,9 +82,7 @@ func OfTask(task tasks.Task, own Own) (*Subject, error) {
 		return nil, fmt.Errorf("calibrate: %q is not a task of the paper's Table 2", task)
 	}
 	if own.Trainer != "" {
-		if own.Data == "" {
-			own.Data = real.SyntheticData
-		}
+		own.Data = cmp.Or(own.Data, real.SyntheticData)
 		return ofTrainer(Alone(task, nil, paper.Batch), own), nil
 	}
 	m, err := learn.Parse(paper.Architecture)
@@ -105,9 +104,7 @@ func OfModel(spec string, batch int, own Own) (*Subject, error) {
 
 // OfTrainer is what an external trainer learns from its own data, or from the device's.
 func OfTrainer(batch int, own Own) *Subject {
-	if own.Data == "" {
-		own.Data = real.TrainerData
-	}
+	own.Data = cmp.Or(own.Data, real.TrainerData)
 	return ofTrainer(Alone(tasks.Custom, nil, batch), own)
 }
 

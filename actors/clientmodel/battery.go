@@ -2,6 +2,7 @@ package clientmodel
 
 import (
 	"math"
+	"slices"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -73,12 +74,7 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 
 // Batteries reports whether any client runs on a battery.
 func (f *Fleet) Batteries() bool {
-	for i := range f.classes {
-		if f.classes[i].battery != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.classes, func(k class) bool { return k.battery != nil })
 }
 
 // Start is what a client's battery holds at time 0, in joules; [Mains]: it has none.

@@ -1,9 +1,11 @@
 package clientmodel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -101,13 +103,7 @@ func (r *replay) place(seed uint64, client int, t int64) (trace []session, posit
 		}
 	}
 	trace = r.stays(key, client)
-	for after := len(trace); next < after; {
-		if i := int(uint(next+after) >> 1); trace[i].to > position {
-			after = i
-		} else {
-			next = i + 1
-		}
-	}
+	next, _ = slices.BinarySearchFunc(trace, position+1, func(s session, end int64) int { return cmp.Compare(s.to, end) })
 	return trace, position, next
 }
 

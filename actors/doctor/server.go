@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -56,7 +57,7 @@ func credentials(_ context.Context, c *Config) []Finding {
 	ending, renewal := holder.Ending(now)
 	switch {
 	case holder.Role != auth.RoleDevice:
-		return []Finding{failure("credentials", text, "a device needs its own: fedpace enroll "+orName(c.Device.ID))}
+		return []Finding{failure("credentials", text, "a device needs its own: fedpace enroll "+cmp.Or(c.Device.ID, "NAME"))}
 	case c.Device.ID != "" && holder.ID != c.Device.ID:
 		return []Finding{failure("credentials", text+", and this is "+c.Device.ID, "use --client "+holder.ID+", or the file of "+c.Device.ID)}
 	case holder.Usable(now) != nil:
@@ -67,13 +68,6 @@ func credentials(_ context.Context, c *Config) []Finding {
 		return []Finding{warning("credentials", fmt.Sprintf("%s; others on this machine can read it (mode %#o)", text, info.Mode().Perm()), "chmod 600 "+path)}
 	}
 	return []Finding{ok("credentials", text)}
-}
-
-func orName(id string) string {
-	if id == "" {
-		return "NAME"
-	}
-	return id
 }
 
 // server checks the way to the server, what it lets the device do, and who calls.
@@ -131,10 +125,7 @@ func certificate(conn *natsconn.Conn) Finding {
 
 // calls subscribes as the device does, and listens for runs that look for it.
 func calls(ctx context.Context, c *Config, conn *natsconn.Conn) []Finding {
-	listen := c.Listen
-	if listen == 0 {
-		listen = defaultListen
-	}
+	listen := cmp.Or(c.Listen, defaultListen)
 	listening, stop := context.WithTimeout(ctx, listen)
 	defer stop()
 	var mu sync.Mutex                // a last call may come as the listening ends

@@ -26,6 +26,6 @@ func TestAnotherFrozenPartIsAnotherModel(t *testing.T) {
 		t.Errorf("alike: %s", d)
 	}
 	if other.Tensors[1].Frozen = true; one.differs(other) == "" {
-		t.Error("one that freezes what the other trains on counts as the same")
+		t.Error("one that freezes what the other lets move counts as the same")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"fedpace/bus"
+	"fedpace/internal/atomicfile"
 	"fedpace/internal/names"
 )
 
@@ -99,23 +100,15 @@ func New(dir string) (*Authority, error) {
 	return Open(dir)
 }
 
-// keepFirst writes a file unless there is one, of another process perhaps.
+// keepFirst writes a file, never seen half done, unless there is one, of another process perhaps.
 func keepFirst(path string, b []byte) error {
-	if err := write(path, b, os.Link); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
-// write writes a file that is never seen half done: place puts the whole one there.
-func write(path string, b []byte, place func(from, to string) error) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	defer os.Remove(temporary) // it is gone where place moved it
+	defer os.Remove(temporary)
 	err := os.WriteFile(temporary, b, 0o600)
 	if err == nil {
-		err = place(temporary, path)
+		err = os.Link(temporary, path)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("bus: keys: %w", err)
 	}
 	return nil
@@ -405,10 +398,13 @@ func readUser(path string) (*user, error) {
 // keep writes a user's file in place of the one there is.
 func (a *Authority) keep(u *user) error {
 	b, err := json.MarshalIndent(u, "", "  ")
+	if err == nil {
+		err = atomicfile.WriteSecret(a.userPath(u.Role, u.ID), atomicfile.Bytes(append(b, '\n')))
+	}
 	if err != nil {
 		return fmt.Errorf("bus: keys: %w", err)
 	}
-	return write(a.userPath(u.Role, u.ID), append(b, '\n'), os.Rename)
+	return nil
 }
 
 // userFiles are the paths of the users' files.

@@ -107,7 +107,7 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 		if err := w.Validate(); err != nil {
 			return nil, err
 		}
-		g.devices = append(g.devices, &peer{gateway: g, index: i, id: id, welcome: w, refused: map[string]int{}, budget: deviceBudget})
+		g.devices = append(g.devices, &peer{gateway: g, index: i, id: id, welcome: w, refused: map[string]int{}})
 	}
 	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
 	for _, x := range g.devices {
@@ -215,7 +215,7 @@ func (g *Gateway) Ban(device int) {
 func (g *Gateway) Readmit(device int) (err error) {
 	g.locked(device, func(x *peer) {
 		if x.flooded {
-			x.flooded, x.budget = false, deviceBudget
+			x.flooded = false
 			err = x.subscribe()
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/internal/vector"
@@ -53,8 +55,7 @@ type peer struct {
 	joined  bool
 	flooded bool
 	refused map[string]int // messages by reason
-	budget  float64
-	filled  time.Time // when budget was last filled
+	budget  *rate.Limiter
 
 	taken   bool   // the place is process's
 	process uint64 // 0: it does not say its number
@@ -75,7 +76,9 @@ type peer struct {
 	values []float32
 }
 
+// subscribe hears the device, with a full budget.
 func (x *peer) subscribe() error {
+	x.budget = rate.NewLimiter(deviceRefill, deviceBudget)
 	x.turn++
 	turn := x.turn
 	backlog := &bus.Backlog{Messages: devicePendingMessages, Bytes: devicePendingBytes, Dropped: func() {
@@ -138,12 +141,7 @@ func (x *peer) spend(bytes int) bool {
 	if x.flooded {
 		return false
 	}
-	now := time.Now()
-	if !x.filled.IsZero() {
-		x.budget = min(deviceBudget, x.budget+now.Sub(x.filled).Seconds()*deviceRefill)
-	}
-	x.filled = now
-	if x.budget -= float64(1 + bytes/deviceBudgetBytes); x.budget >= 0 {
+	if x.budget.AllowN(time.Now(), 1+bytes/deviceBudgetBytes) {
 		return true
 	}
 	x.flood(fmt.Sprintf("over %d messages that nobody asked for, of which large ones count for several", deviceBudget))

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,10 +61,7 @@ func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*ho
 		r.Notice = func(bus.Notice) {}
 	}
 	r.Info.Run = run
-	err := r.Info.Seal()
-	if err == nil {
-		err = r.Info.Validate()
-	}
+	err := cmp.Or(r.Info.Seal(), r.Info.Validate())
 	if err == nil {
 		r.answer, err = bus.Marshal(nil, r.Info)
 	}

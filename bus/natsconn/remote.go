@@ -1,6 +1,7 @@
 package natsconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -140,10 +141,7 @@ func (c *Conn) back(n *nats.Conn) {
 
 // closed is NATS's handler of the end.
 func (c *Conn) closed(n *nats.Conn) {
-	err := n.LastError()
-	if err == nil {
-		err = nats.ErrConnectionClosed
-	}
+	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
 	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.clarified(err), c.At()))
 }
 

@@ -1,6 +1,7 @@
 package natsconn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -62,9 +63,7 @@ func (w *wait) report() {
 	if over {
 		return
 	}
-	if why == nil {
-		why = errSilent
-	}
+	why = cmp.Or[error](why, errSilent)
 	bound, state := "", bus.ServerAwaited
 	if c.nats.IsConnected() && (errors.Is(why, errSilent) || errors.Is(why, nats.ErrNoResponders)) {
 		bound = " (" + disabledHint + ")"

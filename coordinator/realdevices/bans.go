@@ -121,7 +121,7 @@ func (d *Devices) impose(ban Ban) {
 	device := ban.Client - d.run.First
 	d.bans = append(d.bans, ban)
 	d.banned[device], d.ends[device] = true, ban.Ends
-	d.bannedCount.Store(d.countBanned())
+	d.bannedCount.Store(int64(count(d.banned)))
 	if ban.Expel && d.Front != nil {
 		d.Front.Expel(d.Names[device])
 	}
@@ -137,7 +137,7 @@ func (d *Devices) readmit(now time.Time) error {
 			continue
 		}
 		d.banned[device], d.ends[device] = false, 0
-		d.bannedCount.Store(d.countBanned())
+		d.bannedCount.Store(int64(count(d.banned)))
 		account := account{}
 		if d.Front != nil {
 			d.Front.Readmit(d.Names[device])
@@ -155,9 +155,10 @@ func (d *Devices) readmit(now time.Time) error {
 	return nil
 }
 
-func (d *Devices) countBanned() (n int64) {
-	for _, banned := range d.banned {
-		if banned {
+// count is how many of a list are true.
+func count(list []bool) (n int) {
+	for _, is := range list {
+		if is {
 			n++
 		}
 	}

@@ -45,12 +45,7 @@ func (d *Devices) gathered() (n int) {
 	for _, x := range d.arrived {
 		known[x.device] = true
 	}
-	for _, k := range known {
-		if k {
-			n++
-		}
-	}
-	return n
+	return count(known)
 }
 
 // left returns an error if every device is banned for good, so that none can join any more.

@@ -73,15 +73,23 @@ func (l Liars) check(cohort int) error {
 func (l Liars) rank(updates [][]int64) []int {
 	n := len(updates)
 	near := min(n-1, max(1, n-l.Of(n)-2))
-	scores, order := make([]float64, n), make([]int, n)
+	scores := make([]float64, n)
 	for i, d := range squaredDistances(updates) {
 		others := slices.Delete(d, i, i+1)
 		slices.Sort(others)
 		for _, x := range others[:near] {
 			scores[i] += x
 		}
+	}
+	return ascending(scores)
+}
+
+// ascending lists the places of values from the least one on; of equal ones the first goes before.
+func ascending(values []float64) []int {
+	order := make([]int, len(values))
+	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
 	return order
 }

@@ -1,11 +1,6 @@
 package combine
 
-import (
-	"cmp"
-	"slices"
-
-	"fedpace/internal/registry"
-)
+import "fedpace/internal/registry"
 
 func init() {
 	Rules.Register("nnm", "another rule, of updates mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
@@ -56,13 +51,8 @@ func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) {
 	near := max(1, n-m.Of(n))
 	mixed := make([][]int64, n)
 	for i, distances := range squaredDistances(updates) {
-		order := make([]int, n)
-		for j := range order {
-			order[j] = j
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distances[a], distances[b]) })
 		factors := make([]float64, n)
-		for _, j := range order[:near] {
+		for _, j := range ascending(distances)[:near] {
 			factors[j] = 1 / float64(near)
 		}
 		mixed[i] = make([]int64, len(dst))

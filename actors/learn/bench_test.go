@@ -1,9 +1,12 @@
 package learn
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"fedpace/actors/learn/internal/kernel"
 )
@@ -66,6 +69,46 @@ func BenchmarkStep(b *testing.B) {
 				b.ReportMetric(1e6/rate, "best-µs/step")
 				if k.flops > 0 {
 					b.ReportMetric(rate*k.flops/1e9, "GFLOP/s")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkBatches reports what a sample costs in batches of other sizes than 32, in times
+// of what it costs in one of 32. All take turns, and the best turn of each counts, in
+// processor time.
+func BenchmarkBatches(b *testing.B) {
+	const whole = 32
+	for _, k := range []task{tasks[1], tasks[2], tasks[3],
+		{name: "padded", spec: "layers:image=3x32x32,classes=10;conv(32,3,1,1),relu,pool(2),conv(64,3,1,1),relu,pool(2),flatten,dense(128),relu,dense(10)"}} {
+		for _, c := range kernel.Available() {
+			b.Run(k.name+"/"+c.String(), func(b *testing.B) {
+				m := parse(b, k.spec)
+				params, r := make([]float32, m.Params()), rand.New(rand.NewPCG(1, 1))
+				m.Init(params, 1)
+				sizes := []int{1, 4, 8, 10, 16, 20, whole, 64}
+				best := make([]time.Duration, len(sizes))
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				works, batches := make([]Workspace, len(sizes)), make([]*Batch, len(sizes))
+				for i, n := range sizes {
+					works[i], batches[i] = on(m, n, c), randomBatch(m, n, r)
+				}
+				for b.Loop() {
+					for i := range sizes {
+						start := processorTime()
+						if _, err := works[i].Step(params, batches[i], 1e-4); err != nil {
+							b.Fatal(err)
+						}
+						if took := processorTime() - start; best[i] == 0 || took < best[i] {
+							best[i] = took
+						}
+					}
+				}
+				for i, n := range sizes {
+					share := best[i].Seconds() / float64(n) / (best[slices.Index(sizes, whole)].Seconds() / whole)
+					b.ReportMetric(share, fmt.Sprintf("%d/%d", n, whole))
 				}
 			})
 		}

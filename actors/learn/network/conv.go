@@ -147,7 +147,7 @@ func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32)
 func (s *convStage) at(y, x int, from []float32, dst kernel.Matrix, op kernel.Op, samples int) {
 	in := s.X.Channels
 	first, row, column, _ := s.X.steps()
-	s.network.isa.GemmSum(s.Maps, kernel.Filled(samples), s.Size*in, s.forwardRuns,
+	s.network.isa.GemmSum(s.Maps, s.network.isa.Columns(samples), s.Size*in, s.forwardRuns,
 		kernel.Operand{Data: s.weight, Row: s.Size * s.Size * in, Col: 1},
 		kernel.Block(from[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
 }
@@ -205,7 +205,7 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 
 // inputs writes the gradient of the input, or adds it to what is there.
 func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
-	in, n := s.X.Channels, kernel.Filled(p.Samples)
+	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
 	x, dx := s.X.values(p), s.X.gradient(p)
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
@@ -259,7 +259,7 @@ func (s *pooledStage) Forward(p *Pass) {
 		for j := range 4 {
 			s.at(2*y+j/2, 2*x+j%2, from, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
 		}
-		s.network.isa.MaxPool(s.Maps, s.y, to[first+y*row+x*column:], channel, s.code[at*part:])
+		s.network.isa.MaxPool(s.Maps, p.Samples, s.y, to[first+y*row+x*column:], channel, s.code[at*part:])
 	}
 }
 
@@ -273,7 +273,7 @@ func (s *pooledStage) Backward(p *Pass) {
 		dy := s.dy[2*y*width:][:2*width]
 		for x := range s.Y.Width {
 			own := g[y*row+x*column:]
-			s.network.isa.MaxUnpool(s.Maps, own, channel, s.code[(y*s.Y.Width+x)*part:], dy[2*x*part:], part, width)
+			s.network.isa.MaxUnpool(s.Maps, p.Samples, own, channel, s.code[(y*s.Y.Width+x)*part:], dy[2*x*part:], part, width)
 			s.biases(own, channel, p.Samples)
 		}
 		s.weights(dy, Lanes, 2*y, p)

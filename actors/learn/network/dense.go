@@ -61,7 +61,7 @@ func (s *denseStage) Forward(p *Pass) {
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
-	s.network.isa.Gemm(out, kernel.Filled(p.Samples), in,
+	s.network.isa.Gemm(out, s.network.isa.Columns(p.Samples), in,
 		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
 		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*out:], 0)
 }
@@ -80,7 +80,7 @@ func (s *denseStage) Backward(p *Pass) {
 		if s.X.relu {
 			op, x = kernel.ReLUGrad, s.X.values(p)
 		}
-		s.network.isa.Gemm(in, kernel.Filled(p.Samples), out, kernel.Operand{Data: p.Parameters, Row: 1, Col: in},
+		s.network.isa.Gemm(in, s.network.isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters, Row: 1, Col: in},
 			kernel.Block(dy), kernel.Block(s.X.gradient(p)), op, x, 0)
 	}
 	if !s.network.whole {

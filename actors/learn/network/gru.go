@@ -121,9 +121,9 @@ func (s *gruStage) Forward(p *Pass) {
 		for l := range s.layers {
 			g := &s.layers[l]
 			before := s.output(l, t-1)
-			c.Gemm(3*s.Width, kernel.Filled(n), g.in, kernel.Operand{Data: params[g.wih:], Row: g.in, Col: 1},
+			c.Gemm(3*s.Width, c.Columns(n), g.in, kernel.Operand{Data: params[g.wih:], Row: g.in, Col: 1},
 				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[g.bih:], 0)
-			c.Gemm(3*s.Width, kernel.Filled(n), s.Width, kernel.Operand{Data: params[g.whh:], Row: s.Width, Col: 1},
+			c.Gemm(3*s.Width, c.Columns(n), s.Width, kernel.Operand{Data: params[g.whh:], Row: s.Width, Col: 1},
 				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[g.bhh:], 0)
 			c.GRUForward(h, s.in, s.state, before, g.saved[5*t*h:][:5*h])
 			x = s.output(l, t)
@@ -143,7 +143,7 @@ func (s *gruStage) Forward(p *Pass) {
 func (s *gruStage) Backward(p *Pass) {
 	c, params, grad, n := s.isa, p.Parameters, p.Gradient, p.Samples
 	s.X.transpose(p, c)
-	filled := kernel.Filled(n)
+	columns := c.Columns(n)
 	h, e := s.Width*Lanes, s.X.Channels
 	top := len(s.layers) - 1
 	for l := range s.layers {
@@ -167,15 +167,15 @@ func (s *gruStage) Backward(p *Pass) {
 			da := g.da[slot*4*h:][:4*h]
 			c.GRUBackward(h, g.dh, g.saved[5*t*h:][:4*h], s.output(l, t-1), da)
 			if t > 0 {
-				c.Gemm(s.Width, filled, 3*s.Width, kernel.Operand{Data: params[g.whh:], Row: 1, Col: s.Width},
+				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[g.whh:], Row: 1, Col: s.Width},
 					kernel.Block(da), kernel.Block(g.dh), kernel.Add, nil, 1)
 			}
 			shares[1].A, shares[2].A = s.Width*g.in, 2*s.Width*g.in
 			weight := kernel.Operand{Data: params[g.wih:], Row: 1, Col: g.in}
 			if l > 0 {
-				c.GemmSum(g.in, filled, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.layers[l-1].dh), kernel.Add, nil, 1)
+				c.GemmSum(g.in, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.layers[l-1].dh), kernel.Add, nil, 1)
 			} else if s.Gradient {
-				c.GemmSum(e, filled, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.X.gradient(p)[t*e*Lanes:]), kernel.Store, nil, 0)
+				c.GemmSum(e, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.X.gradient(p)[t*e*Lanes:]), kernel.Store, nil, 0)
 			}
 			c.AddRowSums(grad[g.bih:][:2*s.Width], da, n, kernel.Add, 1)
 			c.AddRowSums(grad[g.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)

@@ -58,7 +58,7 @@ func (s *poolStage) Forward(p *Pass) {
 		}
 		copy(s.part[:2*n], from)
 		copy(s.part[2*n:], from[row:][:2*n])
-		s.network.isa.MaxPool(s.X.Channels, s.part, dst, channel, code)
+		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, dst, channel, code)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *poolStage) Backward(p *Pass) {
 		ay, ax := at/s.Y.Width, at%s.Y.Width
 		g, code, dst := dy[ay*from+ax*to:], s.code[at*n:][:n], dx[ay*s.size*row+ax*s.size*column:]
 		if s.size == 2 {
-			s.network.isa.MaxUnpool(s.X.Channels, g, channel, code, dst, column, row)
+			s.network.isa.MaxUnpool(s.X.Channels, p.Samples, g, channel, code, dst, column, row)
 			continue
 		}
 		for i, k := range code {

@@ -20,15 +20,27 @@ var routines = func() (r [isas]routine) {
 	return r
 }()
 
+// inHalves says that the processor computes a vector of 512 bits in two steps, as AMD's
+// Zen 4 does. Two of 256 bits then cost as much, and a column more of them shares what is loaded of A.
+var inHalves = func() bool {
+	_, b, c, d := cpuid(0)
+	signature, _, _, _ := cpuid(1)
+	const zen4 = 0xf + 0xa // the processor's family, which Zen 3 shares
+	amd := b == 0x68747541 && d == 0x69746e65 && c == 0x444d4163
+	return amd && signature>>8&0xf+signature>>20&0xff == zen4
+}()
+
 // tile computes tiles of some rows by one panel of columns (gen/gemm.go).
 type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
 
 // Kernels by rows-1.
 var (
-	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1, gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
-	broad512  = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2, gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
-	narrow256 = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
-	broad256  = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
+	narrow512  = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1, gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
+	broad512   = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2, gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
+	narrowHalf = [...]tile{gemmHalfx1x1, gemmHalfx2x1, gemmHalfx3x1, gemmHalfx4x1, gemmHalfx5x1, gemmHalfx6x1, gemmHalfx7x1, gemmHalfx8x1, gemmHalfx9x1, gemmHalfx10x1, gemmHalfx11x1, gemmHalfx12x1, gemmHalfx13x1, gemmHalfx14x1}
+	broadHalf  = [...]tile{gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2}
+	narrow256  = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
+	broad256   = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.
@@ -71,8 +83,13 @@ func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			if m*n >= alongRows {
 				panels = left / width
 			}
-		case isa == AVX512 && left > lanes:
+		case isa == AVX512 && left > lanes && (left > 24 || !inHalves):
 			width, mask = left, &mask512[left-lanes]
+		case isa == AVX512 && left > 8 && inHalves:
+			width = min(left, 16)
+			kernels, mask = broadHalf[:], &mask512[width-8] // more rows than 6 take registers that slow it down
+		case isa == AVX512 && left <= 8:
+			width, kernels, mask = left, narrowHalf[:], &mask512[left]
 		case isa == AVX512:
 			width, kernels, mask = left, narrow, &mask512[left]
 		default:

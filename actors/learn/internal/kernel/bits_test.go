@@ -91,9 +91,9 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			a.Row, a.Col = 1, m
 		}
 		b, aux, start := Matrix{d.values(40 + k*ldb), ldb}, d.values(m*ldc), d.values(m*ldc)
-		rows := rapid.Bool().Draw(d.T, "along rows")
+		rows, halves := rapid.Bool().Draw(d.T, "along rows"), rapid.Bool().Draw(d.T, "in halves")
 		return func(isa ISA) []uint64 {
-			defer walk(rows)()
+			defer walk(rows, halves)()
 			c := slices.Clone(start)
 			isa.GemmSum(m, n, k, segments, a, b, Matrix{c, ldc}, op, aux, alpha)
 			return bits(c)
@@ -192,20 +192,23 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		}
 	},
 	"maxPool": func(d *drawn) func(isa ISA) []uint64 {
-		rows := d.size("rows", 20)
+		rows, samples := d.size("rows", 20), rapid.IntRange(1, Lanes).Draw(d.T, "samples")
 		x, ld := d.values(4*rows*Lanes), Lanes*(1+d.r.IntN(3))
 		return func(isa ISA) []uint64 {
 			y, code := make([]float32, rows*ld), make([]int32, rows*Lanes)
-			isa.MaxPool(rows, x, y, ld, code)
-			all := bits(y)
-			for _, c := range code {
-				all = append(all, uint64(c))
+			isa.MaxPool(rows, samples, x, y, ld, code)
+			var all []uint64
+			for i := range rows {
+				all = append(all, bits(y[i*ld:][:samples])...)
+				for _, c := range code[i*Lanes:][:samples] {
+					all = append(all, uint64(c))
+				}
 			}
 			return all
 		}
 	},
 	"maxUnpool": func(d *drawn) func(isa ISA) []uint64 {
-		rows := d.size("rows", 20)
+		rows, samples := d.size("rows", 20), rapid.IntRange(1, Lanes).Draw(d.T, "samples")
 		n := rows * Lanes
 		g, ld, code := d.values(rows*3*Lanes), Lanes*(1+d.r.IntN(3)), make([]int32, n)
 		for i := range code {
@@ -213,8 +216,12 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 		}
 		return func(isa ISA) []uint64 {
 			y := make([]float32, 4*n)
-			isa.MaxUnpool(rows, g, ld, code, y, n, 2*n)
-			return bits(y)
+			isa.MaxUnpool(rows, samples, g, ld, code, y, n, 2*n)
+			var all []uint64
+			for row := range slices.Chunk(y, Lanes) {
+				all = append(all, bits(row[:samples])...)
+			}
+			return all
 		}
 	},
 }

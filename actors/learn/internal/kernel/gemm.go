@@ -11,6 +11,15 @@ const Vector = 16
 // Filled rounds a number of samples up to whole vectors.
 func Filled(samples int) int { return (samples + Vector - 1) &^ (Vector - 1) }
 
+// Columns is how many columns of a block its products compute for so many samples.
+func (isa ISA) Columns(samples int) int {
+	step := 8
+	if isa == Go {
+		step = 4
+	}
+	return (samples + step - 1) / step * step
+}
+
 // Op says what becomes of a product P = A·B.
 type Op uint8
 

@@ -47,7 +47,7 @@ func TestGemm(t *testing.T) {
 		ldb := n + rapid.IntRange(0, 3).Draw(rt, "ldb")
 		ldc := n + rapid.IntRange(0, 3).Draw(rt, "ldc")
 		atStart := rapid.Bool().Draw(rt, "at start")
-		defer walk(rapid.Bool().Draw(rt, "along rows"))()
+		defer walk(rapid.Bool().Draw(rt, "along rows"), rapid.Bool().Draw(rt, "in halves"))()
 		alpha := rapid.SampledFrom([]float32{1, -0.3}).Draw(rt, "alpha")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		// The furthest segments reach to the ends of A and B, the first to their beginnings.
@@ -453,6 +453,7 @@ func TestMaxPool(t *testing.T) {
 		right := rows*Lanes + rapid.IntRange(0, 20).Draw(rt, "right")
 		down := right + rows*Lanes + rapid.IntRange(0, 20).Draw(rt, "down")
 		values := rapid.IntRange(1, 50).Draw(rt, "values") // few: ties are common
+		samples := rapid.IntRange(1, Lanes).Draw(rt, "samples")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		scoped(t, func(t testing.TB) {
 			n := rows * Lanes
@@ -463,10 +464,13 @@ func TestMaxPool(t *testing.T) {
 			g := fill(guarded[float32](t, (rows-1)*ld+Lanes, false), r)
 			for _, c := range Available() {
 				dst, code := guarded[float32](t, (rows-1)*ld+Lanes, false), guarded[int32](t, n, false)
-				c.MaxPool(rows, x, dst, ld, code)
+				c.MaxPool(rows, samples, x, dst, ld, code)
 				back := guarded[float32](t, right+down+n, false)
-				c.MaxUnpool(rows, g, ld, code, back, right, down)
+				c.MaxUnpool(rows, samples, g, ld, code, back, right, down)
 				for i := range n {
+					if i%Lanes >= samples {
+						continue
+					}
 					four := []float32{x[i], x[n+i], x[2*n+i], x[3*n+i]}
 					at := i/Lanes*ld + i%Lanes
 					want := slices.Index(four, slices.Max(four))

@@ -144,35 +144,105 @@ func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars 
 //go:noescape
 func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// softmax512 works down `vectors` vectors of lanes of a block of logits; see Softmax.
+// gemmHalfx1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
+func gemmHalfx1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// gruForward512: see GRUForward.
+// gemmHalfx2x1 computes tiles of 2 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
+func gemmHalfx2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// gruBackward512: see GRUBackward.
+// gemmHalfx3x1 computes tiles of 3 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
+func gemmHalfx3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// maxPool512: see MaxPool; part and ld are in bytes.
+// gemmHalfx4x1 computes tiles of 4 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+func gemmHalfx4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// maxUnpool512: see MaxUnpool; ld, right and down are in bytes.
+// gemmHalfx5x1 computes tiles of 5 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+func gemmHalfx5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
-// lookup512 decodes groups of 16 bytes; see Lookup.
+// gemmHalfx6x1 computes tiles of 6 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func lookup512(dst *float32, src *uint8, table *float32, groups int)
+func gemmHalfx6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx7x1 computes tiles of 7 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx8x1 computes tiles of 8 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx9x1 computes tiles of 9 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx10x1 computes tiles of 10 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx11x1 computes tiles of 11 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx12x1 computes tiles of 12 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx13x1 computes tiles of 13 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx14x1 computes tiles of 14 rows by 1 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx1x2 computes tiles of 1 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx2x2 computes tiles of 2 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx3x2 computes tiles of 3 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx4x2 computes tiles of 4 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx5x2 computes tiles of 5 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+
+// gemmHalfx6x2 computes tiles of 6 rows by 2 vectors; strides are in bytes.
+//
+//go:noescape
+func gemmHalfx6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
@@ -264,6 +334,36 @@ func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars i
 //go:noescape
 func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
+// softmax512 works down `vectors` vectors of lanes of a block of logits; see Softmax.
+//
+//go:noescape
+func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
+
+// gruForward512: see GRUForward.
+//
+//go:noescape
+func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
+
+// gruBackward512: see GRUBackward.
+//
+//go:noescape
+func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
+
+// maxPool512: see MaxPool; part and ld are in bytes. Without whole it works on half of each row.
+//
+//go:noescape
+func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+
+// maxUnpool512: see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.
+//
+//go:noescape
+func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int, whole bool)
+
+// lookup512 decodes groups of 16 bytes; see Lookup.
+//
+//go:noescape
+func lookup512(dst *float32, src *uint8, table *float32, groups int)
+
 // softmax256 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //
 //go:noescape
@@ -279,15 +379,15 @@ func gruForward256(n int, in *float32, state *float32, h *float32, saved *float3
 //go:noescape
 func gruBackward256(n int, dh *float32, saved *float32, h *float32, da *float32)
 
-// maxPool256: see MaxPool; part and ld are in bytes.
+// maxPool256: see MaxPool; part and ld are in bytes. Without whole it works on half of each row.
 //
 //go:noescape
-func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
 
-// maxUnpool256: see MaxUnpool; ld, right and down are in bytes.
+// maxUnpool256: see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.
 //
 //go:noescape
-func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int, whole bool)
 
 // lookup256 decodes groups of 16 bytes; see Lookup.
 //
@@ -309,10 +409,10 @@ func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) b
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right int)
 
-// rowSums sums whole rows of a block; see AddRowSums.
+// rowSums sums rows of a block, of which the lanes that mask selects count; minus is -0 in the others. See AddRowSums.
 //
 //go:noescape
-func rowSums(dst *float32, x *float32, rows int, alpha float32, add bool)
+func rowSums(dst *float32, x *float32, rows int, alpha float32, how int, mask *int32, minus *int32)
 
 // addScaled adds alpha·x to groups of 8.
 //
@@ -353,3 +453,8 @@ func mask(dst *float32, x *float32, groups int)
 //
 //go:noescape
 func prefetch(src *uint8, lines int)
+
+// cpuid is the processor's description of itself.
+//
+//go:noescape
+func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)

@@ -8922,753 +8922,5000 @@ next:
 	VZEROUPPER
 	RET
 
-// func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·softmax512(SB), NOSPLIT, $0-48
-	MOVQ z+0(FP), AX
-	MOVQ rows+8(FP), CX
-	MOVQ vectors+16(FP), DX
-	MOVQ top+32(FP), BX
-	MOVQ sum+40(FP), SI
+// func gemmHalfx1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx1x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), CX
+	MOVQ  ldb+64(FP), DX
+	MOVQ  c+72(FP), BX
+	MOVQ  ldc+80(FP), SI
+	MOVQ  mask+112(FP), DI
+	MOVL  (DI), DI
+	KMOVW DI, K1
 
-lanes:
-	MOVQ    AX, DI
-	MOVQ    CX, R8
-	VMOVUPS (DI), Z0
+tile:
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
+	JNE        start
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
 
-max:
-	VMAXPS       (DI), Z0, Z0
-	ADDQ         $0x80, DI
+start:
+	VXORPS Y0, Y0, Y0
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
+
+segment:
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
+
+loop:
+	VMOVUPS.Z    (R10), K1, Y1
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	PREFETCHT0   (R9)(CX*8)
+	ADDQ         CX, R9
+	DECQ         R11
+	JNZ          loop
+	ADDQ         $0x10, DI
 	DECQ         R8
-	JNZ          max
-	VMOVUPS      Z0, (BX)
-	VBROADCASTSS constantc2800000<>+0(SB), Z0
-	VXORPS       Z1, Z1, Z1
-	MOVQ         AX, DI
-	MOVQ         CX, R8
+	JNZ          segment
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
+	JEQ          add
+	CMPQ         DI, $0x02
+	JEQ          bias
+	CMPQ         DI, $0x03
+	JEQ          biasrelu
+	CMPQ         DI, $0x04
+	JEQ          relugrad
 
-exp:
-	VMOVUPS      (DI), Z2
-	VSUBPS       (BX), Z2, Z2
-	VMAXPS       Z2, Z0, Z2
-	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z3
-	VRNDSCALEPS  $0x08, Z3, Z3
-	VFNMADD231PS constant3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS constantb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      constant39506967<>+0(SB), Z4
-	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z4
-	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z4
-	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z4
-	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z4
-	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z4, Z4
-	VFMADD213PS  Z2, Z2, Z4
-	VADDPS       constant3f800000<>+0(SB), Z4, Z4
-	VCVTPS2DQ    Z3, Z3
-	VPSLLD       $0x17, Z3, Z3
-	VPADDD       constant3f800000<>+0(SB), Z3, Z3
-	VMULPS       Z3, Z4, Z2
-	VMOVUPS      Z2, (DI)
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x80, DI
-	DECQ         R8
-	JNZ          exp
-	VMOVUPS      Z1, (SI)
-	VBROADCASTSS scale+24(FP), Z0
-	VDIVPS       Z1, Z0, Z0
-	MOVQ         AX, DI
-	MOVQ         CX, R8
+	// Store
+	VMOVUPS Y0, K1, (BX)
+	ADDQ    SI, BX
+	JMP     next
 
-scale:
-	VMULPS  (DI), Z0, Z2
-	VMOVUPS Z2, (DI)
-	ADDQ    $0x80, DI
-	DECQ    R8
-	JNZ     scale
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, BX
-	ADDQ    $0x40, SI
-	DECQ    DX
-	JNZ     lanes
+add:
+	VBROADCASTSS alpha+96(FP), Y1
+	VFMADD213PS  (BX), Y1, K1, Y0
+	VMOVUPS      Y0, K1, (BX)
+	ADDQ         SI, BX
+	JMP          next
+
+bias:
+	VBROADCASTSS (R8), Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, K1, (BX)
+	ADDQ         SI, BX
+	JMP          next
+
+biasrelu:
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS (R8), Y1
+	VADDPS       Y1, Y0, Y0
+	VMAXPS       Y0, Y2, Y0
+	VMOVUPS      Y0, K1, (BX)
+	ADDQ         SI, BX
+	JMP          next
+
+relugrad:
+	VXORPS    Y1, Y1, Y1
+	VCMPPS    $0x11, (R8), Y1, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (BX)
+	ADDQ      SI, BX
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
+	DECQ tiles+0(FP)
+	JNZ  tile
 	VZEROUPPER
 	RET
 
-DATA constantc2800000<>+0(SB)/4, $0xc2800000
-DATA constantc2800000<>+4(SB)/4, $0xc2800000
-DATA constantc2800000<>+8(SB)/4, $0xc2800000
-DATA constantc2800000<>+12(SB)/4, $0xc2800000
-DATA constantc2800000<>+16(SB)/4, $0xc2800000
-DATA constantc2800000<>+20(SB)/4, $0xc2800000
-DATA constantc2800000<>+24(SB)/4, $0xc2800000
-DATA constantc2800000<>+28(SB)/4, $0xc2800000
-DATA constantc2800000<>+32(SB)/4, $0xc2800000
-DATA constantc2800000<>+36(SB)/4, $0xc2800000
-DATA constantc2800000<>+40(SB)/4, $0xc2800000
-DATA constantc2800000<>+44(SB)/4, $0xc2800000
-DATA constantc2800000<>+48(SB)/4, $0xc2800000
-DATA constantc2800000<>+52(SB)/4, $0xc2800000
-DATA constantc2800000<>+56(SB)/4, $0xc2800000
-DATA constantc2800000<>+60(SB)/4, $0xc2800000
-GLOBL constantc2800000<>(SB), RODATA|NOPTR, $64
+// func gemmHalfx2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx2x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
-DATA constant3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
-DATA constant3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
-GLOBL constant3fb8aa3b<>(SB), RODATA|NOPTR, $64
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
-DATA constant3f318000<>+0(SB)/4, $0x3f318000
-DATA constant3f318000<>+4(SB)/4, $0x3f318000
-DATA constant3f318000<>+8(SB)/4, $0x3f318000
-DATA constant3f318000<>+12(SB)/4, $0x3f318000
-DATA constant3f318000<>+16(SB)/4, $0x3f318000
-DATA constant3f318000<>+20(SB)/4, $0x3f318000
-DATA constant3f318000<>+24(SB)/4, $0x3f318000
-DATA constant3f318000<>+28(SB)/4, $0x3f318000
-DATA constant3f318000<>+32(SB)/4, $0x3f318000
-DATA constant3f318000<>+36(SB)/4, $0x3f318000
-DATA constant3f318000<>+40(SB)/4, $0x3f318000
-DATA constant3f318000<>+44(SB)/4, $0x3f318000
-DATA constant3f318000<>+48(SB)/4, $0x3f318000
-DATA constant3f318000<>+52(SB)/4, $0x3f318000
-DATA constant3f318000<>+56(SB)/4, $0x3f318000
-DATA constant3f318000<>+60(SB)/4, $0x3f318000
-GLOBL constant3f318000<>(SB), RODATA|NOPTR, $64
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
 
-DATA constantb95e8083<>+0(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+4(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+8(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+12(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+16(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+20(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+24(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+28(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+32(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+36(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+40(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+44(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+48(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+52(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+56(SB)/4, $0xb95e8083
-DATA constantb95e8083<>+60(SB)/4, $0xb95e8083
-GLOBL constantb95e8083<>(SB), RODATA|NOPTR, $64
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
-DATA constant39506967<>+0(SB)/4, $0x39506967
-DATA constant39506967<>+4(SB)/4, $0x39506967
-DATA constant39506967<>+8(SB)/4, $0x39506967
-DATA constant39506967<>+12(SB)/4, $0x39506967
-DATA constant39506967<>+16(SB)/4, $0x39506967
-DATA constant39506967<>+20(SB)/4, $0x39506967
-DATA constant39506967<>+24(SB)/4, $0x39506967
-DATA constant39506967<>+28(SB)/4, $0x39506967
-DATA constant39506967<>+32(SB)/4, $0x39506967
-DATA constant39506967<>+36(SB)/4, $0x39506967
-DATA constant39506967<>+40(SB)/4, $0x39506967
-DATA constant39506967<>+44(SB)/4, $0x39506967
-DATA constant39506967<>+48(SB)/4, $0x39506967
-DATA constant39506967<>+52(SB)/4, $0x39506967
-DATA constant39506967<>+56(SB)/4, $0x39506967
-DATA constant39506967<>+60(SB)/4, $0x39506967
-GLOBL constant39506967<>(SB), RODATA|NOPTR, $64
+loop:
+	VMOVUPS.Z    (R11), K1, Y2
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (R10)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	PREFETCHT0   4(R10)(DX*8)
+	ADDQ         DX, R10
+	DECQ         R12
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
 
-DATA constant3ab743ce<>+0(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+4(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+8(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+12(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+16(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+20(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+24(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+28(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+32(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+36(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+40(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+44(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+48(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+52(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+56(SB)/4, $0x3ab743ce
-DATA constant3ab743ce<>+60(SB)/4, $0x3ab743ce
-GLOBL constant3ab743ce<>(SB), RODATA|NOPTR, $64
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
 
-DATA constant3c088908<>+0(SB)/4, $0x3c088908
-DATA constant3c088908<>+4(SB)/4, $0x3c088908
-DATA constant3c088908<>+8(SB)/4, $0x3c088908
-DATA constant3c088908<>+12(SB)/4, $0x3c088908
-DATA constant3c088908<>+16(SB)/4, $0x3c088908
-DATA constant3c088908<>+20(SB)/4, $0x3c088908
-DATA constant3c088908<>+24(SB)/4, $0x3c088908
-DATA constant3c088908<>+28(SB)/4, $0x3c088908
-DATA constant3c088908<>+32(SB)/4, $0x3c088908
-DATA constant3c088908<>+36(SB)/4, $0x3c088908
-DATA constant3c088908<>+40(SB)/4, $0x3c088908
-DATA constant3c088908<>+44(SB)/4, $0x3c088908
-DATA constant3c088908<>+48(SB)/4, $0x3c088908
-DATA constant3c088908<>+52(SB)/4, $0x3c088908
-DATA constant3c088908<>+56(SB)/4, $0x3c088908
-DATA constant3c088908<>+60(SB)/4, $0x3c088908
-GLOBL constant3c088908<>(SB), RODATA|NOPTR, $64
+add:
+	VBROADCASTSS alpha+96(FP), Y2
+	VFMADD213PS  (SI), Y2, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y2, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
 
-DATA constant3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
-DATA constant3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
-GLOBL constant3d2aa9c1<>(SB), RODATA|NOPTR, $64
+bias:
+	VBROADCASTSS (R9), Y2
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
 
-DATA constant3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
-DATA constant3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
-GLOBL constant3e2aaaaa<>(SB), RODATA|NOPTR, $64
+biasrelu:
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS (R9), Y2
+	VADDPS       Y2, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y2
+	VADDPS       Y2, Y1, Y1
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
 
-DATA constant3f000000<>+0(SB)/4, $0x3f000000
-DATA constant3f000000<>+4(SB)/4, $0x3f000000
-DATA constant3f000000<>+8(SB)/4, $0x3f000000
-DATA constant3f000000<>+12(SB)/4, $0x3f000000
-DATA constant3f000000<>+16(SB)/4, $0x3f000000
-DATA constant3f000000<>+20(SB)/4, $0x3f000000
-DATA constant3f000000<>+24(SB)/4, $0x3f000000
-DATA constant3f000000<>+28(SB)/4, $0x3f000000
-DATA constant3f000000<>+32(SB)/4, $0x3f000000
-DATA constant3f000000<>+36(SB)/4, $0x3f000000
-DATA constant3f000000<>+40(SB)/4, $0x3f000000
-DATA constant3f000000<>+44(SB)/4, $0x3f000000
-DATA constant3f000000<>+48(SB)/4, $0x3f000000
-DATA constant3f000000<>+52(SB)/4, $0x3f000000
-DATA constant3f000000<>+56(SB)/4, $0x3f000000
-DATA constant3f000000<>+60(SB)/4, $0x3f000000
-GLOBL constant3f000000<>(SB), RODATA|NOPTR, $64
-
-DATA constant3f800000<>+0(SB)/4, $0x3f800000
-DATA constant3f800000<>+4(SB)/4, $0x3f800000
-DATA constant3f800000<>+8(SB)/4, $0x3f800000
-DATA constant3f800000<>+12(SB)/4, $0x3f800000
-DATA constant3f800000<>+16(SB)/4, $0x3f800000
-DATA constant3f800000<>+20(SB)/4, $0x3f800000
-DATA constant3f800000<>+24(SB)/4, $0x3f800000
-DATA constant3f800000<>+28(SB)/4, $0x3f800000
-DATA constant3f800000<>+32(SB)/4, $0x3f800000
-DATA constant3f800000<>+36(SB)/4, $0x3f800000
-DATA constant3f800000<>+40(SB)/4, $0x3f800000
-DATA constant3f800000<>+44(SB)/4, $0x3f800000
-DATA constant3f800000<>+48(SB)/4, $0x3f800000
-DATA constant3f800000<>+52(SB)/4, $0x3f800000
-DATA constant3f800000<>+56(SB)/4, $0x3f800000
-DATA constant3f800000<>+60(SB)/4, $0x3f800000
-GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
-
-// func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·gruForward512(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ AX, CX
-	SHLQ $0x02, CX
-	MOVQ in+8(FP), DX
-	MOVQ state+16(FP), BX
-	MOVQ h+24(FP), SI
-	MOVQ saved+32(FP), DI
-	LEAQ (DI)(CX*2), R8
-	ADDQ CX, R8
-
-gate:
-	VMOVUPS      (DX), Z0
-	VADDPS       (BX), Z0, Z0
-	VMOVUPS      constant41f00000<>+0(SB), Z1
-	VMINPS       Z0, Z1, Z0
-	VMOVUPS      constantc1f00000<>+0(SB), Z1
-	VMAXPS       Z0, Z1, Z0
-	VXORPS       constant80000000<>+0(SB), Z0, Z0
-	VMULPS       constant3fb8aa3b<>+0(SB), Z0, Z1
-	VRNDSCALEPS  $0x08, Z1, Z1
-	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z0
-	VMOVUPS      constant39506967<>+0(SB), Z2
-	VFMADD213PS  constant3ab743ce<>+0(SB), Z0, Z2
-	VFMADD213PS  constant3c088908<>+0(SB), Z0, Z2
-	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z0, Z2
-	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z0, Z2
-	VFMADD213PS  constant3f000000<>+0(SB), Z0, Z2
-	VMULPS       Z0, Z2, Z2
-	VFMADD213PS  Z0, Z0, Z2
-	VADDPS       constant3f800000<>+0(SB), Z2, Z2
-	VCVTPS2DQ    Z1, Z1
-	VPSLLD       $0x17, Z1, Z1
-	VPADDD       constant3f800000<>+0(SB), Z1, Z1
-	VMULPS       Z1, Z2, Z0
-	VADDPS       constant3f800000<>+0(SB), Z0, Z0
-	VMOVUPS      (DX)(CX*1), Z1
-	VADDPS       (BX)(CX*1), Z1, Z1
-	VMOVUPS      constant41f00000<>+0(SB), Z2
-	VMINPS       Z1, Z2, Z1
-	VMOVUPS      constantc1f00000<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VXORPS       constant80000000<>+0(SB), Z1, Z1
-	VMULPS       constant3fb8aa3b<>+0(SB), Z1, Z2
-	VRNDSCALEPS  $0x08, Z2, Z2
-	VFNMADD231PS constant3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS constantb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      constant39506967<>+0(SB), Z3
-	VFMADD213PS  constant3ab743ce<>+0(SB), Z1, Z3
-	VFMADD213PS  constant3c088908<>+0(SB), Z1, Z3
-	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z1, Z3
-	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z1, Z3
-	VFMADD213PS  constant3f000000<>+0(SB), Z1, Z3
-	VMULPS       Z1, Z3, Z3
-	VFMADD213PS  Z1, Z1, Z3
-	VADDPS       constant3f800000<>+0(SB), Z3, Z3
-	VCVTPS2DQ    Z2, Z2
-	VPSLLD       $0x17, Z2, Z2
-	VPADDD       constant3f800000<>+0(SB), Z2, Z2
-	VMULPS       Z2, Z3, Z1
-	VADDPS       constant3f800000<>+0(SB), Z1, Z1
-	VMULPS       Z0, Z1, Z2
-	VMOVUPS      constant3f800000<>+0(SB), Z3
-	VDIVPS       Z2, Z3, Z2
-	VMULPS       Z1, Z2, Z3
-	VMULPS       Z0, Z2, Z0
-	VMOVUPS      Z3, (DI)
-	VMOVUPS      Z0, (DI)(CX*1)
-	VMOVUPS      (BX)(CX*2), Z1
-	VMOVUPS      Z1, (R8)
-	VMOVUPS      (DX)(CX*2), Z2
-	VFMADD231PS  Z1, Z3, Z2
-	VMOVUPS      constant41700000<>+0(SB), Z1
-	VMINPS       Z2, Z1, Z2
-	VMOVUPS      constantc1700000<>+0(SB), Z1
-	VMAXPS       Z2, Z1, Z2
-	VMULPS       constantc0000000<>+0(SB), Z2, Z2
-	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z1
-	VRNDSCALEPS  $0x08, Z1, Z1
-	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z2
-	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z2
-	VMOVUPS      constant39506967<>+0(SB), Z3
-	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z3
-	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z3
-	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z3
-	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z3
-	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z3
-	VMULPS       Z2, Z3, Z3
-	VFMADD213PS  Z2, Z2, Z3
-	VADDPS       constant3f800000<>+0(SB), Z3, Z3
-	VCVTPS2DQ    Z1, Z1
-	VPSLLD       $0x17, Z1, Z1
-	VPADDD       constant3f800000<>+0(SB), Z1, Z1
-	VMULPS       Z1, Z3, Z2
-	VMOVUPS      constant3f800000<>+0(SB), Z1
-	VADDPS       Z2, Z1, Z3
-	VSUBPS       Z2, Z1, Z1
-	VDIVPS       Z3, Z1, Z1
-	VMOVUPS      Z1, (DI)(CX*2)
-	VMOVUPS      (SI), Z2
-	VSUBPS       Z1, Z2, Z2
-	VFMADD213PS  Z1, Z0, Z2
-	VMOVUPS      Z2, (R8)(CX*1)
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, BX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R8
-	SUBQ         $0x10, AX
-	JNZ          gate
-	VZEROUPPER
-	RET
-
-DATA constant41f00000<>+0(SB)/4, $0x41f00000
-DATA constant41f00000<>+4(SB)/4, $0x41f00000
-DATA constant41f00000<>+8(SB)/4, $0x41f00000
-DATA constant41f00000<>+12(SB)/4, $0x41f00000
-DATA constant41f00000<>+16(SB)/4, $0x41f00000
-DATA constant41f00000<>+20(SB)/4, $0x41f00000
-DATA constant41f00000<>+24(SB)/4, $0x41f00000
-DATA constant41f00000<>+28(SB)/4, $0x41f00000
-DATA constant41f00000<>+32(SB)/4, $0x41f00000
-DATA constant41f00000<>+36(SB)/4, $0x41f00000
-DATA constant41f00000<>+40(SB)/4, $0x41f00000
-DATA constant41f00000<>+44(SB)/4, $0x41f00000
-DATA constant41f00000<>+48(SB)/4, $0x41f00000
-DATA constant41f00000<>+52(SB)/4, $0x41f00000
-DATA constant41f00000<>+56(SB)/4, $0x41f00000
-DATA constant41f00000<>+60(SB)/4, $0x41f00000
-GLOBL constant41f00000<>(SB), RODATA|NOPTR, $64
-
-DATA constantc1f00000<>+0(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+4(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+8(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+12(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+16(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+20(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+24(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+28(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+32(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+36(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+40(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+44(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+48(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+52(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+56(SB)/4, $0xc1f00000
-DATA constantc1f00000<>+60(SB)/4, $0xc1f00000
-GLOBL constantc1f00000<>(SB), RODATA|NOPTR, $64
-
-DATA constant80000000<>+0(SB)/4, $0x80000000
-DATA constant80000000<>+4(SB)/4, $0x80000000
-DATA constant80000000<>+8(SB)/4, $0x80000000
-DATA constant80000000<>+12(SB)/4, $0x80000000
-DATA constant80000000<>+16(SB)/4, $0x80000000
-DATA constant80000000<>+20(SB)/4, $0x80000000
-DATA constant80000000<>+24(SB)/4, $0x80000000
-DATA constant80000000<>+28(SB)/4, $0x80000000
-DATA constant80000000<>+32(SB)/4, $0x80000000
-DATA constant80000000<>+36(SB)/4, $0x80000000
-DATA constant80000000<>+40(SB)/4, $0x80000000
-DATA constant80000000<>+44(SB)/4, $0x80000000
-DATA constant80000000<>+48(SB)/4, $0x80000000
-DATA constant80000000<>+52(SB)/4, $0x80000000
-DATA constant80000000<>+56(SB)/4, $0x80000000
-DATA constant80000000<>+60(SB)/4, $0x80000000
-GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
-
-DATA constant41700000<>+0(SB)/4, $0x41700000
-DATA constant41700000<>+4(SB)/4, $0x41700000
-DATA constant41700000<>+8(SB)/4, $0x41700000
-DATA constant41700000<>+12(SB)/4, $0x41700000
-DATA constant41700000<>+16(SB)/4, $0x41700000
-DATA constant41700000<>+20(SB)/4, $0x41700000
-DATA constant41700000<>+24(SB)/4, $0x41700000
-DATA constant41700000<>+28(SB)/4, $0x41700000
-DATA constant41700000<>+32(SB)/4, $0x41700000
-DATA constant41700000<>+36(SB)/4, $0x41700000
-DATA constant41700000<>+40(SB)/4, $0x41700000
-DATA constant41700000<>+44(SB)/4, $0x41700000
-DATA constant41700000<>+48(SB)/4, $0x41700000
-DATA constant41700000<>+52(SB)/4, $0x41700000
-DATA constant41700000<>+56(SB)/4, $0x41700000
-DATA constant41700000<>+60(SB)/4, $0x41700000
-GLOBL constant41700000<>(SB), RODATA|NOPTR, $64
-
-DATA constantc1700000<>+0(SB)/4, $0xc1700000
-DATA constantc1700000<>+4(SB)/4, $0xc1700000
-DATA constantc1700000<>+8(SB)/4, $0xc1700000
-DATA constantc1700000<>+12(SB)/4, $0xc1700000
-DATA constantc1700000<>+16(SB)/4, $0xc1700000
-DATA constantc1700000<>+20(SB)/4, $0xc1700000
-DATA constantc1700000<>+24(SB)/4, $0xc1700000
-DATA constantc1700000<>+28(SB)/4, $0xc1700000
-DATA constantc1700000<>+32(SB)/4, $0xc1700000
-DATA constantc1700000<>+36(SB)/4, $0xc1700000
-DATA constantc1700000<>+40(SB)/4, $0xc1700000
-DATA constantc1700000<>+44(SB)/4, $0xc1700000
-DATA constantc1700000<>+48(SB)/4, $0xc1700000
-DATA constantc1700000<>+52(SB)/4, $0xc1700000
-DATA constantc1700000<>+56(SB)/4, $0xc1700000
-DATA constantc1700000<>+60(SB)/4, $0xc1700000
-GLOBL constantc1700000<>(SB), RODATA|NOPTR, $64
-
-DATA constantc0000000<>+0(SB)/4, $0xc0000000
-DATA constantc0000000<>+4(SB)/4, $0xc0000000
-DATA constantc0000000<>+8(SB)/4, $0xc0000000
-DATA constantc0000000<>+12(SB)/4, $0xc0000000
-DATA constantc0000000<>+16(SB)/4, $0xc0000000
-DATA constantc0000000<>+20(SB)/4, $0xc0000000
-DATA constantc0000000<>+24(SB)/4, $0xc0000000
-DATA constantc0000000<>+28(SB)/4, $0xc0000000
-DATA constantc0000000<>+32(SB)/4, $0xc0000000
-DATA constantc0000000<>+36(SB)/4, $0xc0000000
-DATA constantc0000000<>+40(SB)/4, $0xc0000000
-DATA constantc0000000<>+44(SB)/4, $0xc0000000
-DATA constantc0000000<>+48(SB)/4, $0xc0000000
-DATA constantc0000000<>+52(SB)/4, $0xc0000000
-DATA constantc0000000<>+56(SB)/4, $0xc0000000
-DATA constantc0000000<>+60(SB)/4, $0xc0000000
-GLOBL constantc0000000<>(SB), RODATA|NOPTR, $64
-
-// func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
-// Requires: AVX, AVX512F
-TEXT ·gruBackward512(SB), NOSPLIT, $0-40
-	MOVQ    n+0(FP), AX
-	MOVQ    AX, CX
-	SHLQ    $0x02, CX
-	MOVQ    dh+8(FP), DX
-	MOVQ    saved+16(FP), BX
-	LEAQ    (BX)(CX*2), SI
-	ADDQ    CX, SI
-	MOVQ    h+24(FP), DI
-	MOVQ    da+32(FP), R8
-	LEAQ    (R8)(CX*2), R9
-	ADDQ    CX, R9
-	VMOVUPS constant3f800000<>+0(SB), Z0
-
-gate:
-	VMOVUPS      (BX), Z1
-	VMOVUPS      (BX)(CX*1), Z2
-	VMOVUPS      (BX)(CX*2), Z3
-	VMOVUPS      (DX), Z4
-	VMOVUPS      (DI), Z5
-	VSUBPS       Z3, Z5, Z5
-	VMULPS       Z5, Z4, Z5
-	VSUBPS       Z2, Z0, Z6
-	VMULPS       Z6, Z2, Z7
-	VMULPS       Z7, Z5, Z5
-	VMOVUPS      Z5, (R8)(CX*1)
-	VMULPS       Z6, Z4, Z6
-	VMOVAPS      Z0, Z7
-	VFNMADD231PS Z3, Z3, Z7
-	VMULPS       Z7, Z6, Z6
-	VMOVUPS      Z6, (R9)
-	VMULPS       Z2, Z4, Z4
-	VMOVUPS      Z4, (DX)
-	VMULPS       Z1, Z6, Z5
-	VMOVUPS      Z5, (R8)(CX*2)
-	VSUBPS       Z1, Z0, Z7
-	VMULPS       Z7, Z1, Z1
-	VMULPS       (SI), Z6, Z6
-	VMULPS       Z1, Z6, Z6
-	VMOVUPS      Z6, (R8)
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, BX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, AX
-	JNZ          gate
-	VZEROUPPER
-	RET
-
-// func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxPool512(SB), NOSPLIT, $0-48
-	MOVQ    rows+0(FP), AX
-	MOVQ    part+16(FP), CX
-	MOVQ    x+8(FP), DX
-	LEAQ    (DX)(CX*2), BX
-	ADDQ    CX, BX
-	MOVQ    dst+24(FP), SI
-	MOVQ    ld+32(FP), DI
-	MOVQ    code+40(FP), R8
-	VMOVUPS constant00000001<>+0(SB), Z0
-	VMOVUPS constant00000002<>+0(SB), Z1
-	VMOVUPS constant00000003<>+0(SB), Z2
-
-row:
-	VMOVUPS   (DX), Z3
-	VXORPS    Z5, Z5, Z5
-	VMOVUPS   (DX)(CX*1), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z0, K1, Z5
-	VMOVUPS   (DX)(CX*2), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z1, K1, Z5
-	VMOVUPS   (BX), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z2, K1, Z5
-	VMOVUPS   Z3, (SI)
-	VMOVUPS   Z5, (R8)
-	VMOVUPS   64(DX), Z3
-	VXORPS    Z5, Z5, Z5
-	VMOVUPS   64(DX)(CX*1), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z0, K1, Z5
-	VMOVUPS   64(DX)(CX*2), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z1, K1, Z5
-	VMOVUPS   64(BX), Z4
-	VCMPPS    $0x11, Z4, Z3, K1
-	VMOVAPS   Z4, K1, Z3
-	VMOVDQA32 Z2, K1, Z5
-	VMOVUPS   Z3, 64(SI)
-	VMOVUPS   Z5, 64(R8)
+relugrad:
+	VXORPS    Y2, Y2, Y2
+	VCMPPS    $0x11, (R9), Y2, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
 	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, BX
-	DECQ      AX
-	JNZ       row
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y2, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
 	VZEROUPPER
 	RET
 
-DATA constant00000001<>+0(SB)/4, $0x00000001
-DATA constant00000001<>+4(SB)/4, $0x00000001
-DATA constant00000001<>+8(SB)/4, $0x00000001
-DATA constant00000001<>+12(SB)/4, $0x00000001
-DATA constant00000001<>+16(SB)/4, $0x00000001
-DATA constant00000001<>+20(SB)/4, $0x00000001
-DATA constant00000001<>+24(SB)/4, $0x00000001
-DATA constant00000001<>+28(SB)/4, $0x00000001
-DATA constant00000001<>+32(SB)/4, $0x00000001
-DATA constant00000001<>+36(SB)/4, $0x00000001
-DATA constant00000001<>+40(SB)/4, $0x00000001
-DATA constant00000001<>+44(SB)/4, $0x00000001
-DATA constant00000001<>+48(SB)/4, $0x00000001
-DATA constant00000001<>+52(SB)/4, $0x00000001
-DATA constant00000001<>+56(SB)/4, $0x00000001
-DATA constant00000001<>+60(SB)/4, $0x00000001
-GLOBL constant00000001<>(SB), RODATA|NOPTR, $64
+// func gemmHalfx3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx3x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
-DATA constant00000002<>+0(SB)/4, $0x00000002
-DATA constant00000002<>+4(SB)/4, $0x00000002
-DATA constant00000002<>+8(SB)/4, $0x00000002
-DATA constant00000002<>+12(SB)/4, $0x00000002
-DATA constant00000002<>+16(SB)/4, $0x00000002
-DATA constant00000002<>+20(SB)/4, $0x00000002
-DATA constant00000002<>+24(SB)/4, $0x00000002
-DATA constant00000002<>+28(SB)/4, $0x00000002
-DATA constant00000002<>+32(SB)/4, $0x00000002
-DATA constant00000002<>+36(SB)/4, $0x00000002
-DATA constant00000002<>+40(SB)/4, $0x00000002
-DATA constant00000002<>+44(SB)/4, $0x00000002
-DATA constant00000002<>+48(SB)/4, $0x00000002
-DATA constant00000002<>+52(SB)/4, $0x00000002
-DATA constant00000002<>+56(SB)/4, $0x00000002
-DATA constant00000002<>+60(SB)/4, $0x00000002
-GLOBL constant00000002<>(SB), RODATA|NOPTR, $64
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
-DATA constant00000003<>+0(SB)/4, $0x00000003
-DATA constant00000003<>+4(SB)/4, $0x00000003
-DATA constant00000003<>+8(SB)/4, $0x00000003
-DATA constant00000003<>+12(SB)/4, $0x00000003
-DATA constant00000003<>+16(SB)/4, $0x00000003
-DATA constant00000003<>+20(SB)/4, $0x00000003
-DATA constant00000003<>+24(SB)/4, $0x00000003
-DATA constant00000003<>+28(SB)/4, $0x00000003
-DATA constant00000003<>+32(SB)/4, $0x00000003
-DATA constant00000003<>+36(SB)/4, $0x00000003
-DATA constant00000003<>+40(SB)/4, $0x00000003
-DATA constant00000003<>+44(SB)/4, $0x00000003
-DATA constant00000003<>+48(SB)/4, $0x00000003
-DATA constant00000003<>+52(SB)/4, $0x00000003
-DATA constant00000003<>+56(SB)/4, $0x00000003
-DATA constant00000003<>+60(SB)/4, $0x00000003
-GLOBL constant00000003<>(SB), RODATA|NOPTR, $64
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
 
-// func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
-// Requires: AVX, AVX512F
-TEXT ·maxUnpool512(SB), NOSPLIT, $0-56
-	MOVQ    rows+0(FP), AX
-	MOVQ    gradient+8(FP), CX
-	MOVQ    ld+16(FP), DX
-	MOVQ    code+24(FP), BX
-	MOVQ    dst+32(FP), SI
-	MOVQ    right+40(FP), DI
-	MOVQ    down+48(FP), R8
-	LEAQ    (SI)(R8*1), R8
-	VMOVUPS constant00000000<>+0(SB), Z0
-	VMOVUPS constant00000001<>+0(SB), Z1
-	VMOVUPS constant00000002<>+0(SB), Z2
-	VMOVUPS constant00000003<>+0(SB), Z3
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
-row:
-	VMOVUPS   (CX), Z4
-	VMOVUPS   (BX), Z5
-	VPCMPEQD  Z0, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, (SI)
-	VPCMPEQD  Z1, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, (SI)(DI*1)
-	VPCMPEQD  Z2, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, (R8)
-	VPCMPEQD  Z3, Z5, K1
-	VMOVAPS.Z Z4, K1, Z4
-	VMOVUPS   Z4, (R8)(DI*1)
-	VMOVUPS   64(CX), Z4
-	VMOVUPS   64(BX), Z5
-	VPCMPEQD  Z0, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, 64(SI)
-	VPCMPEQD  Z1, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, 64(SI)(DI*1)
-	VPCMPEQD  Z2, Z5, K1
-	VMOVAPS.Z Z4, K1, Z6
-	VMOVUPS   Z6, 64(R8)
-	VPCMPEQD  Z3, Z5, K1
-	VMOVAPS.Z Z4, K1, Z4
-	VMOVUPS   Z4, 64(R8)(DI*1)
-	ADDQ      DX, CX
-	ADDQ      $0x80, BX
-	ADDQ      $0x80, SI
-	ADDQ      $0x80, R8
-	DECQ      AX
-	JNZ       row
+loop:
+	VMOVUPS.Z    (R11), K1, Y3
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (R10)(CX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (R10)(CX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	PREFETCHT0   8(R10)(DX*8)
+	ADDQ         DX, R10
+	DECQ         R12
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y3
+	VFMADD213PS  (SI), Y3, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y3, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y3, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y3
+	VADDPS       Y3, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y3
+	VADDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS (R9), Y3
+	VADDPS       Y3, Y0, Y0
+	VMAXPS       Y0, Y4, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y3
+	VADDPS       Y3, Y1, Y1
+	VMAXPS       Y1, Y4, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y3
+	VADDPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y4, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y3, Y3, Y3
+	VCMPPS    $0x11, (R9), Y3, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y3, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y3, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
 	VZEROUPPER
 	RET
 
-DATA constant00000000<>+0(SB)/4, $0x00000000
-DATA constant00000000<>+4(SB)/4, $0x00000000
-DATA constant00000000<>+8(SB)/4, $0x00000000
-DATA constant00000000<>+12(SB)/4, $0x00000000
-DATA constant00000000<>+16(SB)/4, $0x00000000
-DATA constant00000000<>+20(SB)/4, $0x00000000
-DATA constant00000000<>+24(SB)/4, $0x00000000
-DATA constant00000000<>+28(SB)/4, $0x00000000
-DATA constant00000000<>+32(SB)/4, $0x00000000
-DATA constant00000000<>+36(SB)/4, $0x00000000
-DATA constant00000000<>+40(SB)/4, $0x00000000
-DATA constant00000000<>+44(SB)/4, $0x00000000
-DATA constant00000000<>+48(SB)/4, $0x00000000
-DATA constant00000000<>+52(SB)/4, $0x00000000
-DATA constant00000000<>+56(SB)/4, $0x00000000
-DATA constant00000000<>+60(SB)/4, $0x00000000
-GLOBL constant00000000<>(SB), RODATA|NOPTR, $64
+// func gemmHalfx4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx4x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
-// func lookup512(dst *float32, src *uint8, table *float32, groups int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·lookup512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ table+16(FP), DX
-	MOVQ groups+24(FP), BX
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
-group:
-	VPMOVZXBD  (CX), Z0
-	KXNORW     K1, K1, K1
-	VXORPS     Z1, Z1, Z1
-	VGATHERDPS (DX)(Z0*4), K1, Z1
-	VMOVUPS    Z1, (AX)
-	ADDQ       $0x10, CX
-	ADDQ       $0x40, AX
-	DECQ       BX
-	JNZ        group
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
+
+loop:
+	VMOVUPS.Z    (R12), K1, Y4
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (R10)(CX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (R10)(CX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   12(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y4
+	VFMADD213PS  (SI), Y4, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y4, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y4, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y4, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
+	VADDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y4
+	VADDPS       Y4, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS (R9), Y4
+	VADDPS       Y4, Y0, Y0
+	VMAXPS       Y0, Y5, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
+	VADDPS       Y4, Y1, Y1
+	VMAXPS       Y1, Y5, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y4
+	VADDPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y5, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y4
+	VADDPS       Y4, Y3, Y3
+	VMAXPS       Y3, Y5, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y4, Y4, Y4
+	VCMPPS    $0x11, (R9), Y4, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y4, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y4, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y4, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx5x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
+
+loop:
+	VMOVUPS.Z    (R12), K1, Y5
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (R10)(CX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (R10)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (R10)(CX*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	PREFETCHT0   16(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y5
+	VFMADD213PS  (SI), Y5, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y5, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y5, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y5, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y5, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y5
+	VADDPS       Y5, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y5
+	VADDPS       Y5, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y5
+	VADDPS       Y5, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y5
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS (R9), Y5
+	VADDPS       Y5, Y0, Y0
+	VMAXPS       Y0, Y6, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y5
+	VADDPS       Y5, Y1, Y1
+	VMAXPS       Y1, Y6, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y5
+	VADDPS       Y5, Y2, Y2
+	VMAXPS       Y2, Y6, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y5
+	VADDPS       Y5, Y3, Y3
+	VMAXPS       Y3, Y6, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y5
+	VADDPS       Y5, Y4, Y4
+	VMAXPS       Y4, Y6, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y5, Y5, Y5
+	VCMPPS    $0x11, (R9), Y5, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y5, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y5, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y5, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y5, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx6x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS.Z    (R13), K1, Y6
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (R10)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (R10)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (R11), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R10)(CX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R12), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	PREFETCHT0   20(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y6
+	VFMADD213PS  (SI), Y6, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y6
+	VADDPS       Y6, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y6
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y6
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y7, Y7, Y7
+	VBROADCASTSS (R9), Y6
+	VADDPS       Y6, Y0, Y0
+	VMAXPS       Y0, Y7, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
+	VADDPS       Y6, Y1, Y1
+	VMAXPS       Y1, Y7, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
+	VADDPS       Y6, Y2, Y2
+	VMAXPS       Y2, Y7, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y6
+	VADDPS       Y6, Y3, Y3
+	VMAXPS       Y3, Y7, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y6
+	VADDPS       Y6, Y4, Y4
+	VMAXPS       Y4, Y7, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y6
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y7, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y6, Y6, Y6
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx7x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS.Z    (R13), K1, Y7
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS (R10)(CX*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (R10)(CX*2), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (R10)(CX*4), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS (R12), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS (R12)(CX*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	PREFETCHT0   24(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y7
+	VFMADD213PS  (SI), Y7, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y7, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y7
+	VADDPS       Y7, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y7
+	VADDPS       Y7, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y7
+	VADDPS       Y7, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y7
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y8, Y8, Y8
+	VBROADCASTSS (R9), Y7
+	VADDPS       Y7, Y0, Y0
+	VMAXPS       Y0, Y8, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y7
+	VADDPS       Y7, Y1, Y1
+	VMAXPS       Y1, Y8, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y7
+	VADDPS       Y7, Y2, Y2
+	VMAXPS       Y2, Y8, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y7
+	VADDPS       Y7, Y3, Y3
+	VMAXPS       Y3, Y8, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y7
+	VADDPS       Y7, Y4, Y4
+	VMAXPS       Y4, Y8, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y7
+	VADDPS       Y7, Y5, Y5
+	VMAXPS       Y5, Y8, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y7
+	VADDPS       Y7, Y6, Y6
+	VMAXPS       Y6, Y8, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y7, Y7, Y7
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y7, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx8x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS.Z    (R13), K1, Y8
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (R10)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (R10)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (R11), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (R10)(CX*4), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (R12), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (R12)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (R12)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	PREFETCHT0   28(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y8
+	VFMADD213PS  (SI), Y8, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y8
+	VADDPS       Y8, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
+	VADDPS       Y8, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y8
+	VADDPS       Y8, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y8
+	VADDPS       Y8, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y8
+	VADDPS       Y8, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y9, Y9, Y9
+	VBROADCASTSS (R9), Y8
+	VADDPS       Y8, Y0, Y0
+	VMAXPS       Y0, Y9, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
+	VADDPS       Y8, Y1, Y1
+	VMAXPS       Y1, Y9, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
+	VADDPS       Y8, Y2, Y2
+	VMAXPS       Y2, Y9, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
+	VADDPS       Y8, Y3, Y3
+	VMAXPS       Y3, Y9, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y8
+	VADDPS       Y8, Y4, Y4
+	VMAXPS       Y4, Y9, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y8
+	VADDPS       Y8, Y5, Y5
+	VMAXPS       Y5, Y9, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y8
+	VADDPS       Y8, Y6, Y6
+	VMAXPS       Y6, Y9, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y8
+	VADDPS       Y8, Y7, Y7
+	VMAXPS       Y7, Y9, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y8, Y8, Y8
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx9x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS.Z    (R13), K1, Y9
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y9, Y10, Y0
+	VBROADCASTSS (R10)(CX*1), Y10
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R10)(CX*2), Y10
+	VFMADD231PS  Y9, Y10, Y2
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R10)(CX*4), Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VBROADCASTSS (R12), Y10
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R12)(CX*1), Y10
+	VFMADD231PS  Y9, Y10, Y6
+	VBROADCASTSS (R12)(CX*2), Y10
+	VFMADD231PS  Y9, Y10, Y7
+	VBROADCASTSS (R10)(CX*8), Y10
+	VFMADD231PS  Y9, Y10, Y8
+	PREFETCHT0   32(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y9
+	VFMADD213PS  (SI), Y9, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y9, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y9
+	VADDPS       Y9, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y9
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y9
+	VADDPS       Y9, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y9
+	VADDPS       Y9, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y9
+	VADDPS       Y9, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y9
+	VADDPS       Y9, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y10, Y10, Y10
+	VBROADCASTSS (R9), Y9
+	VADDPS       Y9, Y0, Y0
+	VMAXPS       Y0, Y10, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y9
+	VADDPS       Y9, Y1, Y1
+	VMAXPS       Y1, Y10, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y9
+	VADDPS       Y9, Y2, Y2
+	VMAXPS       Y2, Y10, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y9
+	VADDPS       Y9, Y3, Y3
+	VMAXPS       Y3, Y10, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y9
+	VADDPS       Y9, Y4, Y4
+	VMAXPS       Y4, Y10, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y9
+	VADDPS       Y9, Y5, Y5
+	VMAXPS       Y5, Y10, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y9
+	VADDPS       Y9, Y6, Y6
+	VMAXPS       Y6, Y10, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y9
+	VADDPS       Y9, Y7, Y7
+	VMAXPS       Y7, Y10, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y9
+	VADDPS       Y9, Y8, Y8
+	VMAXPS       Y8, Y10, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y9, Y9, Y9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y9, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx10x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS.Z    (R13), K1, Y10
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y11
+	VFMADD231PS  Y10, Y11, Y0
+	VBROADCASTSS (R10)(CX*1), Y11
+	VFMADD231PS  Y10, Y11, Y1
+	VBROADCASTSS (R10)(CX*2), Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VBROADCASTSS (R11), Y11
+	VFMADD231PS  Y10, Y11, Y3
+	VBROADCASTSS (R10)(CX*4), Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VBROADCASTSS (R12), Y11
+	VFMADD231PS  Y10, Y11, Y5
+	VBROADCASTSS (R12)(CX*1), Y11
+	VFMADD231PS  Y10, Y11, Y6
+	VBROADCASTSS (R12)(CX*2), Y11
+	VFMADD231PS  Y10, Y11, Y7
+	VBROADCASTSS (R10)(CX*8), Y11
+	VFMADD231PS  Y10, Y11, Y8
+	VBROADCASTSS (R12)(CX*4), Y11
+	VFMADD231PS  Y10, Y11, Y9
+	PREFETCHT0   36(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y9, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y10
+	VFMADD213PS  (SI), Y10, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, K1, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y10
+	VADDPS       Y10, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
+	VADDPS       Y10, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y10
+	VADDPS       Y10, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y10
+	VADDPS       Y10, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y11, Y11, Y11
+	VBROADCASTSS (R9), Y10
+	VADDPS       Y10, Y0, Y0
+	VMAXPS       Y0, Y11, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
+	VADDPS       Y10, Y1, Y1
+	VMAXPS       Y1, Y11, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
+	VADDPS       Y10, Y2, Y2
+	VMAXPS       Y2, Y11, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
+	VADDPS       Y10, Y3, Y3
+	VMAXPS       Y3, Y11, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
+	VADDPS       Y10, Y4, Y4
+	VMAXPS       Y4, Y11, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y10
+	VADDPS       Y10, Y5, Y5
+	VMAXPS       Y5, Y11, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y10
+	VADDPS       Y10, Y6, Y6
+	VMAXPS       Y6, Y11, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y10
+	VADDPS       Y10, Y7, Y7
+	VMAXPS       Y7, Y11, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y10
+	VADDPS       Y10, Y8, Y8
+	VMAXPS       Y8, Y11, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y10
+	VADDPS       Y10, Y9, Y9
+	VMAXPS       Y9, Y11, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y10, Y10, Y10
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx11x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
+
+loop:
+	VMOVUPS.Z    (R14), K1, Y11
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Y12
+	VFMADD231PS  Y11, Y12, Y0
+	VBROADCASTSS (R10)(CX*1), Y12
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (R10)(CX*2), Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VBROADCASTSS (R11), Y12
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (R10)(CX*4), Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VBROADCASTSS (R12), Y12
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (R12)(CX*1), Y12
+	VFMADD231PS  Y11, Y12, Y6
+	VBROADCASTSS (R12)(CX*2), Y12
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (R10)(CX*8), Y12
+	VFMADD231PS  Y11, Y12, Y8
+	VBROADCASTSS (R12)(CX*4), Y12
+	VFMADD231PS  Y11, Y12, Y9
+	VBROADCASTSS (R13), Y12
+	VFMADD231PS  Y11, Y12, Y10
+	PREFETCHT0   40(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y11
+	VFMADD213PS  (SI), Y11, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y11, K1, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y11
+	VADDPS       Y11, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y11
+	VADDPS       Y11, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y11
+	VADDPS       Y11, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y11
+	VADDPS       Y11, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y11
+	VADDPS       Y11, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y11
+	VADDPS       Y11, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y11
+	VADDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y11
+	VADDPS       Y11, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y11
+	VADDPS       Y11, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y11
+	VADDPS       Y11, Y9, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y11
+	VADDPS       Y11, Y10, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y12, Y12, Y12
+	VBROADCASTSS (R9), Y11
+	VADDPS       Y11, Y0, Y0
+	VMAXPS       Y0, Y12, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y11
+	VADDPS       Y11, Y1, Y1
+	VMAXPS       Y1, Y12, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y11
+	VADDPS       Y11, Y2, Y2
+	VMAXPS       Y2, Y12, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y11
+	VADDPS       Y11, Y3, Y3
+	VMAXPS       Y3, Y12, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y11
+	VADDPS       Y11, Y4, Y4
+	VMAXPS       Y4, Y12, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y11
+	VADDPS       Y11, Y5, Y5
+	VMAXPS       Y5, Y12, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y11
+	VADDPS       Y11, Y6, Y6
+	VMAXPS       Y6, Y12, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y11
+	VADDPS       Y11, Y7, Y7
+	VMAXPS       Y7, Y12, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y11
+	VADDPS       Y11, Y8, Y8
+	VMAXPS       Y8, Y12, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y11
+	VADDPS       Y11, Y9, Y9
+	VMAXPS       Y9, Y12, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y11
+	VADDPS       Y11, Y10, Y10
+	VMAXPS       Y10, Y12, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y11, K1, K2
+	VMOVAPS.Z Y10, K2, Y10
+	VMOVUPS   Y10, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx12x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
+
+loop:
+	VMOVUPS.Z    (R14), K1, Y12
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Y13
+	VFMADD231PS  Y12, Y13, Y0
+	VBROADCASTSS (R10)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y1
+	VBROADCASTSS (R10)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VBROADCASTSS (R11), Y13
+	VFMADD231PS  Y12, Y13, Y3
+	VBROADCASTSS (R10)(CX*4), Y13
+	VFMADD231PS  Y12, Y13, Y4
+	VBROADCASTSS (R12), Y13
+	VFMADD231PS  Y12, Y13, Y5
+	VBROADCASTSS (R12)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VBROADCASTSS (R12)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y7
+	VBROADCASTSS (R10)(CX*8), Y13
+	VFMADD231PS  Y12, Y13, Y8
+	VBROADCASTSS (R12)(CX*4), Y13
+	VFMADD231PS  Y12, Y13, Y9
+	VBROADCASTSS (R13), Y13
+	VFMADD231PS  Y12, Y13, Y10
+	VBROADCASTSS (R13)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y11
+	PREFETCHT0   44(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y11, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y12
+	VFMADD213PS  (SI), Y12, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, K1, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y12
+	VADDPS       Y12, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
+	VADDPS       Y12, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
+	VADDPS       Y12, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
+	VADDPS       Y12, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
+	VADDPS       Y12, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
+	VADDPS       Y12, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y12
+	VADDPS       Y12, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y12
+	VADDPS       Y12, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y12
+	VADDPS       Y12, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y12
+	VADDPS       Y12, Y9, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y12
+	VADDPS       Y12, Y10, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y12
+	VADDPS       Y12, Y11, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y13, Y13, Y13
+	VBROADCASTSS (R9), Y12
+	VADDPS       Y12, Y0, Y0
+	VMAXPS       Y0, Y13, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
+	VADDPS       Y12, Y1, Y1
+	VMAXPS       Y1, Y13, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
+	VADDPS       Y12, Y2, Y2
+	VMAXPS       Y2, Y13, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
+	VADDPS       Y12, Y3, Y3
+	VMAXPS       Y3, Y13, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
+	VADDPS       Y12, Y4, Y4
+	VMAXPS       Y4, Y13, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
+	VADDPS       Y12, Y5, Y5
+	VMAXPS       Y5, Y13, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y12
+	VADDPS       Y12, Y6, Y6
+	VMAXPS       Y6, Y13, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y12
+	VADDPS       Y12, Y7, Y7
+	VMAXPS       Y7, Y13, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y12
+	VADDPS       Y12, Y8, Y8
+	VMAXPS       Y8, Y13, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y12
+	VADDPS       Y12, Y9, Y9
+	VMAXPS       Y9, Y13, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y12
+	VADDPS       Y12, Y10, Y10
+	VMAXPS       Y10, Y13, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y12
+	VADDPS       Y12, Y11, Y11
+	VMAXPS       Y11, Y13, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y12, Y12, Y12
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y10, K2, Y10
+	VMOVUPS   Y10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K1, K2
+	VMOVAPS.Z Y11, K2, Y11
+	VMOVUPS   Y11, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx13x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
+
+loop:
+	VMOVUPS.Z    (R14), K1, Y13
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y13, Y14, Y0
+	VBROADCASTSS (R10)(CX*1), Y14
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (R10)(CX*2), Y14
+	VFMADD231PS  Y13, Y14, Y2
+	VBROADCASTSS (R11), Y14
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (R10)(CX*4), Y14
+	VFMADD231PS  Y13, Y14, Y4
+	VBROADCASTSS (R12), Y14
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R12)(CX*1), Y14
+	VFMADD231PS  Y13, Y14, Y6
+	VBROADCASTSS (R12)(CX*2), Y14
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R10)(CX*8), Y14
+	VFMADD231PS  Y13, Y14, Y8
+	VBROADCASTSS (R12)(CX*4), Y14
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y13, Y14, Y10
+	VBROADCASTSS (R13)(CX*1), Y14
+	VFMADD231PS  Y13, Y14, Y11
+	VBROADCASTSS (R13)(CX*2), Y14
+	VFMADD231PS  Y13, Y14, Y12
+	PREFETCHT0   48(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y11, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y12, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y13
+	VFMADD213PS  (SI), Y13, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y13, K1, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y13
+	VADDPS       Y13, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y13
+	VADDPS       Y13, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y13
+	VADDPS       Y13, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y13
+	VADDPS       Y13, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y13
+	VADDPS       Y13, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y13
+	VADDPS       Y13, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y13
+	VADDPS       Y13, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y13
+	VADDPS       Y13, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y13
+	VADDPS       Y13, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y13
+	VADDPS       Y13, Y9, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Y13
+	VADDPS       Y13, Y12, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y14, Y14, Y14
+	VBROADCASTSS (R9), Y13
+	VADDPS       Y13, Y0, Y0
+	VMAXPS       Y0, Y14, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y13
+	VADDPS       Y13, Y1, Y1
+	VMAXPS       Y1, Y14, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y13
+	VADDPS       Y13, Y2, Y2
+	VMAXPS       Y2, Y14, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y13
+	VADDPS       Y13, Y3, Y3
+	VMAXPS       Y3, Y14, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y13
+	VADDPS       Y13, Y4, Y4
+	VMAXPS       Y4, Y14, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y13
+	VADDPS       Y13, Y5, Y5
+	VMAXPS       Y5, Y14, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y13
+	VADDPS       Y13, Y6, Y6
+	VMAXPS       Y6, Y14, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y13
+	VADDPS       Y13, Y7, Y7
+	VMAXPS       Y7, Y14, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y13
+	VADDPS       Y13, Y8, Y8
+	VMAXPS       Y8, Y14, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y13
+	VADDPS       Y13, Y9, Y9
+	VMAXPS       Y9, Y14, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y13
+	VADDPS       Y13, Y10, Y10
+	VMAXPS       Y10, Y14, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y13
+	VADDPS       Y13, Y11, Y11
+	VMAXPS       Y11, Y14, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Y13
+	VADDPS       Y13, Y12, Y12
+	VMAXPS       Y12, Y14, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y13, Y13, Y13
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y10, K2, Y10
+	VMOVUPS   Y10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y11, K2, Y11
+	VMOVUPS   Y11, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y13, K1, K2
+	VMOVAPS.Z Y12, K2, Y12
+	VMOVUPS   Y12, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx14x1(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	VXORPS Y13, Y13, Y13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
+
+loop:
+	VMOVUPS.Z    (R14), K1, Y14
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Y15
+	VFMADD231PS  Y14, Y15, Y0
+	VBROADCASTSS (R10)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y1
+	VBROADCASTSS (R10)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y2
+	VBROADCASTSS (R11), Y15
+	VFMADD231PS  Y14, Y15, Y3
+	VBROADCASTSS (R10)(CX*4), Y15
+	VFMADD231PS  Y14, Y15, Y4
+	VBROADCASTSS (R12), Y15
+	VFMADD231PS  Y14, Y15, Y5
+	VBROADCASTSS (R12)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y6
+	VBROADCASTSS (R12)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y7
+	VBROADCASTSS (R10)(CX*8), Y15
+	VFMADD231PS  Y14, Y15, Y8
+	VBROADCASTSS (R12)(CX*4), Y15
+	VFMADD231PS  Y14, Y15, Y9
+	VBROADCASTSS (R13), Y15
+	VFMADD231PS  Y14, Y15, Y10
+	VBROADCASTSS (R13)(CX*1), Y15
+	VFMADD231PS  Y14, Y15, Y11
+	VBROADCASTSS (R13)(CX*2), Y15
+	VFMADD231PS  Y14, Y15, Y12
+	VBROADCASTSS (R12)(CX*8), Y15
+	VFMADD231PS  Y14, Y15, Y13
+	PREFETCHT0   52(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y11, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y12, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Y13, K1, (SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y14
+	VFMADD213PS  (SI), Y14, K1, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y14, K1, Y13
+	VMOVUPS      Y13, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y14
+	VADDPS       Y14, Y0, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y14
+	VADDPS       Y14, Y1, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y14
+	VADDPS       Y14, Y2, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y14
+	VADDPS       Y14, Y3, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y14
+	VADDPS       Y14, Y4, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y14
+	VADDPS       Y14, Y5, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y14
+	VADDPS       Y14, Y6, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y14
+	VADDPS       Y14, Y7, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y14
+	VADDPS       Y14, Y8, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y14
+	VADDPS       Y14, Y9, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y14
+	VADDPS       Y14, Y10, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y14
+	VADDPS       Y14, Y11, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Y14
+	VADDPS       Y14, Y12, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Y14
+	VADDPS       Y14, Y13, Y13
+	VMOVUPS      Y13, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y15, Y15, Y15
+	VBROADCASTSS (R9), Y14
+	VADDPS       Y14, Y0, Y0
+	VMAXPS       Y0, Y15, Y0
+	VMOVUPS      Y0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y14
+	VADDPS       Y14, Y1, Y1
+	VMAXPS       Y1, Y15, Y1
+	VMOVUPS      Y1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y14
+	VADDPS       Y14, Y2, Y2
+	VMAXPS       Y2, Y15, Y2
+	VMOVUPS      Y2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y14
+	VADDPS       Y14, Y3, Y3
+	VMAXPS       Y3, Y15, Y3
+	VMOVUPS      Y3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y14
+	VADDPS       Y14, Y4, Y4
+	VMAXPS       Y4, Y15, Y4
+	VMOVUPS      Y4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y14
+	VADDPS       Y14, Y5, Y5
+	VMAXPS       Y5, Y15, Y5
+	VMOVUPS      Y5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y14
+	VADDPS       Y14, Y6, Y6
+	VMAXPS       Y6, Y15, Y6
+	VMOVUPS      Y6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y14
+	VADDPS       Y14, Y7, Y7
+	VMAXPS       Y7, Y15, Y7
+	VMOVUPS      Y7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y14
+	VADDPS       Y14, Y8, Y8
+	VMAXPS       Y8, Y15, Y8
+	VMOVUPS      Y8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y14
+	VADDPS       Y14, Y9, Y9
+	VMAXPS       Y9, Y15, Y9
+	VMOVUPS      Y9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y14
+	VADDPS       Y14, Y10, Y10
+	VMAXPS       Y10, Y15, Y10
+	VMOVUPS      Y10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y14
+	VADDPS       Y14, Y11, Y11
+	VMAXPS       Y11, Y15, Y11
+	VMOVUPS      Y11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Y14
+	VADDPS       Y14, Y12, Y12
+	VMAXPS       Y12, Y15, Y12
+	VMOVUPS      Y12, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Y14
+	VADDPS       Y14, Y13, Y13
+	VMAXPS       Y13, Y15, Y13
+	VMOVUPS      Y13, K1, (SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y14, Y14, Y14
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y10, K2, Y10
+	VMOVUPS   Y10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y11, K2, Y11
+	VMOVUPS   Y11, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y12, K2, Y12
+	VMOVUPS   Y12, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y14, K1, K2
+	VMOVAPS.Z Y13, K2, Y13
+	VMOVUPS   Y13, K1, (SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx1x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), CX
+	MOVQ  ldb+64(FP), DX
+	MOVQ  c+72(FP), BX
+	MOVQ  ldc+80(FP), SI
+	MOVQ  mask+112(FP), DI
+	MOVL  (DI), DI
+	KMOVW DI, K1
+
+tile:
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
+	JNE        start
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
+
+segment:
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
+
+loop:
+	VMOVUPS      (R10), Y2
+	VMOVUPS.Z    32(R10), K1, Y3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   (R9)(CX*8)
+	ADDQ         CX, R9
+	DECQ         R11
+	JNZ          loop
+	ADDQ         $0x10, DI
+	DECQ         R8
+	JNZ          segment
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
+	JEQ          add
+	CMPQ         DI, $0x02
+	JEQ          bias
+	CMPQ         DI, $0x03
+	JEQ          biasrelu
+	CMPQ         DI, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, K1, 32(BX)
+	ADDQ    SI, BX
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y2
+	VFMADD213PS  (BX), Y2, Y0
+	VMOVUPS      Y0, (BX)
+	VFMADD213PS  32(BX), Y2, K1, Y1
+	VMOVUPS      Y1, K1, 32(BX)
+	ADDQ         SI, BX
+	JMP          next
+
+bias:
+	VBROADCASTSS (R8), Y2
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (BX)
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, K1, 32(BX)
+	ADDQ         SI, BX
+	JMP          next
+
+biasrelu:
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS (R8), Y2
+	VADDPS       Y2, Y0, Y0
+	VMAXPS       Y0, Y3, Y0
+	VMOVUPS      Y0, (BX)
+	VADDPS       Y2, Y1, Y1
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      Y1, K1, 32(BX)
+	ADDQ         SI, BX
+	JMP          next
+
+relugrad:
+	VXORPS    Y2, Y2, Y2
+	VCMPPS    $0x11, (R8), Y2, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (BX)
+	VCMPPS    $0x11, 32(R8), Y2, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(BX)
+	ADDQ      SI, BX
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx2x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
+
+loop:
+	VMOVUPS      (R11), Y4
+	VMOVUPS.Z    32(R11), K1, Y5
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (R10)(CX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   4(R10)(DX*8)
+	ADDQ         DX, R10
+	DECQ         R12
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, K1, 32(SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y4
+	VFMADD213PS  (SI), Y4, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y4, K1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y4, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y4, K1, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
+	VADDPS       Y4, Y2, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS (R9), Y4
+	VADDPS       Y4, Y0, Y0
+	VMAXPS       Y0, Y5, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y4, Y1, Y1
+	VMAXPS       Y1, Y5, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
+	VADDPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y5, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y4, Y3, Y3
+	VMAXPS       Y3, Y5, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y4, Y4, Y4
+	VCMPPS    $0x11, (R9), Y4, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (SI)
+	VCMPPS    $0x11, 32(R9), Y4, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y4, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, (SI)
+	VCMPPS    $0x11, 32(R9), Y4, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, 32(SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx3x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
+
+loop:
+	VMOVUPS      (R11), Y6
+	VMOVUPS.Z    32(R11), K1, Y7
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (R10)(CX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (R10)(CX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	PREFETCHT0   8(R10)(DX*8)
+	ADDQ         DX, R10
+	DECQ         R12
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, K1, 32(SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y6
+	VFMADD213PS  (SI), Y6, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y6, K1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y6, K1, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y6, K1, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y6
+	VADDPS       Y6, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y6, Y3, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y6, Y5, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y7, Y7, Y7
+	VBROADCASTSS (R9), Y6
+	VADDPS       Y6, Y0, Y0
+	VMAXPS       Y0, Y7, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y6, Y1, Y1
+	VMAXPS       Y1, Y7, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
+	VADDPS       Y6, Y2, Y2
+	VMAXPS       Y2, Y7, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y6, Y3, Y3
+	VMAXPS       Y3, Y7, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
+	VADDPS       Y6, Y4, Y4
+	VMAXPS       Y4, Y7, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y6, Y5, Y5
+	VMAXPS       Y5, Y7, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y6, Y6, Y6
+	VCMPPS    $0x11, (R9), Y6, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (SI)
+	VCMPPS    $0x11, 32(R9), Y6, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, (SI)
+	VCMPPS    $0x11, 32(R9), Y6, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y6, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, (SI)
+	VCMPPS    $0x11, 32(R9), Y6, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, 32(SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx4x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
+
+loop:
+	VMOVUPS      (R12), Y8
+	VMOVUPS.Z    32(R12), K1, Y9
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R10)(CX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R10)(CX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	PREFETCHT0   12(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, K1, 32(SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y8
+	VFMADD213PS  (SI), Y8, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y8, K1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y8, K1, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y8, K1, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y8, K1, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y8
+	VADDPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y8, Y1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
+	VADDPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y8, Y3, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
+	VADDPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y8, Y5, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y8, Y7, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y9, Y9, Y9
+	VBROADCASTSS (R9), Y8
+	VADDPS       Y8, Y0, Y0
+	VMAXPS       Y0, Y9, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y8, Y1, Y1
+	VMAXPS       Y1, Y9, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
+	VADDPS       Y8, Y2, Y2
+	VMAXPS       Y2, Y9, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y8, Y3, Y3
+	VMAXPS       Y3, Y9, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
+	VADDPS       Y8, Y4, Y4
+	VMAXPS       Y4, Y9, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y8, Y5, Y5
+	VMAXPS       Y5, Y9, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
+	VADDPS       Y8, Y6, Y6
+	VMAXPS       Y6, Y9, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y8, Y7, Y7
+	VMAXPS       Y7, Y9, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y8, Y8, Y8
+	VCMPPS    $0x11, (R9), Y8, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (SI)
+	VCMPPS    $0x11, 32(R9), Y8, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, (SI)
+	VCMPPS    $0x11, 32(R9), Y8, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, (SI)
+	VCMPPS    $0x11, 32(R9), Y8, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y8, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, (SI)
+	VCMPPS    $0x11, 32(R9), Y8, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, 32(SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx5x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
+
+loop:
+	VMOVUPS      (R12), Y10
+	VMOVUPS.Z    32(R12), K1, Y11
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (R10)(CX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (R10)(CX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (R11), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (R10)(CX*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	PREFETCHT0   16(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, K1, 32(SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y10
+	VFMADD213PS  (SI), Y10, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y10, K1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y10, K1, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y10, K1, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y10, K1, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y8
+	VMOVUPS      Y8, (SI)
+	VFMADD213PS  32(SI), Y10, K1, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y10
+	VADDPS       Y10, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
+	VADDPS       Y10, Y2, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y10, Y7, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
+	VADDPS       Y10, Y8, Y8
+	VMOVUPS      Y8, (SI)
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y11, Y11, Y11
+	VBROADCASTSS (R9), Y10
+	VADDPS       Y10, Y0, Y0
+	VMAXPS       Y0, Y11, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y10, Y1, Y1
+	VMAXPS       Y1, Y11, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
+	VADDPS       Y10, Y2, Y2
+	VMAXPS       Y2, Y11, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y10, Y3, Y3
+	VMAXPS       Y3, Y11, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
+	VADDPS       Y10, Y4, Y4
+	VMAXPS       Y4, Y11, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y10, Y5, Y5
+	VMAXPS       Y5, Y11, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
+	VADDPS       Y10, Y6, Y6
+	VMAXPS       Y6, Y11, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y10, Y7, Y7
+	VMAXPS       Y7, Y11, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
+	VADDPS       Y10, Y8, Y8
+	VMAXPS       Y8, Y11, Y8
+	VMOVUPS      Y8, (SI)
+	VADDPS       Y10, Y9, Y9
+	VMAXPS       Y9, Y11, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y10, Y10, Y10
+	VCMPPS    $0x11, (R9), Y10, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (SI)
+	VCMPPS    $0x11, 32(R9), Y10, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, (SI)
+	VCMPPS    $0x11, 32(R9), Y10, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, (SI)
+	VCMPPS    $0x11, 32(R9), Y10, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, (SI)
+	VCMPPS    $0x11, 32(R9), Y10, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y10, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, (SI)
+	VCMPPS    $0x11, 32(R9), Y10, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, 32(SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func gemmHalfx6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
+// Requires: AVX, AVX512F, AVX512VL, FMA3, MMX+
+TEXT ·gemmHalfx6x2(SB), NOSPLIT, $0-152
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
+
+tile:
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
+	JNE        start
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+
+start:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
+
+loop:
+	VMOVUPS      (R13), Y12
+	VMOVUPS.Z    32(R13), K1, Y13
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (R10)(CX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (R10)(CX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R11), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R10)(CX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R12), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	PREFETCHT0   20(R10)(DX*8)
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
+	JNZ          loop
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
+	JEQ          add
+	CMPQ         R8, $0x02
+	JEQ          bias
+	CMPQ         R8, $0x03
+	JEQ          biasrelu
+	CMPQ         R8, $0x04
+	JEQ          relugrad
+
+	// Store
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, K1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, (SI)
+	VMOVUPS Y11, K1, 32(SI)
+	ADDQ    DI, SI
+	JMP     next
+
+add:
+	VBROADCASTSS alpha+96(FP), Y12
+	VFMADD213PS  (SI), Y12, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y8
+	VMOVUPS      Y8, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y10
+	VMOVUPS      Y10, (SI)
+	VFMADD213PS  32(SI), Y12, K1, Y11
+	VMOVUPS      Y11, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+bias:
+	VBROADCASTSS (R9), Y12
+	VADDPS       Y12, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y12, Y1, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
+	VADDPS       Y12, Y2, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y12, Y3, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
+	VADDPS       Y12, Y4, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y12, Y5, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
+	VADDPS       Y12, Y6, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y12, Y7, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
+	VADDPS       Y12, Y8, Y8
+	VMOVUPS      Y8, (SI)
+	VADDPS       Y12, Y9, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
+	VADDPS       Y12, Y10, Y10
+	VMOVUPS      Y10, (SI)
+	VADDPS       Y12, Y11, Y11
+	VMOVUPS      Y11, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+biasrelu:
+	VXORPS       Y13, Y13, Y13
+	VBROADCASTSS (R9), Y12
+	VADDPS       Y12, Y0, Y0
+	VMAXPS       Y0, Y13, Y0
+	VMOVUPS      Y0, (SI)
+	VADDPS       Y12, Y1, Y1
+	VMAXPS       Y1, Y13, Y1
+	VMOVUPS      Y1, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
+	VADDPS       Y12, Y2, Y2
+	VMAXPS       Y2, Y13, Y2
+	VMOVUPS      Y2, (SI)
+	VADDPS       Y12, Y3, Y3
+	VMAXPS       Y3, Y13, Y3
+	VMOVUPS      Y3, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
+	VADDPS       Y12, Y4, Y4
+	VMAXPS       Y4, Y13, Y4
+	VMOVUPS      Y4, (SI)
+	VADDPS       Y12, Y5, Y5
+	VMAXPS       Y5, Y13, Y5
+	VMOVUPS      Y5, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
+	VADDPS       Y12, Y6, Y6
+	VMAXPS       Y6, Y13, Y6
+	VMOVUPS      Y6, (SI)
+	VADDPS       Y12, Y7, Y7
+	VMAXPS       Y7, Y13, Y7
+	VMOVUPS      Y7, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
+	VADDPS       Y12, Y8, Y8
+	VMAXPS       Y8, Y13, Y8
+	VMOVUPS      Y8, (SI)
+	VADDPS       Y12, Y9, Y9
+	VMAXPS       Y9, Y13, Y9
+	VMOVUPS      Y9, K1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
+	VADDPS       Y12, Y10, Y10
+	VMAXPS       Y10, Y13, Y10
+	VMOVUPS      Y10, (SI)
+	VADDPS       Y12, Y11, Y11
+	VMAXPS       Y11, Y13, Y11
+	VMOVUPS      Y11, K1, 32(SI)
+	ADDQ         DI, SI
+	JMP          next
+
+relugrad:
+	VXORPS    Y12, Y12, Y12
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y0, K2, Y0
+	VMOVUPS   Y0, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y1, K2, Y1
+	VMOVUPS   Y1, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y2, K2, Y2
+	VMOVUPS   Y2, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y3, K2, Y3
+	VMOVUPS   Y3, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y4, K2, Y4
+	VMOVUPS   Y4, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y5, K2, Y5
+	VMOVUPS   Y5, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y6, K2, Y6
+	VMOVUPS   Y6, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y7, K2, Y7
+	VMOVUPS   Y7, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y8, K2, Y8
+	VMOVUPS   Y8, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y9, K2, Y9
+	VMOVUPS   Y9, K1, 32(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Y12, K2
+	VMOVAPS.Z Y10, K2, Y10
+	VMOVUPS   Y10, (SI)
+	VCMPPS    $0x11, 32(R9), Y12, K1, K2
+	VMOVAPS.Z Y11, K2, Y11
+	VMOVUPS   Y11, K1, 32(SI)
+	ADDQ      DI, SI
+
+next:
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
+	DECQ tiles+0(FP)
+	JNZ  tile
 	VZEROUPPER
 	RET
 
@@ -13957,6 +18204,812 @@ next:
 	VZEROUPPER
 	RET
 
+// func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·softmax512(SB), NOSPLIT, $0-48
+	MOVQ z+0(FP), AX
+	MOVQ rows+8(FP), CX
+	MOVQ vectors+16(FP), DX
+	MOVQ top+32(FP), BX
+	MOVQ sum+40(FP), SI
+
+lanes:
+	MOVQ    AX, DI
+	MOVQ    CX, R8
+	VMOVUPS (DI), Z0
+
+max:
+	VMAXPS       (DI), Z0, Z0
+	ADDQ         $0x80, DI
+	DECQ         R8
+	JNZ          max
+	VMOVUPS      Z0, (BX)
+	VBROADCASTSS constantc2800000<>+0(SB), Z0
+	VXORPS       Z1, Z1, Z1
+	MOVQ         AX, DI
+	MOVQ         CX, R8
+
+exp:
+	VMOVUPS      (DI), Z2
+	VSUBPS       (BX), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VFNMADD231PS constant3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS constantb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS      constant39506967<>+0(SB), Z4
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z4, Z4
+	VFMADD213PS  Z2, Z2, Z4
+	VADDPS       constant3f800000<>+0(SB), Z4, Z4
+	VCVTPS2DQ    Z3, Z3
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       constant3f800000<>+0(SB), Z3, Z3
+	VMULPS       Z3, Z4, Z2
+	VMOVUPS      Z2, (DI)
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x80, DI
+	DECQ         R8
+	JNZ          exp
+	VMOVUPS      Z1, (SI)
+	VBROADCASTSS scale+24(FP), Z0
+	VDIVPS       Z1, Z0, Z0
+	MOVQ         AX, DI
+	MOVQ         CX, R8
+
+scale:
+	VMULPS  (DI), Z0, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ    $0x80, DI
+	DECQ    R8
+	JNZ     scale
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	DECQ    DX
+	JNZ     lanes
+	VZEROUPPER
+	RET
+
+DATA constantc2800000<>+0(SB)/4, $0xc2800000
+DATA constantc2800000<>+4(SB)/4, $0xc2800000
+DATA constantc2800000<>+8(SB)/4, $0xc2800000
+DATA constantc2800000<>+12(SB)/4, $0xc2800000
+DATA constantc2800000<>+16(SB)/4, $0xc2800000
+DATA constantc2800000<>+20(SB)/4, $0xc2800000
+DATA constantc2800000<>+24(SB)/4, $0xc2800000
+DATA constantc2800000<>+28(SB)/4, $0xc2800000
+DATA constantc2800000<>+32(SB)/4, $0xc2800000
+DATA constantc2800000<>+36(SB)/4, $0xc2800000
+DATA constantc2800000<>+40(SB)/4, $0xc2800000
+DATA constantc2800000<>+44(SB)/4, $0xc2800000
+DATA constantc2800000<>+48(SB)/4, $0xc2800000
+DATA constantc2800000<>+52(SB)/4, $0xc2800000
+DATA constantc2800000<>+56(SB)/4, $0xc2800000
+DATA constantc2800000<>+60(SB)/4, $0xc2800000
+GLOBL constantc2800000<>(SB), RODATA|NOPTR, $64
+
+DATA constant3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
+GLOBL constant3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA constant3f318000<>+0(SB)/4, $0x3f318000
+DATA constant3f318000<>+4(SB)/4, $0x3f318000
+DATA constant3f318000<>+8(SB)/4, $0x3f318000
+DATA constant3f318000<>+12(SB)/4, $0x3f318000
+DATA constant3f318000<>+16(SB)/4, $0x3f318000
+DATA constant3f318000<>+20(SB)/4, $0x3f318000
+DATA constant3f318000<>+24(SB)/4, $0x3f318000
+DATA constant3f318000<>+28(SB)/4, $0x3f318000
+DATA constant3f318000<>+32(SB)/4, $0x3f318000
+DATA constant3f318000<>+36(SB)/4, $0x3f318000
+DATA constant3f318000<>+40(SB)/4, $0x3f318000
+DATA constant3f318000<>+44(SB)/4, $0x3f318000
+DATA constant3f318000<>+48(SB)/4, $0x3f318000
+DATA constant3f318000<>+52(SB)/4, $0x3f318000
+DATA constant3f318000<>+56(SB)/4, $0x3f318000
+DATA constant3f318000<>+60(SB)/4, $0x3f318000
+GLOBL constant3f318000<>(SB), RODATA|NOPTR, $64
+
+DATA constantb95e8083<>+0(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+4(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+8(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+12(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+16(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+20(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+24(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+28(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+32(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+36(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+40(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+44(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+48(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+52(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+56(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+60(SB)/4, $0xb95e8083
+GLOBL constantb95e8083<>(SB), RODATA|NOPTR, $64
+
+DATA constant39506967<>+0(SB)/4, $0x39506967
+DATA constant39506967<>+4(SB)/4, $0x39506967
+DATA constant39506967<>+8(SB)/4, $0x39506967
+DATA constant39506967<>+12(SB)/4, $0x39506967
+DATA constant39506967<>+16(SB)/4, $0x39506967
+DATA constant39506967<>+20(SB)/4, $0x39506967
+DATA constant39506967<>+24(SB)/4, $0x39506967
+DATA constant39506967<>+28(SB)/4, $0x39506967
+DATA constant39506967<>+32(SB)/4, $0x39506967
+DATA constant39506967<>+36(SB)/4, $0x39506967
+DATA constant39506967<>+40(SB)/4, $0x39506967
+DATA constant39506967<>+44(SB)/4, $0x39506967
+DATA constant39506967<>+48(SB)/4, $0x39506967
+DATA constant39506967<>+52(SB)/4, $0x39506967
+DATA constant39506967<>+56(SB)/4, $0x39506967
+DATA constant39506967<>+60(SB)/4, $0x39506967
+GLOBL constant39506967<>(SB), RODATA|NOPTR, $64
+
+DATA constant3ab743ce<>+0(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+4(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+8(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+12(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+16(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+20(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+24(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+28(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+32(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+36(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+40(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+44(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+48(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+52(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+56(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+60(SB)/4, $0x3ab743ce
+GLOBL constant3ab743ce<>(SB), RODATA|NOPTR, $64
+
+DATA constant3c088908<>+0(SB)/4, $0x3c088908
+DATA constant3c088908<>+4(SB)/4, $0x3c088908
+DATA constant3c088908<>+8(SB)/4, $0x3c088908
+DATA constant3c088908<>+12(SB)/4, $0x3c088908
+DATA constant3c088908<>+16(SB)/4, $0x3c088908
+DATA constant3c088908<>+20(SB)/4, $0x3c088908
+DATA constant3c088908<>+24(SB)/4, $0x3c088908
+DATA constant3c088908<>+28(SB)/4, $0x3c088908
+DATA constant3c088908<>+32(SB)/4, $0x3c088908
+DATA constant3c088908<>+36(SB)/4, $0x3c088908
+DATA constant3c088908<>+40(SB)/4, $0x3c088908
+DATA constant3c088908<>+44(SB)/4, $0x3c088908
+DATA constant3c088908<>+48(SB)/4, $0x3c088908
+DATA constant3c088908<>+52(SB)/4, $0x3c088908
+DATA constant3c088908<>+56(SB)/4, $0x3c088908
+DATA constant3c088908<>+60(SB)/4, $0x3c088908
+GLOBL constant3c088908<>(SB), RODATA|NOPTR, $64
+
+DATA constant3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
+GLOBL constant3d2aa9c1<>(SB), RODATA|NOPTR, $64
+
+DATA constant3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
+GLOBL constant3e2aaaaa<>(SB), RODATA|NOPTR, $64
+
+DATA constant3f000000<>+0(SB)/4, $0x3f000000
+DATA constant3f000000<>+4(SB)/4, $0x3f000000
+DATA constant3f000000<>+8(SB)/4, $0x3f000000
+DATA constant3f000000<>+12(SB)/4, $0x3f000000
+DATA constant3f000000<>+16(SB)/4, $0x3f000000
+DATA constant3f000000<>+20(SB)/4, $0x3f000000
+DATA constant3f000000<>+24(SB)/4, $0x3f000000
+DATA constant3f000000<>+28(SB)/4, $0x3f000000
+DATA constant3f000000<>+32(SB)/4, $0x3f000000
+DATA constant3f000000<>+36(SB)/4, $0x3f000000
+DATA constant3f000000<>+40(SB)/4, $0x3f000000
+DATA constant3f000000<>+44(SB)/4, $0x3f000000
+DATA constant3f000000<>+48(SB)/4, $0x3f000000
+DATA constant3f000000<>+52(SB)/4, $0x3f000000
+DATA constant3f000000<>+56(SB)/4, $0x3f000000
+DATA constant3f000000<>+60(SB)/4, $0x3f000000
+GLOBL constant3f000000<>(SB), RODATA|NOPTR, $64
+
+DATA constant3f800000<>+0(SB)/4, $0x3f800000
+DATA constant3f800000<>+4(SB)/4, $0x3f800000
+DATA constant3f800000<>+8(SB)/4, $0x3f800000
+DATA constant3f800000<>+12(SB)/4, $0x3f800000
+DATA constant3f800000<>+16(SB)/4, $0x3f800000
+DATA constant3f800000<>+20(SB)/4, $0x3f800000
+DATA constant3f800000<>+24(SB)/4, $0x3f800000
+DATA constant3f800000<>+28(SB)/4, $0x3f800000
+DATA constant3f800000<>+32(SB)/4, $0x3f800000
+DATA constant3f800000<>+36(SB)/4, $0x3f800000
+DATA constant3f800000<>+40(SB)/4, $0x3f800000
+DATA constant3f800000<>+44(SB)/4, $0x3f800000
+DATA constant3f800000<>+48(SB)/4, $0x3f800000
+DATA constant3f800000<>+52(SB)/4, $0x3f800000
+DATA constant3f800000<>+56(SB)/4, $0x3f800000
+DATA constant3f800000<>+60(SB)/4, $0x3f800000
+GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
+
+// func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·gruForward512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ in+8(FP), DX
+	MOVQ state+16(FP), BX
+	MOVQ h+24(FP), SI
+	MOVQ saved+32(FP), DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+
+gate:
+	VMOVUPS      (DX), Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      constant41f00000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z0
+	VMOVUPS      constantc1f00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z0
+	VXORPS       constant80000000<>+0(SB), Z0, Z0
+	VMULPS       constant3fb8aa3b<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z0
+	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z0
+	VMOVUPS      constant39506967<>+0(SB), Z2
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3c088908<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3f000000<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z2, Z2
+	VFMADD213PS  Z0, Z0, Z2
+	VADDPS       constant3f800000<>+0(SB), Z2, Z2
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x17, Z1, Z1
+	VPADDD       constant3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z1, Z2, Z0
+	VADDPS       constant3f800000<>+0(SB), Z0, Z0
+	VMOVUPS      (DX)(CX*1), Z1
+	VADDPS       (BX)(CX*1), Z1, Z1
+	VMOVUPS      constant41f00000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      constantc1f00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VXORPS       constant80000000<>+0(SB), Z1, Z1
+	VMULPS       constant3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS constant3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS constantb95e8083<>+0(SB), Z2, Z1
+	VMOVUPS      constant39506967<>+0(SB), Z3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3c088908<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3f000000<>+0(SB), Z1, Z3
+	VMULPS       Z1, Z3, Z3
+	VFMADD213PS  Z1, Z1, Z3
+	VADDPS       constant3f800000<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VPADDD       constant3f800000<>+0(SB), Z2, Z2
+	VMULPS       Z2, Z3, Z1
+	VADDPS       constant3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z0, Z1, Z2
+	VMOVUPS      constant3f800000<>+0(SB), Z3
+	VDIVPS       Z2, Z3, Z2
+	VMULPS       Z1, Z2, Z3
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z3, (DI)
+	VMOVUPS      Z0, (DI)(CX*1)
+	VMOVUPS      (BX)(CX*2), Z1
+	VMOVUPS      Z1, (R8)
+	VMOVUPS      (DX)(CX*2), Z2
+	VFMADD231PS  Z1, Z3, Z2
+	VMOVUPS      constant41700000<>+0(SB), Z1
+	VMINPS       Z2, Z1, Z2
+	VMOVUPS      constantc1700000<>+0(SB), Z1
+	VMAXPS       Z2, Z1, Z2
+	VMULPS       constantc0000000<>+0(SB), Z2, Z2
+	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z2
+	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z2
+	VMOVUPS      constant39506967<>+0(SB), Z3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z3
+	VMULPS       Z2, Z3, Z3
+	VFMADD213PS  Z2, Z2, Z3
+	VADDPS       constant3f800000<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x17, Z1, Z1
+	VPADDD       constant3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z1, Z3, Z2
+	VMOVUPS      constant3f800000<>+0(SB), Z1
+	VADDPS       Z2, Z1, Z3
+	VSUBPS       Z2, Z1, Z1
+	VDIVPS       Z3, Z1, Z1
+	VMOVUPS      Z1, (DI)(CX*2)
+	VMOVUPS      (SI), Z2
+	VSUBPS       Z1, Z2, Z2
+	VFMADD213PS  Z1, Z0, Z2
+	VMOVUPS      Z2, (R8)(CX*1)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	SUBQ         $0x10, AX
+	JNZ          gate
+	VZEROUPPER
+	RET
+
+DATA constant41f00000<>+0(SB)/4, $0x41f00000
+DATA constant41f00000<>+4(SB)/4, $0x41f00000
+DATA constant41f00000<>+8(SB)/4, $0x41f00000
+DATA constant41f00000<>+12(SB)/4, $0x41f00000
+DATA constant41f00000<>+16(SB)/4, $0x41f00000
+DATA constant41f00000<>+20(SB)/4, $0x41f00000
+DATA constant41f00000<>+24(SB)/4, $0x41f00000
+DATA constant41f00000<>+28(SB)/4, $0x41f00000
+DATA constant41f00000<>+32(SB)/4, $0x41f00000
+DATA constant41f00000<>+36(SB)/4, $0x41f00000
+DATA constant41f00000<>+40(SB)/4, $0x41f00000
+DATA constant41f00000<>+44(SB)/4, $0x41f00000
+DATA constant41f00000<>+48(SB)/4, $0x41f00000
+DATA constant41f00000<>+52(SB)/4, $0x41f00000
+DATA constant41f00000<>+56(SB)/4, $0x41f00000
+DATA constant41f00000<>+60(SB)/4, $0x41f00000
+GLOBL constant41f00000<>(SB), RODATA|NOPTR, $64
+
+DATA constantc1f00000<>+0(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+4(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+8(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+12(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+16(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+20(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+24(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+28(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+32(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+36(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+40(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+44(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+48(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+52(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+56(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+60(SB)/4, $0xc1f00000
+GLOBL constantc1f00000<>(SB), RODATA|NOPTR, $64
+
+DATA constant80000000<>+0(SB)/4, $0x80000000
+DATA constant80000000<>+4(SB)/4, $0x80000000
+DATA constant80000000<>+8(SB)/4, $0x80000000
+DATA constant80000000<>+12(SB)/4, $0x80000000
+DATA constant80000000<>+16(SB)/4, $0x80000000
+DATA constant80000000<>+20(SB)/4, $0x80000000
+DATA constant80000000<>+24(SB)/4, $0x80000000
+DATA constant80000000<>+28(SB)/4, $0x80000000
+DATA constant80000000<>+32(SB)/4, $0x80000000
+DATA constant80000000<>+36(SB)/4, $0x80000000
+DATA constant80000000<>+40(SB)/4, $0x80000000
+DATA constant80000000<>+44(SB)/4, $0x80000000
+DATA constant80000000<>+48(SB)/4, $0x80000000
+DATA constant80000000<>+52(SB)/4, $0x80000000
+DATA constant80000000<>+56(SB)/4, $0x80000000
+DATA constant80000000<>+60(SB)/4, $0x80000000
+GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
+
+DATA constant41700000<>+0(SB)/4, $0x41700000
+DATA constant41700000<>+4(SB)/4, $0x41700000
+DATA constant41700000<>+8(SB)/4, $0x41700000
+DATA constant41700000<>+12(SB)/4, $0x41700000
+DATA constant41700000<>+16(SB)/4, $0x41700000
+DATA constant41700000<>+20(SB)/4, $0x41700000
+DATA constant41700000<>+24(SB)/4, $0x41700000
+DATA constant41700000<>+28(SB)/4, $0x41700000
+DATA constant41700000<>+32(SB)/4, $0x41700000
+DATA constant41700000<>+36(SB)/4, $0x41700000
+DATA constant41700000<>+40(SB)/4, $0x41700000
+DATA constant41700000<>+44(SB)/4, $0x41700000
+DATA constant41700000<>+48(SB)/4, $0x41700000
+DATA constant41700000<>+52(SB)/4, $0x41700000
+DATA constant41700000<>+56(SB)/4, $0x41700000
+DATA constant41700000<>+60(SB)/4, $0x41700000
+GLOBL constant41700000<>(SB), RODATA|NOPTR, $64
+
+DATA constantc1700000<>+0(SB)/4, $0xc1700000
+DATA constantc1700000<>+4(SB)/4, $0xc1700000
+DATA constantc1700000<>+8(SB)/4, $0xc1700000
+DATA constantc1700000<>+12(SB)/4, $0xc1700000
+DATA constantc1700000<>+16(SB)/4, $0xc1700000
+DATA constantc1700000<>+20(SB)/4, $0xc1700000
+DATA constantc1700000<>+24(SB)/4, $0xc1700000
+DATA constantc1700000<>+28(SB)/4, $0xc1700000
+DATA constantc1700000<>+32(SB)/4, $0xc1700000
+DATA constantc1700000<>+36(SB)/4, $0xc1700000
+DATA constantc1700000<>+40(SB)/4, $0xc1700000
+DATA constantc1700000<>+44(SB)/4, $0xc1700000
+DATA constantc1700000<>+48(SB)/4, $0xc1700000
+DATA constantc1700000<>+52(SB)/4, $0xc1700000
+DATA constantc1700000<>+56(SB)/4, $0xc1700000
+DATA constantc1700000<>+60(SB)/4, $0xc1700000
+GLOBL constantc1700000<>(SB), RODATA|NOPTR, $64
+
+DATA constantc0000000<>+0(SB)/4, $0xc0000000
+DATA constantc0000000<>+4(SB)/4, $0xc0000000
+DATA constantc0000000<>+8(SB)/4, $0xc0000000
+DATA constantc0000000<>+12(SB)/4, $0xc0000000
+DATA constantc0000000<>+16(SB)/4, $0xc0000000
+DATA constantc0000000<>+20(SB)/4, $0xc0000000
+DATA constantc0000000<>+24(SB)/4, $0xc0000000
+DATA constantc0000000<>+28(SB)/4, $0xc0000000
+DATA constantc0000000<>+32(SB)/4, $0xc0000000
+DATA constantc0000000<>+36(SB)/4, $0xc0000000
+DATA constantc0000000<>+40(SB)/4, $0xc0000000
+DATA constantc0000000<>+44(SB)/4, $0xc0000000
+DATA constantc0000000<>+48(SB)/4, $0xc0000000
+DATA constantc0000000<>+52(SB)/4, $0xc0000000
+DATA constantc0000000<>+56(SB)/4, $0xc0000000
+DATA constantc0000000<>+60(SB)/4, $0xc0000000
+GLOBL constantc0000000<>(SB), RODATA|NOPTR, $64
+
+// func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
+// Requires: AVX, AVX512F
+TEXT ·gruBackward512(SB), NOSPLIT, $0-40
+	MOVQ    n+0(FP), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	MOVQ    dh+8(FP), DX
+	MOVQ    saved+16(FP), BX
+	LEAQ    (BX)(CX*2), SI
+	ADDQ    CX, SI
+	MOVQ    h+24(FP), DI
+	MOVQ    da+32(FP), R8
+	LEAQ    (R8)(CX*2), R9
+	ADDQ    CX, R9
+	VMOVUPS constant3f800000<>+0(SB), Z0
+
+gate:
+	VMOVUPS      (BX), Z1
+	VMOVUPS      (BX)(CX*1), Z2
+	VMOVUPS      (BX)(CX*2), Z3
+	VMOVUPS      (DX), Z4
+	VMOVUPS      (DI), Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z5, Z4, Z5
+	VSUBPS       Z2, Z0, Z6
+	VMULPS       Z6, Z2, Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPS      Z5, (R8)(CX*1)
+	VMULPS       Z6, Z4, Z6
+	VMOVAPS      Z0, Z7
+	VFNMADD231PS Z3, Z3, Z7
+	VMULPS       Z7, Z6, Z6
+	VMOVUPS      Z6, (R9)
+	VMULPS       Z2, Z4, Z4
+	VMOVUPS      Z4, (DX)
+	VMULPS       Z1, Z6, Z5
+	VMOVUPS      Z5, (R8)(CX*2)
+	VSUBPS       Z1, Z0, Z7
+	VMULPS       Z7, Z1, Z1
+	VMULPS       (SI), Z6, Z6
+	VMULPS       Z1, Z6, Z6
+	VMOVUPS      Z6, (R8)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, AX
+	JNZ          gate
+	VZEROUPPER
+	RET
+
+// func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxPool512(SB), NOSPLIT, $0-49
+	MOVQ    rows+0(FP), AX
+	MOVQ    part+16(FP), CX
+	MOVQ    x+8(FP), DX
+	LEAQ    (DX)(CX*2), BX
+	ADDQ    CX, BX
+	MOVQ    dst+24(FP), SI
+	MOVQ    ld+32(FP), DI
+	MOVQ    code+40(FP), R8
+	VMOVUPS constant00000001<>+0(SB), Z0
+	VMOVUPS constant00000002<>+0(SB), Z1
+	VMOVUPS constant00000003<>+0(SB), Z2
+	MOVB    whole+48(FP), R9
+	CMPB    R9, $0x00
+	JEQ     half
+
+row:
+	VMOVUPS   (DX), Z3
+	VXORPS    Z5, Z5, Z5
+	VMOVUPS   (DX)(CX*1), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z0, K1, Z5
+	VMOVUPS   (DX)(CX*2), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z1, K1, Z5
+	VMOVUPS   (BX), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z2, K1, Z5
+	VMOVUPS   Z3, (SI)
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   64(DX), Z3
+	VXORPS    Z5, Z5, Z5
+	VMOVUPS   64(DX)(CX*1), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z0, K1, Z5
+	VMOVUPS   64(DX)(CX*2), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z1, K1, Z5
+	VMOVUPS   64(BX), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z2, K1, Z5
+	VMOVUPS   Z3, 64(SI)
+	VMOVUPS   Z5, 64(R8)
+	ADDQ      DI, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, BX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+half:
+	VMOVUPS   (DX), Z3
+	VXORPS    Z5, Z5, Z5
+	VMOVUPS   (DX)(CX*1), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z0, K1, Z5
+	VMOVUPS   (DX)(CX*2), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z1, K1, Z5
+	VMOVUPS   (BX), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z2, K1, Z5
+	VMOVUPS   Z3, (SI)
+	VMOVUPS   Z5, (R8)
+	ADDQ      DI, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, BX
+	DECQ      AX
+	JNZ       half
+	VZEROUPPER
+	RET
+
+DATA constant00000001<>+0(SB)/4, $0x00000001
+DATA constant00000001<>+4(SB)/4, $0x00000001
+DATA constant00000001<>+8(SB)/4, $0x00000001
+DATA constant00000001<>+12(SB)/4, $0x00000001
+DATA constant00000001<>+16(SB)/4, $0x00000001
+DATA constant00000001<>+20(SB)/4, $0x00000001
+DATA constant00000001<>+24(SB)/4, $0x00000001
+DATA constant00000001<>+28(SB)/4, $0x00000001
+DATA constant00000001<>+32(SB)/4, $0x00000001
+DATA constant00000001<>+36(SB)/4, $0x00000001
+DATA constant00000001<>+40(SB)/4, $0x00000001
+DATA constant00000001<>+44(SB)/4, $0x00000001
+DATA constant00000001<>+48(SB)/4, $0x00000001
+DATA constant00000001<>+52(SB)/4, $0x00000001
+DATA constant00000001<>+56(SB)/4, $0x00000001
+DATA constant00000001<>+60(SB)/4, $0x00000001
+GLOBL constant00000001<>(SB), RODATA|NOPTR, $64
+
+DATA constant00000002<>+0(SB)/4, $0x00000002
+DATA constant00000002<>+4(SB)/4, $0x00000002
+DATA constant00000002<>+8(SB)/4, $0x00000002
+DATA constant00000002<>+12(SB)/4, $0x00000002
+DATA constant00000002<>+16(SB)/4, $0x00000002
+DATA constant00000002<>+20(SB)/4, $0x00000002
+DATA constant00000002<>+24(SB)/4, $0x00000002
+DATA constant00000002<>+28(SB)/4, $0x00000002
+DATA constant00000002<>+32(SB)/4, $0x00000002
+DATA constant00000002<>+36(SB)/4, $0x00000002
+DATA constant00000002<>+40(SB)/4, $0x00000002
+DATA constant00000002<>+44(SB)/4, $0x00000002
+DATA constant00000002<>+48(SB)/4, $0x00000002
+DATA constant00000002<>+52(SB)/4, $0x00000002
+DATA constant00000002<>+56(SB)/4, $0x00000002
+DATA constant00000002<>+60(SB)/4, $0x00000002
+GLOBL constant00000002<>(SB), RODATA|NOPTR, $64
+
+DATA constant00000003<>+0(SB)/4, $0x00000003
+DATA constant00000003<>+4(SB)/4, $0x00000003
+DATA constant00000003<>+8(SB)/4, $0x00000003
+DATA constant00000003<>+12(SB)/4, $0x00000003
+DATA constant00000003<>+16(SB)/4, $0x00000003
+DATA constant00000003<>+20(SB)/4, $0x00000003
+DATA constant00000003<>+24(SB)/4, $0x00000003
+DATA constant00000003<>+28(SB)/4, $0x00000003
+DATA constant00000003<>+32(SB)/4, $0x00000003
+DATA constant00000003<>+36(SB)/4, $0x00000003
+DATA constant00000003<>+40(SB)/4, $0x00000003
+DATA constant00000003<>+44(SB)/4, $0x00000003
+DATA constant00000003<>+48(SB)/4, $0x00000003
+DATA constant00000003<>+52(SB)/4, $0x00000003
+DATA constant00000003<>+56(SB)/4, $0x00000003
+DATA constant00000003<>+60(SB)/4, $0x00000003
+GLOBL constant00000003<>(SB), RODATA|NOPTR, $64
+
+// func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int, whole bool)
+// Requires: AVX, AVX512F
+TEXT ·maxUnpool512(SB), NOSPLIT, $0-57
+	MOVQ    rows+0(FP), AX
+	MOVQ    gradient+8(FP), CX
+	MOVQ    ld+16(FP), DX
+	MOVQ    code+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	MOVQ    right+40(FP), DI
+	MOVQ    down+48(FP), R8
+	LEAQ    (SI)(R8*1), R8
+	VMOVUPS constant00000000<>+0(SB), Z0
+	VMOVUPS constant00000001<>+0(SB), Z1
+	VMOVUPS constant00000002<>+0(SB), Z2
+	VMOVUPS constant00000003<>+0(SB), Z3
+	MOVB    whole+56(FP), R9
+	CMPB    R9, $0x00
+	JEQ     half
+
+row:
+	VMOVUPS   (CX), Z4
+	VMOVUPS   (BX), Z5
+	VPCMPEQD  Z0, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)
+	VPCMPEQD  Z1, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)(DI*1)
+	VPCMPEQD  Z2, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (R8)
+	VPCMPEQD  Z3, Z5, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, (R8)(DI*1)
+	VMOVUPS   64(CX), Z4
+	VMOVUPS   64(BX), Z5
+	VPCMPEQD  Z0, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(SI)
+	VPCMPEQD  Z1, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(SI)(DI*1)
+	VPCMPEQD  Z2, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(R8)
+	VPCMPEQD  Z3, Z5, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, 64(R8)(DI*1)
+	ADDQ      DX, CX
+	ADDQ      $0x80, BX
+	ADDQ      $0x80, SI
+	ADDQ      $0x80, R8
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+half:
+	VMOVUPS   (CX), Z4
+	VMOVUPS   (BX), Z5
+	VPCMPEQD  Z0, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)
+	VPCMPEQD  Z1, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)(DI*1)
+	VPCMPEQD  Z2, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (R8)
+	VPCMPEQD  Z3, Z5, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, (R8)(DI*1)
+	ADDQ      DX, CX
+	ADDQ      $0x80, BX
+	ADDQ      $0x80, SI
+	ADDQ      $0x80, R8
+	DECQ      AX
+	JNZ       half
+	VZEROUPPER
+	RET
+
+DATA constant00000000<>+0(SB)/4, $0x00000000
+DATA constant00000000<>+4(SB)/4, $0x00000000
+DATA constant00000000<>+8(SB)/4, $0x00000000
+DATA constant00000000<>+12(SB)/4, $0x00000000
+DATA constant00000000<>+16(SB)/4, $0x00000000
+DATA constant00000000<>+20(SB)/4, $0x00000000
+DATA constant00000000<>+24(SB)/4, $0x00000000
+DATA constant00000000<>+28(SB)/4, $0x00000000
+DATA constant00000000<>+32(SB)/4, $0x00000000
+DATA constant00000000<>+36(SB)/4, $0x00000000
+DATA constant00000000<>+40(SB)/4, $0x00000000
+DATA constant00000000<>+44(SB)/4, $0x00000000
+DATA constant00000000<>+48(SB)/4, $0x00000000
+DATA constant00000000<>+52(SB)/4, $0x00000000
+DATA constant00000000<>+56(SB)/4, $0x00000000
+DATA constant00000000<>+60(SB)/4, $0x00000000
+GLOBL constant00000000<>(SB), RODATA|NOPTR, $64
+
+// func lookup512(dst *float32, src *uint8, table *float32, groups int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·lookup512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ groups+24(FP), BX
+
+group:
+	VPMOVZXBD  (CX), Z0
+	KXNORW     K1, K1, K1
+	VXORPS     Z1, Z1, Z1
+	VGATHERDPS (DX)(Z0*4), K1, Z1
+	VMOVUPS    Z1, (AX)
+	ADDQ       $0x10, CX
+	ADDQ       $0x40, AX
+	DECQ       BX
+	JNZ        group
+	VZEROUPPER
+	RET
+
 // func softmax256(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmax256(SB), NOSPLIT, $0-48
@@ -14197,9 +19250,9 @@ gate:
 	VZEROUPPER
 	RET
 
-// func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+// func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
 // Requires: AVX
-TEXT ·maxPool256(SB), NOSPLIT, $0-48
+TEXT ·maxPool256(SB), NOSPLIT, $0-49
 	MOVQ    rows+0(FP), AX
 	MOVQ    part+16(FP), CX
 	MOVQ    x+8(FP), DX
@@ -14211,6 +19264,9 @@ TEXT ·maxPool256(SB), NOSPLIT, $0-48
 	VMOVUPS constant00000001<>+0(SB), Y0
 	VMOVUPS constant00000002<>+0(SB), Y1
 	VMOVUPS constant00000003<>+0(SB), Y2
+	MOVB    whole+48(FP), R9
+	CMPB    R9, $0x00
+	JEQ     half
 
 row:
 	VMOVUPS   (DX), Y3
@@ -14286,9 +19342,51 @@ row:
 	VZEROUPPER
 	RET
 
-// func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+half:
+	VMOVUPS   (DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   (DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   (DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   (BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, (SI)
+	VMOVUPS   Y5, (R8)
+	VMOVUPS   32(DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   32(DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   32(DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   32(BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, 32(SI)
+	VMOVUPS   Y5, 32(R8)
+	ADDQ      DI, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, BX
+	DECQ      AX
+	JNZ       half
+	VZEROUPPER
+	RET
+
+// func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int, whole bool)
 // Requires: AVX, AVX2
-TEXT ·maxUnpool256(SB), NOSPLIT, $0-56
+TEXT ·maxUnpool256(SB), NOSPLIT, $0-57
 	MOVQ    rows+0(FP), AX
 	MOVQ    gradient+8(FP), CX
 	MOVQ    ld+16(FP), DX
@@ -14301,6 +19399,9 @@ TEXT ·maxUnpool256(SB), NOSPLIT, $0-56
 	VMOVUPS constant00000001<>+0(SB), Y1
 	VMOVUPS constant00000002<>+0(SB), Y2
 	VMOVUPS constant00000003<>+0(SB), Y3
+	MOVB    whole+56(FP), R9
+	CMPB    R9, $0x00
+	JEQ     half
 
 row:
 	VMOVUPS  (CX), Y4
@@ -14365,6 +19466,44 @@ row:
 	ADDQ     $0x80, R8
 	DECQ     AX
 	JNZ      row
+	VZEROUPPER
+	RET
+
+half:
+	VMOVUPS  (CX), Y4
+	VMOVUPS  (BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, (R8)(DI*1)
+	VMOVUPS  32(CX), Y4
+	VMOVUPS  32(BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, 32(R8)(DI*1)
+	ADDQ     DX, CX
+	ADDQ     $0x80, BX
+	ADDQ     $0x80, SI
+	ADDQ     $0x80, R8
+	DECQ     AX
+	JNZ      half
 	VZEROUPPER
 	RET
 
@@ -14579,33 +19718,49 @@ tile:
 	VZEROUPPER
 	RET
 
-// func rowSums(dst *float32, x *float32, rows int, alpha float32, add bool)
+// func rowSums(dst *float32, x *float32, rows int, alpha float32, how int, mask *int32, minus *int32)
 // Requires: AVX, FMA3, SSE
-TEXT ·rowSums(SB), NOSPLIT, $0-29
-	MOVQ  dst+0(FP), AX
-	MOVQ  x+8(FP), CX
-	MOVQ  rows+16(FP), DX
-	MOVSS alpha+24(FP), X0
-	MOVB  add+28(FP), BL
+TEXT ·rowSums(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    rows+16(FP), DX
+	MOVSS   alpha+24(FP), X0
+	MOVQ    how+32(FP), BX
+	MOVQ    mask+40(FP), SI
+	MOVQ    minus+48(FP), DI
+	VMOVUPS (SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 64(SI), Y3
+	VMOVUPS 96(SI), Y4
 
 row:
-	VMOVUPS      (CX), Y1
-	VADDPS       64(CX), Y1, Y1
-	VMOVUPS      32(CX), Y2
-	VADDPS       96(CX), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X1
-	VMOVHLPS     X1, X1, X2
-	VADDPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VADDSS       X2, X1, X1
-	CMPB         BL, $0x00
-	JEQ          store
-	VFMADD213SS  (AX), X0, X1
+	VMASKMOVPS   (CX), Y1, Y5
+	VMASKMOVPS   32(CX), Y2, Y6
+	VMASKMOVPS   64(CX), Y3, Y7
+	VMASKMOVPS   96(CX), Y4, Y8
+	VORPS        64(DI), Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VORPS        96(DI), Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X6
+	VADDPS       X6, X5, X5
+	VMOVHLPS     X5, X5, X6
+	VADDPS       X6, X5, X5
+	VMOVSHDUP    X5, X6
+	VADDSS       X6, X5, X5
+	CMPQ         BX, $0x01
+	JB           store
+	JEQ          round
+	VFMADD213SS  (AX), X0, X5
+	JMP          store
+
+round:
+	VMULSS X0, X5, X5
+	VADDSS (AX), X5, X5
 
 store:
-	VMOVSS X1, (AX)
+	VMOVSS X5, (AX)
 	ADDQ   $0x04, AX
 	ADDQ   $0x80, CX
 	DECQ   DX
@@ -14786,4 +19941,16 @@ line:
 	ADDQ       $0x40, AX
 	DECQ       CX
 	JNZ        line
+	RET
+
+// func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)
+// Requires: CPUID
+TEXT ·cpuid(SB), NOSPLIT, $0-24
+	MOVL leaf+0(FP), AX
+	XORL CX, CX
+	CPUID
+	MOVL AX, a+8(FP)
+	MOVL BX, b+12(FP)
+	MOVL CX, c+16(FP)
+	MOVL DX, d+20(FP)
 	RET

@@ -2,16 +2,16 @@ package kernel
 
 // MaxPool takes the largest of four maps, each rows × Lanes, one behind the other
 // in x, and writes it to dst, rows of Lanes ld floats apart. code says which of
-// the four it is: the first largest.
-func (isa ISA) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
+// the four it is: the first largest. Of the rows only the first samples count.
+func (isa ISA) MaxPool(rows, samples int, x, dst []float32, ld int, code []int32) {
 	n := rows * Lanes
 	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
 	if v := isa.vectors(); v != nil {
-		v.maxPool(rows, &x[0], 4*n, &dst[0], 4*ld, &code[0])
+		v.maxPool(rows, &x[0], 4*n, &dst[0], 4*ld, &code[0], samples > Lanes/2)
 		return
 	}
 	for i := range rows {
-		out := dst[i*ld:][:Lanes]
+		out := dst[i*ld:][:samples]
 		for l := range out {
 			at := i*Lanes + l
 			best, which := x[at], int32(0)
@@ -27,25 +27,28 @@ func (isa ISA) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
 
 // MaxUnpool writes the gradients of MaxPool's four maps: g, rows of Lanes ld
 // floats apart, in the map that code names, zero in the others. The maps, rows ×
-// Lanes each, are at 0, right, down and right+down in dst.
-func (isa ISA) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
+// Lanes each, are at 0, right, down and right+down in dst. Of the rows only the first
+// samples count.
+func (isa ISA) MaxUnpool(rows, samples int, g []float32, ld int, code []int32, dst []float32, right, down int) {
 	n := rows * Lanes
 	g, code, dst = g[:(rows-1)*ld+Lanes], code[:n], dst[:right+down+n]
 	if right < 0 || down < 0 {
 		panic("kernel: MaxUnpool to the left or up")
 	}
 	if v := isa.vectors(); v != nil {
-		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
+		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down, samples > Lanes/2)
 		return
 	}
 	for j, from := range [4]int{0, right, down, right + down} {
-		out := dst[from:][:n]
-		for i := range out {
-			v := float32(0)
-			if code[i] == int32(j) {
-				v = g[i/Lanes*ld+i%Lanes]
+		for i := range rows {
+			out, in, which := dst[from+i*Lanes:][:samples], g[i*ld:][:samples], code[i*Lanes:][:samples]
+			for l := range out {
+				v := float32(0)
+				if which[l] == int32(j) {
+					v = in[l]
+				}
+				out[l] = v
 			}
-			out[i] = v
 		}
 	}
 }

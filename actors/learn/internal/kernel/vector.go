@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Transpose writes the transpose of the rows×cols matrix src.
 func (isa ISA) Transpose(dst, src Matrix, rows, cols int) {
 	if rows <= 0 || cols <= 0 {
@@ -93,13 +95,29 @@ func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 	}
 }
 
+// From their element Lanes-n on, the first n lanes of firstLanes are set, and those behind
+// them are -0 in otherLanes.
+var firstLanes, otherLanes = func() (first, other [2 * Lanes]int32) {
+	for i := range Lanes {
+		first[i], other[Lanes+i] = -1, math.MinInt32
+	}
+	return first, other
+}()
+
 // AddRowSums computes dst[i] = op(sum of row i's first n lanes) for a block x of
 // len(dst) rows: Store or Add. The lanes of a row are added pairwise, halves
 // first, after the second half of the block has been added to the first.
 func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
-	if v := isa.vectors(); v != nil && n == Lanes {
-		v.rowSums(&dst[0], &x[0], len(dst), alpha, op == Add)
+	if v := isa.vectors(); v != nil {
+		how := 0 // the sum is stored
+		switch {
+		case op == Add && n < Lanes:
+			how = 1 // alpha times the sum is rounded, then added
+		case op == Add:
+			how = 2 // it is added in one step
+		}
+		v.rowSums(&dst[0], &x[0], len(dst), alpha, how, &firstLanes[Lanes-n], &otherLanes[Lanes-n])
 		return
 	}
 	var lane [Vector]float32

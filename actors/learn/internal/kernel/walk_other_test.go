@@ -2,4 +2,4 @@
 
 package kernel
 
-func walk(bool) func() { return func() {} }
+func walk(_, _ bool) func() { return func() {} }

@@ -35,11 +35,11 @@ func gemm(s simd, mr, nr int) {
 
 	a, ars, acs, ldb, c, ldc := load("a"), load("ars"), load("acs"), load("ldb"), load("c"), load("ldc")
 
-	// The last vector of columns is masked: AVX-512 always, AVX2 where it is the
+	// The last vector of columns is masked: by AVX-512 always, by AVX2 where it is the
 	// only one.
-	masked := func(v int) bool { return v == nr-1 && (s.wide() || nr == 1) }
+	masked := func(v int) bool { return v == nr-1 && (s.masks || nr == 1) }
 	kmask, vmask, p := K(), YMM(), load("mask")
-	if s.wide() {
+	if s.masks {
 		low := GP32()
 		MOVL(Mem{Base: p}, low)
 		KMOVW(low, kmask)
@@ -105,7 +105,7 @@ func gemm(s simd, mr, nr int) {
 		switch {
 		case !masked(v):
 			VMOVUPS(m, bv[v])
-		case s.wide():
+		case s.masks:
 			VMOVUPS_Z(m, kmask, bv[v])
 		default:
 			VMASKMOVPS(m, vmask, bv[v])
@@ -124,7 +124,7 @@ func gemm(s simd, mr, nr int) {
 			VFMADD231PS(bv[v], x, acc[i][v])
 		}
 	}
-	if s.wide() {
+	if s.masks {
 		// Where A is read along its columns every k is in another page, which no
 		// hardware prefetches; elsewhere this asks for the next line, or for nothing.
 		PREFETCHT0(Mem{Base: pointers[0], Index: acs, Scale: 8, Disp: 4 * (mr - 1)})
@@ -151,7 +151,7 @@ func gemm(s simd, mr, nr int) {
 		switch {
 		case !masked(v):
 			VMOVUPS(r, m)
-		case s.wide():
+		case s.masks:
 			VMOVUPS(r, kmask, m)
 		default:
 			VMASKMOVPS(r, vmask, m)
@@ -183,7 +183,7 @@ func gemm(s simd, mr, nr int) {
 		switch {
 		case !masked(v):
 			VFMADD213PS(m, alpha, acc[i][v])
-		case s.wide():
+		case s.masks:
 			VFMADD213PS(m, alpha, kmask, acc[i][v])
 		default:
 			old := s.vec()
@@ -216,7 +216,7 @@ func gemm(s simd, mr, nr int) {
 		}
 	}, func(i, v int, _, m Mem) {
 		switch {
-		case s.wide():
+		case s.masks:
 			on := K()
 			operands := []Op{Imm(less), m, zero, on}
 			if masked(v) {

@@ -4,12 +4,14 @@ import . "github.com/mmcloughlin/avo/build"
 
 func main() {
 	ConstraintExpr("amd64")
-	for _, s := range []simd{avx512, avx2} {
+	for _, s := range []simd{avx512, half, avx2} {
 		for nr := 1; nr <= 2; nr++ {
 			for mr := 1; mr <= s.maxRows[nr]; mr++ {
 				gemm(s, mr, nr)
 			}
 		}
+	}
+	for _, s := range []simd{avx512, avx2} {
 		softmax(s)
 		gruForward(s)
 		gruBackward(s)
@@ -24,5 +26,6 @@ func main() {
 	addScaled()
 	normalisation()
 	prefetch()
+	cpuid()
 	Generate()
 }

@@ -7,8 +7,8 @@ import (
 )
 
 func maxPool(s simd) {
-	function("maxPool"+s.name, "func(rows int, x *float32, part int, dst *float32, ld int, code *int32)",
-		": see MaxPool; part and ld are in bytes.")
+	function("maxPool"+s.name, "func(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)",
+		": see MaxPool; part and ld are in bytes. Without whole it works on half of each row.")
 	rows, part := load("rows"), load("part")
 	maps := parts(load("x"), part, 4)
 	dst, ld, code := load("dst"), load("ld"), load("code")
@@ -17,39 +17,38 @@ func maxPool(s simd) {
 		which[j] = s.vec()
 		VMOVUPS(bits(uint32(j)), which[j])
 	}
-	Label("row")
-	for off := 0; off < blockRow; off += s.bytes {
-		best, v, c := s.vec(), s.vec(), s.vec()
-		at := func(j int) Mem { m := maps[j]; m.Disp = off; return m }
-		VMOVUPS(at(0), best)
-		s.zero(c)
-		for j := 1; j < 4; j++ {
-			VMOVUPS(at(j), v)
-			if s.wide() {
-				k := K()
-				VCMPPS(Imm(0x11), v, best, k) // best < v
-				VMOVAPS(v, k, best)
-				VMOVDQA32(which[j], k, c)
-			} else {
-				k := s.vec()
-				VCMPPS(Imm(0x11), v, best, k)
-				VBLENDVPS(k, v, best, best)
-				VBLENDVPS(k, which[j], c, c)
+	halves(rows, func(bytes int) {
+		for off := 0; off < bytes; off += s.bytes {
+			best, v, c := s.vec(), s.vec(), s.vec()
+			at := func(j int) Mem { m := maps[j]; m.Disp = off; return m }
+			VMOVUPS(at(0), best)
+			s.zero(c)
+			for j := 1; j < 4; j++ {
+				VMOVUPS(at(j), v)
+				if s.wide() {
+					k := K()
+					VCMPPS(Imm(0x11), v, best, k) // best < v
+					VMOVAPS(v, k, best)
+					VMOVDQA32(which[j], k, c)
+				} else {
+					k := s.vec()
+					VCMPPS(Imm(0x11), v, best, k)
+					VBLENDVPS(k, v, best, best)
+					VBLENDVPS(k, which[j], c, c)
+				}
 			}
+			VMOVUPS(best, Mem{Base: dst, Disp: off})
+			VMOVUPS(c, Mem{Base: code, Disp: off})
 		}
-		VMOVUPS(best, Mem{Base: dst, Disp: off})
-		VMOVUPS(c, Mem{Base: code, Disp: off})
-	}
-	ADDQ(ld, dst)
-	advance(blockRow, code)
-	advanceAll(blockRow, maps)
-	repeat("row", rows)
-	done()
+		ADDQ(ld, dst)
+		advance(blockRow, code)
+		advanceAll(blockRow, maps)
+	})
 }
 
 func maxUnpool(s simd) {
-	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)",
-		": see MaxUnpool; ld, right and down are in bytes.")
+	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)",
+		": see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.")
 	rows, g, ld, code, dst, right, down := load("rows"), load("gradient"), load("ld"), load("code"), load("dst"), load("right"), load("down")
 	low := GP64()
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
@@ -58,27 +57,41 @@ func maxUnpool(s simd) {
 		which[j] = s.vec()
 		VMOVUPS(bits(uint32(j)), which[j])
 	}
-	Label("row")
-	for off := 0; off < blockRow; off += s.bytes {
-		v, c := s.vec(), s.vec()
-		VMOVUPS(Mem{Base: g, Disp: off}, v)
-		VMOVUPS(Mem{Base: code, Disp: off}, c)
-		for j, m := range []Mem{{Base: dst}, {Base: dst, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}} {
-			m.Disp = off
-			out := s.vec()
-			if s.wide() {
-				k := K()
-				VPCMPEQD(which[j], c, k)
-				VMOVAPS_Z(v, k, out)
-			} else {
-				VPCMPEQD(which[j], c, out)
-				VANDPS(v, out, out)
+	halves(rows, func(bytes int) {
+		for off := 0; off < bytes; off += s.bytes {
+			v, c := s.vec(), s.vec()
+			VMOVUPS(Mem{Base: g, Disp: off}, v)
+			VMOVUPS(Mem{Base: code, Disp: off}, c)
+			for j, m := range []Mem{{Base: dst}, {Base: dst, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}} {
+				m.Disp = off
+				out := s.vec()
+				if s.wide() {
+					k := K()
+					VPCMPEQD(which[j], c, k)
+					VMOVAPS_Z(v, k, out)
+				} else {
+					VPCMPEQD(which[j], c, out)
+					VANDPS(v, out, out)
+				}
+				VMOVUPS(out, m)
 			}
-			VMOVUPS(out, m)
 		}
+		ADDQ(ld, g)
+		advance(blockRow, code, dst, low)
+	})
+}
+
+// halves writes two loops over the rows of blocks, of which one takes whole rows and the
+// other the first half of each, and ends the function.
+func halves(rows reg.Register, body func(bytes int)) {
+	whole := GP8()
+	Load(Param("whole"), whole)
+	CMPB(whole, Imm(0))
+	JEQ(LabelRef("half"))
+	for i, label := range []string{"row", "half"} {
+		Label(label)
+		body(blockRow >> i)
+		repeat(label, rows)
+		done()
 	}
-	ADDQ(ld, g)
-	advance(blockRow, code, dst, low)
-	repeat("row", rows)
-	done()
 }

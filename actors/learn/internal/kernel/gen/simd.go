@@ -9,18 +9,21 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// simd is what the two vector extensions differ in.
+// simd is what the vector extensions differ in.
 type simd struct {
 	name  string
-	bytes int // of a vector
+	bytes int  // of a vector
+	masks bool // registers for masks, as AVX-512 has them
 	// maxRows is the largest register tile for one and for two vectors of columns.
 	maxRows [3]int
 	vec     func() reg.VecVirtual
 }
 
 var (
-	avx512 = simd{"512", 64, [3]int{1: 14, 2: 14}, ZMM}
-	avx2   = simd{"256", 32, [3]int{1: 12, 2: 6}, YMM}
+	avx512 = simd{"512", 64, true, [3]int{1: 14, 2: 14}, ZMM}
+	avx2   = simd{"256", 32, false, [3]int{1: 12, 2: 6}, YMM}
+	// half is AVX-512 on vectors of AVX2's length.
+	half = simd{"Half", 32, true, [3]int{1: 14, 2: 6}, YMM}
 )
 
 func (s simd) wide() bool { return s.bytes == 64 }

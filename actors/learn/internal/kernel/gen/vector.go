@@ -159,19 +159,30 @@ func transpose() {
 
 // rowSums serves both classes: its order of additions is fixed by AddRowSums.
 func rowSums() {
-	function("rowSums", "func(dst, x *float32, rows int, alpha float32, add bool)",
-		" sums whole rows of a block; see AddRowSums.")
+	function("rowSums", "func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)",
+		" sums rows of a block, of which the lanes that mask selects count; minus is -0 in the others. See AddRowSums.")
 	dst, x, rows := load("dst"), load("x"), load("rows")
 	alpha := Load(Param("alpha"), XMM())
-	add := GP8()
-	Load(Param("add"), add)
+	how := load("how")
+	p, minus := load("mask"), load("minus")
+	var mask [4]reg.VecVirtual
+	for i := range mask {
+		mask[i] = YMM()
+		VMOVUPS(Mem{Base: p, Disp: 32 * i}, mask[i])
+	}
 	Label("row")
-	a, b := YMM(), YMM()
-	VMOVUPS(Mem{Base: x}, a)
-	VADDPS(Mem{Base: x, Disp: 64}, a, a)
-	VMOVUPS(Mem{Base: x, Disp: 32}, b)
-	VADDPS(Mem{Base: x, Disp: 96}, b, b)
-	VADDPS(b, a, a)
+	var part [4]reg.VecVirtual
+	for i := range part {
+		part[i] = YMM()
+		VMASKMOVPS(Mem{Base: x, Disp: 32 * i}, mask[i], part[i])
+	}
+	// What is added to the first half must keep a -0 of it.
+	for i := range 2 {
+		VORPS(Mem{Base: minus, Disp: 64 + 32*i}, part[2+i], part[2+i])
+		VADDPS(part[2+i], part[i], part[i])
+	}
+	a := part[0]
+	VADDPS(part[1], a, a)
 	h, q := XMM(), a.AsX()
 	VEXTRACTF128(Imm(1), a, h)
 	VADDPS(h, q, q)
@@ -179,9 +190,14 @@ func rowSums() {
 	VADDPS(h, q, q)
 	VMOVSHDUP(q, h)
 	VADDSS(h, q, q)
-	CMPB(add, Imm(0))
-	JEQ(LabelRef("store"))
+	CMPQ(how, Imm(1))
+	JB(LabelRef("store"))
+	JEQ(LabelRef("round"))
 	VFMADD213SS(Mem{Base: dst}, alpha, q)
+	JMP(LabelRef("store"))
+	Label("round")
+	VMULSS(alpha, q, q)
+	VADDSS(Mem{Base: dst}, q, q)
 	Label("store")
 	VMOVSS(q, Mem{Base: dst})
 	advance(4, dst)
@@ -229,5 +245,16 @@ func prefetch() {
 	PREFETCHT0(Mem{Base: src})
 	advance(64, src)
 	repeat("line", lines)
+	RET()
+}
+
+func cpuid() {
+	function("cpuid", "func(leaf uint32) (a, b, c, d uint32)", " is the processor's description of itself.")
+	Load(Param("leaf"), reg.EAX)
+	XORL(reg.ECX, reg.ECX)
+	CPUID()
+	for i, r := range []reg.Register{reg.EAX, reg.EBX, reg.ECX, reg.EDX} {
+		Store(r, ReturnIndex(i))
+	}
 	RET()
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/data/federated"
@@ -118,181 +119,190 @@ const (
 	shakespeareLEAF leafKind = "shakespeare" // a string of 80 characters
 )
 
-// leafShard is one file, its samples as bytes.
+// leafShard is one file, its samples as bytes. Keys that LEAF's tools add (hierarchies, raw) are
+// left out.
 type leafShard struct {
 	name  string
-	kind  leafKind
-	users []string
-	count []int64 // num_samples, by users
-	data  map[string]*leafUser
+	Users []string             `json:"users"`
+	Count []float64            `json:"num_samples"` // by users
+	Data  map[string]*leafUser `json:"user_data"`
 }
 
-// leafUser holds what one user has in one shard: images, windows or texts one
-// after the other.
+// leafUser holds what one user has in one shard.
 type leafUser struct {
-	x      []byte
-	end    []int // of each sample in x
-	labels []int32
+	X      leafSamples `json:"x"`
+	Labels []leafLabel `json:"y"`
 }
 
-// readShard decodes one file as a stream. Keys may come in any order, and keys
-// that LEAF's tools add (hierarchies, raw) are skipped.
+// leafSamples are images, windows or texts one after the other.
+type leafSamples struct {
+	kind leafKind
+	all  []byte
+	end  []int // of each sample in all
+}
+
+// readShard decodes one file as a stream.
 func readShard(r io.Reader) (*leafShard, error) {
-	d := &jsonReader{jsontext.NewDecoder(r)}
 	s := new(leafShard)
-	err := d.object(func(key string) (err error) {
-		switch key {
-		case "users":
-			s.users, err = list(d, key, func() (string, error) { return d.text(maxName) })
-		case "num_samples":
-			s.count, err = list(d, key, d.integer)
-		case "user_data":
-			s.data = make(map[string]*leafUser)
-			return d.object(func(name string) error {
-				u := new(leafUser)
-				s.data[name] = u
-				if err := s.user(d, u); err != nil {
-					return fmt.Errorf("user %q: %w", name, err)
-				}
-				u.x = slices.Clone(u.x) // growing left it up to twice as large
-				return nil
-			})
-		default:
-			err = d.SkipValue()
-		}
-		return err
-	})
-	if err == nil {
-		if t, after := d.ReadToken(); after != io.EOF {
-			err = cmp.Or(after, d.fail("found '%v' after the end", t.Kind()))
-		}
+	if err := json.UnmarshalRead(r, s); err != nil {
+		return nil, leafError(err)
 	}
 	switch {
-	case err != nil:
-		return nil, err
-	case s.users == nil || s.data == nil:
+	case s.Users == nil || s.Data == nil:
 		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
-	case s.count != nil && len(s.count) != len(s.users):
-		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.count), len(s.users))
-	case len(s.data) > len(s.users):
-		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.data), len(s.users))
+	case s.Count != nil && len(s.Count) != len(s.Users):
+		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.Count), len(s.Users))
+	case len(s.Data) > len(s.Users):
+		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.Data), len(s.Users))
 	}
-	seen := make(map[string]bool, len(s.users))
-	for i, name := range s.users {
-		u := s.data[name]
+	seen := make(map[string]bool, len(s.Users))
+	for i, name := range s.Users {
+		u := s.Data[name]
 		switch {
+		case len(name) > maxName:
+			return nil, fmt.Errorf("a user's name of more than %d bytes", maxName)
 		case seen[name]:
 			return nil, fmt.Errorf(`user %q is named twice in "users"`, name)
 		case u == nil:
 			return nil, fmt.Errorf(`user %q (number %d of "users") has no data in "user_data"`, name, i)
-		case u.end == nil || u.labels == nil:
+		case u.X.end == nil || u.Labels == nil:
 			return nil, fmt.Errorf("user %q has no x or no y", name)
-		case len(u.end) != len(u.labels):
-			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.end), len(u.labels))
-		case s.count != nil && s.count[i] != int64(len(u.end)):
-			return nil, fmt.Errorf("user %q has %d samples, num_samples says %d", name, len(u.end), s.count[i])
+		case len(u.X.end) != len(u.Labels):
+			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.X.end), len(u.Labels))
+		case s.Count != nil && s.Count[i] != float64(len(u.X.end)):
+			return nil, fmt.Errorf("user %q has %d samples, num_samples says %v", name, len(u.X.end), s.Count[i])
 		}
 		seen[name] = true
 	}
 	return s, nil
 }
 
-// maxName bounds a user's name and the other keys.
+// maxName bounds a user's name.
 const maxName = 4096
 
-// user decodes {x, y}.
-func (s *leafShard) user(d *jsonReader, u *leafUser) error {
-	return d.object(func(key string) (err error) {
-		switch key {
-		case "x":
-			u.end, err = list(d, key, func() (int, error) {
-				kind, err := u.sample(d)
-				if s.kind == "" {
-					s.kind = kind
-				}
-				if err == nil && s.kind != kind {
-					err = d.fail("a sample of %v among those of %v", kind, s.kind)
-				}
-				return len(u.x), err
-			})
-		case "y":
-			u.labels, err = list(d, key, d.label)
-		default:
-			err = d.SkipValue()
+// leafError says whose sample or label is wrong, and where in the file.
+func leafError(err error) error {
+	var at jsontext.Pointer
+	var offset int64
+	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
+		at, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(e.Err, fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind))
+	} else if e := (*jsontext.SyntacticError)(nil); errors.As(err, &e) {
+		at, offset, err = e.JSONPointer, e.ByteOffset, e.Err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the file ends in the middle: it is truncated")
+	}
+	where := ""
+	switch path := slices.Collect(at.Tokens()); {
+	case len(path) > 3 && path[0] == "user_data":
+		where = fmt.Sprintf("user %q: %s[%s]: ", path[1], path[2], path[3])
+	case at != "":
+		where = fmt.Sprintf("%s: ", at)
+	}
+	return fmt.Errorf("%sbyte %d: %w", where, offset, err)
+}
+
+// each calls element for each value of an array, which takes it.
+func each(d *jsontext.Decoder, element func() error) error {
+	t, err := d.ReadToken()
+	if err == nil && t.Kind() != '[' {
+		err = fmt.Errorf("found '%v', want '['", t.Kind())
+	}
+	for err == nil && d.PeekKind() != ']' {
+		err = element()
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	return err
+}
+
+// UnmarshalJSONFrom decodes x.
+func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	s.end = []int{}
+	err := each(d, func() error {
+		kind, err := s.sample(d)
+		if err == nil && len(s.end) > 0 && s.kind != kind {
+			err = fmt.Errorf("a sample of %v among those of %v", kind, s.kind)
 		}
+		if err != nil && !errors.As(err, new(*jsontext.SyntacticError)) {
+			err = &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
+		}
+		s.kind, s.end = kind, append(s.end, len(s.all))
 		return err
 	})
+	s.all = slices.Clone(s.all) // growing left it up to twice as large
+	return err
 }
 
 // sample decodes one element of x.
-func (u *leafUser) sample(d *jsonReader) (leafKind, error) {
+func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
 	if d.PeekKind() == '"' {
-		window, err := d.text(2 * federated.ShakespeareWindow)
-		if err != nil {
-			return "", err
+		t, err := d.ReadToken()
+		if err == nil {
+			s.all, err = federated.AppendCharacters(s.all, t.String(), federated.ShakespeareWindow)
 		}
-		if u.x, err = federated.AppendCharacters(u.x, window, federated.ShakespeareWindow); err != nil {
-			return "", d.fail("%w", err)
-		}
-		return shakespeareLEAF, nil
+		return shakespeareLEAF, err
 	}
 	pixels, texts := 0, 0
 	var tweet string
-	err := d.within('[', ']', func(int) error {
-		if d.PeekKind() == '"' {
-			texts++
+	err := each(d, func() error {
+		t, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return err
+		case t.Kind() == '"':
 			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
 			// only one where a tool has kept the tweet alone.
-			t, err := d.text(maxTweetBytes)
-			if texts == 1 || texts == 5 {
-				tweet = t
+			if texts++; texts == 1 || texts == 5 {
+				tweet = t.String()
 			}
-			return err
+			return nil
+		case t.Kind() != '0':
+			return fmt.Errorf("found '%v', want a number or a string", t.Kind())
 		}
-		v, err := d.number()
-		if err != nil {
-			return err
-		}
+		v := t.Float()
 		b := math.Round(v * 255)
 		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
-			return d.fail("pixel %v, want a byte divided by 255, 0 to 1", v)
+			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1", v)
 		}
 		if pixels++; pixels > federated.FEMNISTPixels {
-			return d.fail("more than %d pixels", federated.FEMNISTPixels)
+			return fmt.Errorf("more than %d pixels", federated.FEMNISTPixels)
 		}
-		u.x = append(u.x, byte(b))
+		s.all = append(s.all, byte(b))
 		return nil
 	})
 	switch {
 	case err != nil:
 		return "", err
 	case texts > 0 && pixels == 0:
-		u.x = append(u.x, tweet...)
+		s.all = append(s.all, tweet...)
 		return sent140LEAF, nil
 	case pixels == federated.FEMNISTPixels && texts == 0:
 		return femnistLEAF, nil
 	}
-	return "", d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	return "", fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
 }
 
-// label decodes a label as far as it can be judged without the samples, which
-// may come after it.
-func (d *jsonReader) label() (int32, error) {
-	if d.PeekKind() != '"' {
-		l, err := d.integer()
-		if err == nil && (l < 0 || l >= federated.FEMNISTClasses) {
-			err = d.fail("label %d is outside the %d classes, want 0 to %d", l, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
-		}
-		return int32(l), err
+// leafLabel is a label as far as it can be judged without the samples, which may come after it.
+type leafLabel int32
+
+func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	t, err := d.ReadToken()
+	if err != nil {
+		return err
 	}
-	text, err := d.text(8)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
-		return leafCharacter + int32(federated.ShakespeareIndex[text[0]]), nil
+	switch text := t.String(); {
+	case t.Kind() == '0' && (t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
+		return fmt.Errorf("label %s is outside the %d classes, want 0 to %d", text, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
+	case t.Kind() == '0':
+		*l = leafLabel(t.Float())
+	case t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
+		*l = leafCharacter + leafLabel(federated.ShakespeareIndex[text[0]])
+	default:
+		return fmt.Errorf("label %.40q, want a number or one character of the vocabulary", text)
 	}
-	return 0, d.fail("label %q, want a number or one character of the vocabulary", text)
+	return nil
 }
 
 // leafCharacter marks a label that came as a character until the task is known:
@@ -300,8 +310,8 @@ func (d *jsonReader) label() (int32, error) {
 const leafCharacter = 1 << 10
 
 // settle turns a label to the class that it is for this kind.
-func (k leafKind) settle(l int32) (int32, error) {
-	character := l >= leafCharacter
+func (k leafKind) settle(of leafLabel) (int32, error) {
+	l, character := int32(of), of >= leafCharacter
 	switch {
 	case k == femnistLEAF && !character:
 		return l, nil
@@ -320,14 +330,13 @@ func (k leafKind) settle(l int32) (int32, error) {
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
 	kind, size := leafKind(""), 0
 	for i, s := range slices.Concat(train, test) {
-		if kind == "" {
-			kind = s.kind
-		}
-		if s.kind != "" && s.kind != kind {
-			return nil, fmt.Errorf("%s: holds %v among shards of %v", s.name, s.kind, kind)
-		}
-		for _, name := range s.users {
-			if size += len(s.data[name].x); i < len(train) && len(s.data[name].end) == 0 {
+		for _, name := range s.Users {
+			x := &s.Data[name].X
+			kind, size = cmp.Or(kind, x.kind), size+len(x.all)
+			switch {
+			case x.kind != "" && x.kind != kind:
+				return nil, fmt.Errorf("%s: user %q: holds %v among users with %v", s.name, name, x.kind, kind)
+			case i < len(train) && len(x.end) == 0:
 				return nil, fmt.Errorf("%s: user %q has no samples: x and y are empty", s.name, name)
 			}
 		}
@@ -340,17 +349,17 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	}
 	number := int32(0)
 	take := func(shard *leafShard, user string) ([]int32, error) {
-		u := shard.data[user]
-		shard.data[user] = nil // its memory is free once its samples are copied
-		samples := make([]int32, len(u.labels))
+		u := shard.Data[user]
+		shard.Data[user] = nil // its memory is free once its samples are copied
+		samples := make([]int32, len(u.Labels))
 		from := 0
-		for i, l := range u.labels {
+		for i, l := range u.Labels {
 			class, err := kind.settle(l)
 			if err != nil {
 				return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
 			}
-			x := u.x[from:u.end[i]]
-			from = u.end[i]
+			x := u.X.all[from:u.X.end[i]]
+			from = u.X.end[i]
 			switch {
 			case kind == sent140LEAF:
 				err = tweets.Add(user, string(x), class)
@@ -394,7 +403,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 	}
 	g := new(federated.Grouping)
 	for _, shard := range train {
-		for _, name := range shard.users {
+		for _, name := range shard.Users {
 			own, err := take(shard, name)
 			if err != nil {
 				return nil, err
@@ -412,7 +421,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 		}
 	}
 	for _, shard := range test {
-		for _, name := range shard.users {
+		for _, name := range shard.Users {
 			if trains[name] == nil {
 				held, err := take(shard, name)
 				if err != nil {
@@ -429,7 +438,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 func owners(shards []*leafShard) (map[string]*leafShard, error) {
 	of := make(map[string]*leafShard)
 	for _, shard := range shards {
-		for _, name := range shard.users {
+		for _, name := range shard.Users {
 			if of[name] != nil {
 				return nil, fmt.Errorf("user %q is in %s and in %s", name, of[name].name, shard.name)
 			}
@@ -437,92 +446,4 @@ func owners(shards []*leafShard) (map[string]*leafShard, error) {
 		}
 	}
 	return of, nil
-}
-
-// jsonReader reads JSON as a stream, for files of many megabytes of numbers:
-// nothing is kept that the caller does not keep.
-type jsonReader struct{ *jsontext.Decoder }
-
-// fail is an error at the place reached.
-func (d *jsonReader) fail(format string, args ...any) error {
-	return fmt.Errorf("byte %d: %w", d.InputOffset(), fmt.Errorf(format, args...))
-}
-
-// next reads a token, which is valid until the next call.
-func (d *jsonReader) next(want jsontext.Kind) (jsontext.Token, error) {
-	t, err := d.ReadToken()
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return t, fmt.Errorf("byte %d: the file ends in the middle: it is truncated", d.InputOffset()+int64(len(d.UnreadBuffer())))
-	case err != nil:
-		return t, err
-	case t.Kind() != want:
-		return t, d.fail("found '%v', want '%v'", t.Kind(), want)
-	}
-	return t, nil
-}
-
-// within calls element for each part of an array or object, which takes it.
-func (d *jsonReader) within(begin, end jsontext.Kind, element func(i int) error) error {
-	_, err := d.next(begin)
-	for i := 0; err == nil && d.PeekKind() != end; i++ {
-		err = element(i)
-	}
-	if err == nil {
-		_, err = d.next(end)
-	}
-	return err
-}
-
-// object calls member for each key; member takes the value.
-func (d *jsonReader) object(member func(key string) error) error {
-	return d.within('{', '}', func(int) error {
-		key, err := d.text(maxName)
-		if err != nil {
-			return err
-		}
-		return member(key)
-	})
-}
-
-// list reads an array.
-func list[T any](d *jsonReader, name string, element func() (T, error)) ([]T, error) {
-	all := []T{}
-	err := d.within('[', ']', func(i int) error {
-		v, err := element()
-		if err != nil {
-			return fmt.Errorf("%s[%d]: %w", name, i, err)
-		}
-		all = append(all, v)
-		return nil
-	})
-	return all, err
-}
-
-func (d *jsonReader) text(limit int) (string, error) {
-	t, err := d.next('"')
-	if err != nil {
-		return "", err
-	}
-	text := t.String()
-	if len(text) > limit {
-		return "", d.fail("a string of more than %d bytes", limit)
-	}
-	return text, nil
-}
-
-func (d *jsonReader) number() (float64, error) {
-	t, err := d.next('0')
-	if err != nil {
-		return 0, err
-	}
-	return t.Float(), nil
-}
-
-func (d *jsonReader) integer() (int64, error) {
-	v, err := d.number()
-	if err == nil && (v != math.Trunc(v) || math.Abs(v) > 1<<53) {
-		err = d.fail("found %v, want an integer", v)
-	}
-	return int64(v), err
 }

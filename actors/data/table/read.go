@@ -68,49 +68,39 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 
 // columns are those that have a meaning, in the order in which their errors count.
 func (r *reading) columns() (list []column) {
-	add := func(name string, take taker) {
-		list = append(list, column{name, false, func(row int, c cell) error {
+	add := func(name string, feature bool, take taker) {
+		list = append(list, column{name, feature && r.single != nil, func(row int, c cell) error {
 			err := take(row, c)
-			if err == nil || !errors.Is(err, errMissing) {
+			if !errors.Is(err, errMissing) {
 				return err
 			}
-			return r.lacks(row, err)
+			return r.lacks(row, feature, err)
 		}})
 	}
 	if r.label != nil {
-		add(r.roles.label, r.label.take)
+		add(r.roles.label, false, r.label.take)
 	}
 	for i, name := range r.roles.targets {
-		add(name, r.targets.column(i, 0))
+		add(name, false, r.targets.column(i, 0))
 	}
 	if r.split != nil {
-		add(r.roles.split, r.split.take)
+		add(r.roles.split, false, r.split.take)
 	}
 	if r.client != nil {
-		add(r.roles.client, r.client.take)
+		add(r.roles.client, false, r.client.take)
 	}
 	for i, name := range r.roles.words {
-		if r.t.Missing == missingMean {
-			list = append(list, column{name, false, r.hole(r.words[i].take)})
-		} else {
-			add(name, r.words[i].take)
-		}
+		add(name, true, r.words[i].take)
 	}
-	switch {
-	case r.text != nil:
-		add(r.roles.text, r.text.take)
-	case r.single != nil && r.t.Missing == missingMean:
-		list = append(list, column{r.roles.features[0], true, r.hole(r.single.take)})
-	case r.single != nil:
-		add(r.roles.features[0], r.single.take)
-		list[len(list)-1].lists = true
-	case r.t.Missing == missingMean:
-		for i, name := range r.roles.features {
-			list = append(list, column{name, false, r.hole(r.wide.column(i, nan))})
-		}
-	default:
-		for i, name := range r.roles.features {
-			add(name, r.wide.column(i, 0))
+	if r.text != nil {
+		add(r.roles.text, false, r.text.take)
+	}
+	missing := map[bool]float32{true: nan}[r.t.Missing == missingMean]
+	for i, name := range r.roles.features {
+		if r.single != nil {
+			add(name, true, r.single.take)
+		} else {
+			add(name, true, r.wide.column(i, missing))
 		}
 	}
 	return list
@@ -119,28 +109,19 @@ func (r *reading) columns() (list []column) {
 // nan stands for a feature that is missing until its mean is known.
 var nan = float32(math.NaN())
 
-// hole notes that a feature is missing, which take has marked.
-func (r *reading) hole(take taker) taker {
-	return func(row int, c cell) error {
-		err := take(row, c)
-		if !errors.Is(err, errMissing) {
-			return err
-		}
-		r.mu.Lock()
+// lacks leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
+// taker has marked, the row stays.
+func (r *reading) lacks(row int, feature bool, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case feature && r.t.Missing == missingMean:
 		r.holes = true
-		r.mu.Unlock()
-		return nil
-	}
-}
-
-// lacks leaves a row out, or says that it cannot be.
-func (r *reading) lacks(row int, err error) error {
-	if r.t.Missing != missingDrop {
+	case r.t.Missing == missingDrop:
+		r.dropped[row] = true
+	default:
 		return err
 	}
-	r.mu.Lock()
-	r.dropped[row] = true
-	r.mu.Unlock()
 	return nil
 }
 

@@ -214,20 +214,17 @@ func (t *Table) roles(columns []string) (roles, error) {
 		taken[name] = option
 		return nil
 	}
-	for _, one := range []struct{ option, name string }{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}} {
-		if one.name != "" {
-			if err := take(one.option, one.name); err != nil {
-				return r, err
-			}
-		}
-	}
+	type named struct{ option, name string }
+	list := []named{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}}
+	list = slices.DeleteFunc(list, func(n named) bool { return n.name == "" })
 	for _, name := range t.Target {
-		if err := take("target", name); err != nil {
-			return r, err
-		}
+		list = append(list, named{"target", name})
 	}
 	for _, name := range t.Words {
-		if err := take("words", name); err != nil {
+		list = append(list, named{"words", name})
+	}
+	for _, n := range list {
+		if err := take(n.option, n.name); err != nil {
 			return r, err
 		}
 	}

@@ -41,7 +41,6 @@ type tasks struct {
 	open  []ended
 	place map[uint64]int // of an accepted task in open, while losses are noted
 	out   *bufio.Writer  // to the spool
-	row   []byte         // reused from row to row
 	round int            // the last that was reported
 }
 
@@ -108,8 +107,7 @@ func (o *tasks) Round(r *metrics.Round) error {
 		}
 		*left--
 		e.Round = r.Round
-		o.row = e.append(o.row[:0])
-		if _, err := o.out.Write(o.row); err != nil {
+		if err := binary.Write(o.out, binary.LittleEndian, e.record()); err != nil {
 			return err
 		}
 	}
@@ -146,18 +144,16 @@ func (o *tasks) Finish(end *metrics.End) error {
 // rows yields all tasks in the order in which they ended.
 func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 	return func(yield func(Task, error) bool) {
-		var b [recordSize]byte
 		for {
-			_, err := io.ReadFull(spool, b[:])
+			var r record
+			err := binary.Read(spool, binary.LittleEndian, &r)
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
-				yield(Task{}, fmt.Errorf("tables: %s: %w", spoolFile, err))
-				return
+				err = fmt.Errorf("tables: %s: %w", spoolFile, err)
 			}
-			e := read(&b)
-			if !yield(o.rowOf(&e), nil) {
+			if !yield(o.rowOf(&r), err) || err != nil {
 				return
 			}
 		}
@@ -166,52 +162,38 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 				e.Outcome = round.Cancelled
 			}
 			e.Round, e.Loss = o.round+1, math.NaN()
-			if !yield(o.rowOf(&e), nil) {
+			if r := e.record(); !yield(o.rowOf(&r), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (o *tasks) rowOf(e *ended) Task {
+func (o *tasks) rowOf(r *record) Task {
+	client := int(r.Client)
 	return Task{
-		Task: int64(e.Task), Round: int32(e.Round), Client: int32(e.Client), Class: o.run.ClassName(e.Client), Real: o.run.Real(e.Client), Candidate: e.Probe,
-		Model: int64(e.Model), LocalSteps: int32(e.LocalSteps), StartSeconds: e.Start.Seconds(),
-		DownloadSeconds: e.Plan.Download.Seconds(), ComputeSeconds: e.Plan.Compute.Seconds(), UploadSeconds: e.Plan.Upload.Seconds(),
-		EndSeconds: e.End.Seconds(), Outcome: e.Outcome.String(), Staleness: int32(e.Staleness), Loss: metrics.Measured(e.Loss),
+		Task: int64(r.Task), Round: int32(r.Round), Client: int32(r.Client), Class: o.run.ClassName(client), Real: o.run.Real(client), Candidate: r.Flags&1 == 1,
+		Model: int64(r.Model), LocalSteps: int32(r.LocalSteps), StartSeconds: r.Start.Seconds(),
+		DownloadSeconds: r.Download.Seconds(), ComputeSeconds: r.Compute.Seconds(), UploadSeconds: r.Upload.Seconds(),
+		EndSeconds: r.End.Seconds(), Outcome: round.Outcome(r.Flags >> 1).String(), Staleness: int32(r.Staleness), Loss: metrics.Measured(r.Loss),
 	}
 }
 
-// recordSize is the length of a task in the spool.
-const recordSize = 8*8 + 5*4
+// record is a task in the spool.
+type record struct {
+	Task, Model                           uint64
+	Start, End, Download, Compute, Upload round.Time
+	Loss                                  float64
+	Round, Client, LocalSteps, Staleness  uint32
+	Flags                                 uint32 // whether it is a candidate, and above that its outcome
+}
 
-// append appends the record of a task that counts: integers, little-endian.
-func (e *ended) append(b []byte) []byte {
-	flags := uint32(e.Outcome) << 1
+func (e *ended) record() record {
+	p, flags := &e.Plan, uint32(e.Outcome)<<1
 	if e.Probe {
 		flags |= 1
 	}
-	for _, v := range [...]uint64{
-		e.Task, e.Model, uint64(e.Start), uint64(e.End), uint64(e.Plan.Download), uint64(e.Plan.Compute), uint64(e.Plan.Upload), math.Float64bits(e.Loss),
-	} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	for _, v := range [...]uint32{uint32(e.Round), uint32(e.Client), uint32(e.LocalSteps), uint32(e.Staleness), flags} {
-		b = binary.LittleEndian.AppendUint32(b, v)
-	}
-	return b
-}
-
-// read reads what append wrote.
-func read(b *[recordSize]byte) (e ended) {
-	long := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	time := func(i int) round.Time { return round.Time(long(i)) }
-	short := func(i int) uint32 { return binary.LittleEndian.Uint32(b[8*8+4*i:]) }
-	e.Task, e.Model, e.Start, e.End = long(0), long(1), time(2), time(3)
-	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Loss = time(4), time(5), time(6), math.Float64frombits(long(7))
-	e.Round, e.Client, e.LocalSteps, e.Staleness = int(short(0)), int(short(1)), int(short(2)), int(short(3))
-	e.Probe, e.Outcome = short(4)&1 == 1, round.Outcome(short(4)>>1)
-	return e
+	return record{e.Task, e.Model, e.Start, e.End, p.Download, p.Compute, p.Upload, e.Loss, uint32(e.Round), uint32(e.Client), uint32(e.LocalSteps), uint32(e.Staleness), flags}
 }
 
 // Task is a row of tasks.parquet.

@@ -54,6 +54,20 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 	return u, nil
 }
 
+// Budget is the virtual time in seconds of a configuration's runs: what it says, or the median of
+// what its rounds take over some draws. remedy is what else than a key can say it.
+func Budget(ctx context.Context, c config.Config, draws int, remedy string) (float64, error) {
+	rounds := max(c.Stop.Rounds, c.Stop.EqualRuntimeRounds)
+	switch {
+	case c.Stop.VirtualSeconds > 0:
+		return c.Stop.VirtualSeconds, nil
+	case rounds == 0:
+		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")"}
+	}
+	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds}, draws, func() {})
+	return u.Seconds.P50, err
+}
+
 // usageOfDraw plays a problem with the n-th fleet, the 0th being that of the configuration. Each
 // client is as far from its class as that is uncertain. The values are those of a [Usage], in its
 // order.

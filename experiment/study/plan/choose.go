@@ -17,32 +17,30 @@ import (
 // seed tells from it and that takes less energy or, where no watts are known, fewer bytes.
 // Where nothing was trained it is the most promising.
 func (p *Plan) choose() {
-	p.Chosen = slices.IndexFunc(p.Settings, func(s Setting) bool { return s.Trained != nil && s.Trained.Best.N > 0 })
-	if p.Chosen < 0 {
-		p.Chosen = 0
-		s := &p.Settings[0]
+	trained := slices.DeleteFunc(slices.Clone(p.Settings), func(s *Setting) bool { return s.came().Best.N == 0 })
+	if len(trained) == 0 {
+		p.Chosen = p.Settings[0]
 		p.Why = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
-			human.VirtualTime(p.Seconds), short(s.Rounds.P50), short(s.Work.P50))
+			human.VirtualTime(p.Seconds), short(p.Chosen.Rounds.P50), short(p.Chosen.Work.P50))
 		return
 	}
-	best := p.Chosen
-	for i := range p.Settings {
-		if p.better(i, best) {
-			best = i
+	best := trained[0]
+	for _, s := range trained {
+		if p.better(s.Trained, best.Trained) {
+			best = s
 		}
 	}
 	p.Chosen = best
 	what, cost := "fewer bytes", func(t *Trained) float64 { return t.Bytes.Mean }
-	if p.Settings[best].Trained.Joules.N > 0 {
+	if best.Trained.Joules.N > 0 {
 		what, cost = "less energy", func(t *Trained) float64 { return t.Joules.Mean }
 	}
-	for i := range p.Settings {
-		t := p.Settings[i].Trained
-		if t != nil && t.Best.N > 0 && t.Diverged == 0 && alike(t, p.Settings[best].Trained) && cost(t) < cost(p.Settings[p.Chosen].Trained) {
-			p.Chosen = i
+	for _, s := range trained {
+		if t := s.Trained; t.Diverged == 0 && alike(t, best.Trained) && cost(t) < cost(p.Chosen.Trained) {
+			p.Chosen = s
 		}
 	}
-	t := p.Settings[p.Chosen].Trained
+	t := p.Chosen.Trained
 	p.Why = fmt.Sprintf("Its best %s in %s is %s", measure.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Best.Digits(4))
 	switch {
 	case p.Chosen == best && t.Best.N < 2:
@@ -50,21 +48,16 @@ func (p *Plan) choose() {
 	case p.Chosen == best:
 		p.Why += ", the best of those that were trained."
 	default:
-		p.Why += fmt.Sprintf("; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.", p.Settings[best].Trained.Best.Digits(4), what)
+		p.Why += fmt.Sprintf("; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.", best.Trained.Best.Digits(4), what)
 	}
 }
 
 // better reports whether a setting came to a better mean than another.
-func (p *Plan) better(i, than int) bool {
-	t := p.Settings[i].Trained
-	if t == nil || t.Best.N == 0 || t.Diverged > 0 {
-		return false
-	}
-	now, before := t.Best.Mean, p.Settings[than].Trained.Best.Mean
+func (p *Plan) better(t, than *Trained) bool {
 	if p.quality.Better == measure.Lower {
-		return now < before
+		return t.Diverged == 0 && t.Best.Mean < than.Best.Mean
 	}
-	return now > before
+	return t.Diverged == 0 && t.Best.Mean > than.Best.Mean
 }
 
 // alike reports whether seeds do not tell two settings apart: the mean of their
@@ -85,15 +78,8 @@ func (p *Plan) unknown() (list []string) {
 			list = append(list, fmt.Sprintf(format, a...))
 		}
 	}
-	var own *Setting
-	some := func(is func(*Setting) bool) bool {
-		return slices.ContainsFunc(p.Settings, func(s Setting) bool { return is(&s) })
-	}
-	for i := range p.Settings {
-		if p.Settings[i].Own {
-			own = &p.Settings[i]
-		}
-	}
+	some := func(is func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, is) }
+	own := p.own()
 	c := &own.config
 	say(math.IsNaN(own.Joules.P50), "Energy: no class gives its watts.")
 	say(!some(func(s *Setting) bool { return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 }),
@@ -118,8 +104,8 @@ func dataOf(c *config.Config) string {
 
 // trained is how many settings were trained.
 func (p *Plan) trained() (n int) {
-	for i := range p.Settings {
-		if p.Settings[i].Trained != nil {
+	for _, s := range p.Settings {
+		if s.Trained != nil {
 			n++
 		}
 	}
@@ -129,7 +115,7 @@ func (p *Plan) trained() (n int) {
 // Config is the configuration of the recommended setting, with the real devices, for the
 // plan's virtual time.
 func (p *Plan) Config() config.Config {
-	c := p.Settings[p.Chosen].real
+	c := p.Chosen.real
 	c.Name += "-plan"
 	c.Out = config.OutFolder(c.Name)
 	return c
@@ -138,7 +124,7 @@ func (p *Plan) Config() config.Config {
 // YAML is the file plan.yaml: that configuration, with what it is and why.
 func (p *Plan) YAML() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Settings[p.Chosen].Name, p.Why)
+	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Why)
 	for _, line := range p.Unknown {
 		fmt.Fprintf(&b, "# Not known: %s\n", line)
 	}

@@ -22,8 +22,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 	time := figure.Panel{Title: "against time", X: "virtual minutes", Y: what, Steps: true}
 	energy := figure.Panel{Title: "against energy", X: "kJ", Y: what}
 	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: what}
-	for i := range p.Settings {
-		s := &p.Settings[i]
+	for _, s := range p.Settings {
 		t := s.Trained
 		if t == nil || t.Best.N == 0 || len(time.Lines) == maxLines {
 			continue
@@ -37,7 +36,7 @@ func (p *Plan) Panels() ([]figure.Panel, error) {
 		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Best.Mean, Half: t.Best.Half})
 	}
 	panels := []figure.Panel{time, bytes}
-	if !math.IsNaN(p.Settings[p.Chosen].Joules.P50) {
+	if !math.IsNaN(p.Chosen.Joules.P50) {
 		panels = append(panels, energy)
 	}
 	return panels, nil
@@ -48,6 +47,9 @@ func (s *Setting) curve() (figure.Line, error) {
 	type point struct{ seconds, best float64 }
 	var runs [][]point
 	for i := range s.Trained.cells {
+		if s.Trained.cells[i].Diverged != "" {
+			continue
+		}
 		thin := statistics.Thin[point](1 << 12)
 		for r, err := range s.Trained.cells[i].Run().Follow() {
 			if err != nil {
@@ -64,8 +66,7 @@ func (s *Setting) curve() (figure.Line, error) {
 func (p *Plan) timePanels() []figure.Panel {
 	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
 	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}
-	for i := range p.Settings[:min(maxLines, len(p.Settings))] {
-		s := &p.Settings[i]
+	for i, s := range p.Settings[:min(maxLines, len(p.Settings))] {
 		for _, x := range []struct {
 			panel *figure.Panel
 			s     forecast.Interval

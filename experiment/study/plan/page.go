@@ -43,14 +43,13 @@ func (p *Plan) WriteHTML(w io.Writer) error {
 	for i, cells := range rows { // the mark stands before the name
 		rows[i] = append([]string{strings.TrimSpace(cells[0] + " " + cells[1])}, cells[2:]...)
 	}
-	chosen := &p.Settings[p.Chosen]
 	var main bytes.Buffer
 	err = pageTemplate.Execute(&main, map[string]any{
-		"Chosen": chosen.Name, "Panels": panels, "Head": rows[0], "Rows": rows[1:], "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
+		"Chosen": p.Chosen.Name, "Panels": panels, "Head": rows[0], "Rows": rows[1:], "Left": left, "Unknown": p.Unknown, "Impossible": p.Left,
 		"Notes": []string{about, fmt.Sprintf("%s runs it; %s has every setting.", ConfigFile, TableFile)},
 	})
 	if err != nil {
 		return err
 	}
-	return page.WritePlain(w, "A plan for "+chosen.real.Name, p.Why, main.Bytes())
+	return page.WritePlain(w, "A plan for "+p.Chosen.real.Name, p.Why, main.Bytes())
 }

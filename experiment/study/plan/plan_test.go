@@ -149,7 +149,7 @@ func TestAPlanGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chosen := whole.Settings[whole.Chosen]
+	chosen := whole.Chosen
 	if c.Schedule.Name() != chosen.Schedule || c.Stop != (config.Stop{VirtualSeconds: whole.Seconds}) {
 		t.Errorf("plan.yaml has %s until %+v, recommended is %s", c.Schedule.Name(), c.Stop, chosen.Name)
 	}
@@ -207,30 +207,30 @@ func TestTheTable(t *testing.T) {
 // Of settings that seeds do not tell apart the cheaper one is recommended; one that
 // diverged is not.
 func TestChoosing(t *testing.T) {
-	setting := func(name string, bests []float64, joules, bytes float64, diverged int) Setting {
+	setting := func(name string, bests []float64, joules, bytes float64, diverged int) *Setting {
 		one := func(v float64) statistics.Estimated { return statistics.Estimated{Mean: v, Half: 0.1, N: 3} }
 		tr := &Trained{Seeds: 3, Diverged: diverged, Best: statistics.EstimateMean(bests), Bytes: one(bytes), bests: bests}
 		if joules > 0 {
 			tr.Joules = one(joules)
 		}
-		return Setting{Name: name, Trained: tr}
+		return &Setting{Name: name, Trained: tr}
 	}
 	good, same, bad := []float64{0.7, 0.8, 0.9}, []float64{0.71, 0.78, 0.9}, []float64{0.6, 0.71, 0.8} // of three seeds that differ a lot
 	for _, x := range []struct {
 		better string
-		list   []Setting
+		list   []*Setting
 		want   string
 	}{
-		{measure.Higher, []Setting{{Name: "not trained"}, setting("a", good, 5, 9, 0), setting("b", bad, 1, 1, 0)}, "a"},
-		{measure.Higher, []Setting{setting("a", good, 5, 9, 0), setting("b", same, 1, 10, 0)}, "b"},
-		{measure.Higher, []Setting{setting("a", good, 0, 9, 0), setting("b", same, 0, 10, 0)}, "a"},
-		{measure.Lower, []Setting{setting("a", good, 5, 9, 0), setting("b", bad, 9, 9, 0)}, "b"},
-		{measure.Higher, []Setting{setting("a", bad, 5, 9, 0), setting("b", good, 9, 9, 1)}, "a"},
-		{measure.Higher, []Setting{setting("a", []float64{0.8}, 5, 9, 0), setting("b", []float64{0.79}, 1, 1, 0)}, "a"},
+		{measure.Higher, []*Setting{{Name: "not trained"}, setting("a", good, 5, 9, 0), setting("b", bad, 1, 1, 0)}, "a"},
+		{measure.Higher, []*Setting{setting("a", good, 5, 9, 0), setting("b", same, 1, 10, 0)}, "b"},
+		{measure.Higher, []*Setting{setting("a", good, 0, 9, 0), setting("b", same, 0, 10, 0)}, "a"},
+		{measure.Lower, []*Setting{setting("a", good, 5, 9, 0), setting("b", bad, 9, 9, 0)}, "b"},
+		{measure.Higher, []*Setting{setting("a", bad, 5, 9, 0), setting("b", good, 9, 9, 1)}, "a"},
+		{measure.Higher, []*Setting{setting("a", []float64{0.8}, 5, 9, 0), setting("b", []float64{0.79}, 1, 1, 0)}, "a"},
 	} {
 		p := &Plan{Settings: x.list, Seconds: 60, quality: folder.Metric{Name: measure.Accuracy, Better: x.better}}
 		p.choose()
-		if got := p.Settings[p.Chosen].Name; got != x.want || p.Why == "" {
+		if got := p.Chosen.Name; got != x.want || p.Why == "" {
 			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Why, x.want)
 		}
 	}

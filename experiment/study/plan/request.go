@@ -74,8 +74,8 @@ func (s *Setting) defaultGrids() []study.Grid {
 
 // settings lists the points of the grid, all with the virtual time of the plan, first the
 // configuration's own, and says which make no configuration.
-func (q *Request) settings(ctx context.Context) (list []Setting, left []string, err error) {
-	own := Setting{Name: "as configured", Own: true}
+func (q *Request) settings(ctx context.Context) (list []*Setting, left []string, err error) {
+	own := &Setting{Name: "as configured", Own: true}
 	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
 	}
@@ -83,21 +83,23 @@ func (q *Request) settings(ctx context.Context) (list []Setting, left []string, 
 		return nil, nil, err
 	}
 	own.Schedule = own.real.Schedule.Name()
-	q.complete(&own)
-	if q.seconds, err = q.budget(ctx, &own.config); err != nil {
-		return nil, nil, fmt.Errorf("plan: %w", err)
+	q.complete(own)
+	if q.seconds = 3600 * q.Hours; !(q.seconds > 0) {
+		if q.seconds, err = forecast.Budget(ctx, own.config, q.Draws, ", or give --hours"); err != nil {
+			return nil, nil, fmt.Errorf("plan: %w", err)
+		}
 	}
 	q.stop(&own.real)
 	q.stop(&own.config)
-	list = []Setting{own}
+	list = []*Setting{own}
 	id, err := study.Identity(own.config)
-	known := map[string]int{id: 0} // by what settings compute
+	known := map[string]*Setting{id: own} // by what settings compute
 	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
 	for cell, problem := range p.Each(own.real, maxSettings) {
 		if err != nil || problem != nil && cell.Schedule == "" {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
 		}
-		s := Setting{
+		s := &Setting{
 			Name:     strings.Join(append([]string{cell.Schedule}, study.Sets(q.Grids, cell.Values)...), ", "),
 			Schedule: cell.Schedule, Values: cell.Values, real: cell.Config,
 		}
@@ -112,10 +114,10 @@ func (q *Request) settings(ctx context.Context) (list []Setting, left []string, 
 		at, twice := known[id]
 		switch {
 		case !twice:
-			known[id] = len(list)
+			known[id] = s
 			list = append(list, s)
-		case list[at].Own:
-			list[at].Name, list[at].Values = s.Name+" (as configured)", s.Values
+		case at.Own:
+			at.Name, at.Values = s.Name+" (as configured)", s.Values
 		}
 	}
 	return list, left, err

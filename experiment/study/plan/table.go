@@ -38,14 +38,13 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	if p.trained() > 0 {
 		best = "best " + measure.Title(p.quality.Name)
 	}
-	if slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.came().Target.N > 0 }) {
+	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.came().Target.N > 0 }) {
 		target = "s to target"
 	}
 	mark := map[bool]string{true: "*"}
 	upTo := map[bool]string{true: " at K_0"}
-	chosen := &p.Settings[p.Chosen]
 	return table.Columns[*Setting]{
-		{Title: " ", Text: func(s *Setting) string { return mark[s == chosen] }},
+		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
 		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
@@ -62,7 +61,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Name: "best", Title: best, Of: func(s *Setting) any { return s.came().Best }, Text: (*Setting).best},
 		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
 		{Name: "seconds_to_target", Title: target, Of: func(s *Setting) any { return s.came().Target }, Text: func(s *Setting) string { return s.came().Target.Digits(4) }},
-		{Name: "recommended", Of: func(s *Setting) any { return s == chosen }},
+		{Name: "recommended", Of: func(s *Setting) any { return s == p.Chosen }},
 	}
 }
 
@@ -90,8 +89,8 @@ func (s *Setting) best() string {
 // many are left out. The first column marks the recommended one.
 func (p *Plan) table() (rows [][]string, hidden int) {
 	var list []*Setting
-	for i := range p.Settings {
-		if s := &p.Settings[i]; i < shown || s.Trained != nil || i == p.Chosen {
+	for i, s := range p.Settings {
+		if i < shown || s.Trained != nil || s == p.Chosen {
 			list = append(list, s)
 		}
 	}
@@ -120,7 +119,7 @@ func (p *Plan) Write(w io.Writer) error {
 	if left != "" {
 		fmt.Fprintln(w, left)
 	}
-	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Settings[p.Chosen].Name, p.Why)
+	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Chosen.Name, p.Why)
 	for i, line := range p.Unknown {
 		if i == 0 {
 			fmt.Fprintln(w, "\nWhat this does not know:")
@@ -153,14 +152,6 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// all are the settings, the most promising first.
-func (p *Plan) all() (list []*Setting) {
-	for i := range p.Settings {
-		list = append(list, &p.Settings[i])
-	}
-	return list
-}
-
 // WriteCSV writes every setting, the most promising first.
 func (p *Plan) WriteCSV(w io.Writer) error {
 	columns := p.columns()
@@ -173,13 +164,13 @@ func (p *Plan) WriteCSV(w io.Writer) error {
 		}})
 	}
 	columns = append(columns, table.Column[*Setting]{Name: "metric", Of: func(*Setting) any { return p.quality.Name }})
-	return table.WriteCSV(w, columns.Records(p.all(), -1))
+	return table.WriteCSV(w, columns.Records(p.Settings, -1))
 }
 
 // MarshalJSON writes the plan as one object.
 func (p *Plan) MarshalJSON() ([]byte, error) {
-	settings := p.columns().Objects(p.all())
-	for i, s := range p.all() {
+	settings := p.columns().Objects(p.Settings)
+	for i, s := range p.Settings {
 		settings[i]["values"] = study.ByKey(p.request.Grids, s.Values)
 	}
 	return json.Marshal(struct {
@@ -191,5 +182,5 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Unknown     []string         `json:"what_is_unknown"`
 		Left        []string         `json:"left_out"`
 		Settings    []map[string]any `json:"settings"`
-	}{p.Seconds, p.Draws, p.quality.Name, p.Settings[p.Chosen].Name, p.Why, p.Unknown, p.Left, settings})
+	}{p.Seconds, p.Draws, p.quality.Name, p.Chosen.Name, p.Why, p.Unknown, p.Left, settings})
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/forecast"
 )
 
@@ -20,15 +19,14 @@ func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 
 
 // time times the settings for so many virtual seconds, side by side. progress is told
 // how many draws of how many are done; it may be nil.
-func (q *Request) time(ctx context.Context, list []Setting, seconds float64, progress func(done, of int)) error {
+func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, of int)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
 	var mu sync.Mutex
 	done := 0
-	for i := range list {
+	for _, s := range list {
 		group.Go(func() (err error) {
-			s := &list[i]
 			s.Usage, err = forecast.UsageOf(inner, s.config, limit, q.Draws, func() {
 				mu.Lock()
 				defer mu.Unlock()
@@ -43,21 +41,4 @@ func (q *Request) time(ctx context.Context, list []Setting, seconds float64, pro
 		})
 	}
 	return group.Wait()
-}
-
-// budget is the virtual time of all settings, in seconds: the given hours, the
-// configuration's own virtual_seconds, or the median time of its rounds.
-func (q *Request) budget(ctx context.Context, own *config.Config) (float64, error) {
-	stop := own.Stop
-	switch rounds := max(stop.Rounds, stop.EqualRuntimeRounds); {
-	case q.Hours > 0:
-		return q.Hours * 3600, nil
-	case stop.VirtualSeconds > 0:
-		return stop.VirtualSeconds, nil
-	case rounds == 0:
-		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds nor virtual_seconds, so it is not known for how long to plan (set one, or give --hours)"}
-	default:
-		u, err := forecast.UsageOf(ctx, *own, round.Limits{Rounds: rounds}, q.Draws, func() {})
-		return u.Seconds.P50, err
-	}
 }

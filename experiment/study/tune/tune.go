@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"fedpace/actors/measure"
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/forecast"
@@ -97,7 +96,8 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		return nil, &config.KeyError{Key: "devices.names", Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)"}
 	}
 	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
-	if r.Seconds, err = budget(ctx, base); err != nil {
+	base.Schedule.K, base.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
+	if r.Seconds, err = forecast.Budget(ctx, base, 1, ""); err != nil {
 		return nil, err
 	}
 	load := p.Load
@@ -112,20 +112,6 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 		r.Settings = append(r.Settings, &Setting{cells: seeds})
 	}
 	return r, err
-}
-
-// budget is the virtual time of a configuration: what it says, or what its rounds take with K_0.
-func budget(ctx context.Context, c config.Config) (float64, error) {
-	rounds := max(c.Stop.Rounds, c.Stop.EqualRuntimeRounds)
-	switch {
-	case c.Stop.VirtualSeconds > 0:
-		return c.Stop.VirtualSeconds, nil
-	case rounds == 0:
-		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds nor virtual_seconds, so it is not known how long a run is (set one)"}
-	}
-	c.Schedule.K, c.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
-	u, err := forecast.UsageOf(ctx, c, round.Limits{Rounds: rounds}, 1, func() {})
-	return u.Seconds.P50, err
 }
 
 // play plays settings to a rung.

@@ -32,22 +32,18 @@ func Controllable(cells []Cell) error {
 // Controls are the runs that tell what decides, of each cell that was played and whose K decays: that
 // it works less, or that it works less later on.
 func Controls(cells []Cell) (list []Cell, err error) {
-	values := make([][]int, len(cells))
 	for i := range cells {
-		for r, err := range cells[i].Run().Follow() {
-			if err != nil {
-				return nil, err
-			}
-			values[i] = append(values[i], r.LocalSteps)
+		if err := cells[i].follow(); err != nil {
+			return nil, err
 		}
 	}
 	for _, kind := range []string{constantK, reversedK, shuffledK} {
 		for i := range cells {
 			c := &cells[i]
-			if c.Diverged != "" || !decays(values[i]) {
+			if !decays(c.steps) {
 				continue
 			}
-			own, err := c.control(kind, values[i])
+			own, err := c.control(kind)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", own.Name, err)
 			}
@@ -58,18 +54,18 @@ func Controls(cells []Cell) (list []Cell, err error) {
 }
 
 // control is the cell's control with its values of K.
-func (c *Cell) control(kind string, steps []int) (own Cell, err error) {
+func (c *Cell) control(kind string) (own Cell, err error) {
 	own = Cell{Name: c.Name + " " + kind, Schedule: c.Schedule + "-" + kind, Control: kind, Values: c.Values, Point: c.Point, Config: c.Config}
 	own.Config.Out, own.Config.Schedule.Label = c.Config.Out+"-"+kind, own.Schedule
 	switch kind {
 	case constantK:
-		own.Config.Schedule.K = constant(steps)
+		own.Config.Schedule.K = constant(c.steps)
 	case reversedK:
-		steps = slices.Clone(steps)
+		steps := slices.Clone(c.steps)
 		slices.Reverse(steps)
 		own.Config.Schedule.K = listOf(steps)
 	default:
-		own.Config.Schedule.K = listOf(shuffled(steps, c.Config.Seed))
+		own.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
 	}
 	if err := own.Config.Validate(); err != nil {
 		return own, err

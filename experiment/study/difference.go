@@ -36,17 +36,16 @@ type Difference struct {
 	Never    int     // seeds with which the row's run has no value and the other has; then there is no mean
 	Decided  string  // what made the difference; empty: there are no controls, or no difference was seen
 
-	quantity
-	words words
+	quantity // with the words for the direction in which its values are better
 }
 
 // Differences compare each row of the table with the reference, and controls with what they control:
 // how well runs end, and when they reach the level.
 func (t *Table) Differences() []Difference {
 	var list []Difference
-	for i := range t.Rows {
+	for _, r := range t.Rows {
 		for _, q := range t.quantities {
-			if d := t.Rows[i].difference(q); d.Than != "" {
+			if d := r.difference(q); d.Than != "" {
 				list = append(list, d)
 			}
 		}
@@ -64,7 +63,7 @@ func (t *Table) Differences() []Difference {
 
 // difference is that of the row in a quantity; without a name of others there is none.
 func (r *Row) difference(q quantity) (d Difference) {
-	if q.words == nil {
+	if q.more == "" {
 		return d
 	}
 	for i := range r.Cells {
@@ -82,8 +81,8 @@ func (r *Row) difference(q quantity) (d Difference) {
 			d.Never++
 		}
 	}
-	if len(r.Cells) > 0 {
-		d.words = q.words(&r.Cells[0])
+	if q.flips && len(r.Cells) > 0 && r.Cells[0].quality.Lower {
+		q.more, q.less = q.less, q.more
 	}
 	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.TwoStage(d.BySeed, r.first)
 	if d.Never > 0 { // a mean of the seeds that were fast enough says little
@@ -153,9 +152,9 @@ func (d *Difference) Verdict() string {
 	case d.N == 1:
 		return "one seed decides nothing"
 	case seen(d.Estimated) > 0:
-		return d.words.more
+		return d.more
 	case seen(d.Estimated) < 0:
-		return d.words.less
+		return d.less
 	case d.Half == 0 && d.Mean != 0:
 		return "not decided: all seeds agree"
 	}
@@ -173,7 +172,7 @@ func (t *Table) differenceColumns() table.Columns[Difference] {
 		}
 	}
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
-	if slices.ContainsFunc(t.Rows, func(r Row) bool { return len(r.Cells) > 0 && r.Cells[0].Control != "" }) {
+	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return len(r.Cells) > 0 && r.Cells[0].Control != "" }) {
 		decided.Title = "decided by"
 	}
 	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values }, func(d Difference) string { return d.Row.Schedule }),

@@ -236,7 +236,7 @@ func swept(t *testing.T, path string) *Table {
 	rows, header := readRows(t, path)
 	table := &Table{first: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
 	for _, row := range rows {
-		r := Row{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
+		r := &Row{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
 		for _, q := range table.quantities {
 			r.Means = append(r.Means, statistics.Estimated{Mean: row.number(q.name), Half: row.number(q.name + "_ci95"), N: int(row.number(q.name + "_n"))})
 		}

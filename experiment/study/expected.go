@@ -59,26 +59,32 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	if err != nil {
 		return err
 	}
-	c := &Cell{Schedule: s.Schedule, Config: found.Config, Summary: *s}
+	c := Cell{Schedule: s.Schedule, Config: found.Config, Summary: *s}
 	c.Config.Out = dir
 	if err := c.follow(); err != nil {
 		return err
 	}
-	list := quantities(append(shownBest([]Cell{*c}), measure.Accuracy))
+	one := &Comparison{Runs: []Cell{c}}
 	s.Expected = nil
 	for _, text := range expectations {
 		if e, err := expect.Parse(text); err != nil {
 			return err
 		} else if len(e.Gains) == 0 {
-			s.Expected = append(s.Expected, e.Hold("", func(name string) float64 {
-				if i := quantityOf(list, name); i >= 0 {
-					return list[i].of(c)
-				}
-				return math.NaN()
-			}, nil))
+			t := one.Table()
+			s.Expected = append(s.Expected, e.Hold("", t.valueOf(t.Rows[0]), nil))
 		}
 	}
 	return s.Rewrite(dir)
+}
+
+// valueOf gives the means of a row by the names of quantities.
+func (t *Table) valueOf(row *Row) func(name string) float64 {
+	return func(name string) float64 {
+		if q := quantityOf(t.quantities, name); q >= 0 {
+			return row.Means[q].Mean
+		}
+		return math.NaN()
+	}
 }
 
 // Expected holds the comparison against its configuration's expectations: the means of each row, and
@@ -94,8 +100,7 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 			continue // the configuration was checked
 		}
 		seen := map[string]bool{}
-		for i := range t.Rows {
-			row := &t.Rows[i]
+		for _, row := range t.Rows {
 			at := strings.Join(append(Sets(t.Grids, row.Values), row.Schedule), ", ")
 			if len(e.Gains) > 0 {
 				at = strings.Join(row.point(), ", ")
@@ -104,12 +109,7 @@ func (r *Comparison) Expected() (list []expect.Outcome) {
 				}
 				seen[at] = true
 			}
-			list = append(list, e.Hold(at, func(name string) float64 {
-				if q := quantityOf(t.quantities, name); q >= 0 {
-					return row.Means[q].Mean
-				}
-				return math.NaN()
-			}, func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) }))
+			list = append(list, e.Hold(at, t.valueOf(row), func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) }))
 		}
 	}
 	return list
@@ -129,8 +129,8 @@ func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
 	first := 0
 	cells := func(schedule string) (list []Cell) {
-		for i := range t.Rows {
-			if row := &t.Rows[i]; row.Schedule == schedule && slices.Equal(row.point(), point) {
+		for _, row := range t.Rows {
+			if row.Schedule == schedule && slices.Equal(row.point(), point) {
 				list, first = append(list, row.Cells...), row.first
 			}
 		}

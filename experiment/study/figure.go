@@ -74,7 +74,7 @@ func (t *Table) Figure(path string) error {
 		{toLevel, "virtual seconds to where the reference ends"},
 	} {
 		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
-		if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[column].N > 0 }) {
+		if !slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[column].N > 0 }) {
 			continue
 		}
 		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: t.quantities[column].title, Names: names}

@@ -18,7 +18,7 @@ import (
 // Table is a comparison over seeds: a row for each schedule at each point of the grids.
 type Table struct {
 	Grids      []Grid
-	Rows       []Row
+	Rows       []*Row
 	quantities []quantity
 	first      string // what runs are compared by
 	cells      []Cell
@@ -56,7 +56,7 @@ func (r *Comparison) Table() *Table {
 			to++
 		}
 		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
-		row := Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
+		row := &Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
 		for _, c := range done {
 			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
 				row.first++
@@ -99,35 +99,27 @@ func (t *Table) columns() table.Columns[*Row] {
 		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
-		if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Means[i].N > 0 }) {
+		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
 			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
 		}
 		list = append(list, c)
 	}
 	diverged := table.Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
-	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Diverged > 0 }) {
+	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Diverged > 0 }) {
 		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
 	}
 	return append(list, diverged)
 }
 
-// rows are those of the table.
-func (t *Table) rows() (list []*Row) {
-	for i := range t.Rows {
-		list = append(list, &t.Rows[i])
-	}
-	return list
-}
-
 // Write writes the table for people: means, with ± half of the interval where
 // there is more than one seed.
 func (t *Table) Write(w io.Writer) error {
-	return table.WriteText(w, t.columns().Texts(t.rows()), true)
+	return table.WriteText(w, t.columns().Texts(t.Rows), true)
 }
 
 // WriteCSV writes one row for each schedule and point of the grids.
 func (t *Table) WriteCSV(w io.Writer) error {
-	return table.WriteCSV(w, t.columns().Records(t.rows(), -1))
+	return table.WriteCSV(w, t.columns().Records(t.Rows, -1))
 }
 
 // MarshalJSON writes the table as one object: a row for each schedule and point

@@ -20,6 +20,7 @@ type measured struct {
 	Tail        float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
 	TailLoss    float64 // training loss, too; of each round as much as it lasts
 
+	steps               []int          // K_r of its rounds
 	quality             measure.Metric // by which runs are timed
 	validations, losses Tail
 	reference           *Cell // the reference's run with this seed at this point; nil: none, or this one
@@ -66,6 +67,7 @@ func (c *Cell) follow() error {
 		if err != nil {
 			return err
 		}
+		c.steps = append(c.steps, r.LocalSteps)
 		c.losses.Add(r.Start.Seconds(), r.End.Seconds(), r.TrainingLoss)
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}

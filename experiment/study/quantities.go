@@ -13,14 +13,12 @@ import (
 type quantity struct {
 	name, title string
 	of          func(*Cell) float64
-	words       func(*Cell) words // nil: runs are not compared by it
+	more, less  string // what a difference is called; empty: runs are not compared by it
+	flips       bool   // the other way round where lower values of what runs are compared by are better
 }
 
 // toLevel is the time until a run is as good as the reference becomes.
 const toLevel = "seconds_to_level"
-
-// words are what a difference is called.
-type words struct{ more, less string }
 
 // quantities are the columns of runs with these metrics, in their order.
 func quantities(names []string) []quantity {
@@ -37,15 +35,10 @@ func quantities(names []string) []quantity {
 	}
 	tail := func(c *Cell) float64 { return c.Tail }
 	return append(list, []quantity{
-		{name: "tail_validation_" + names[0], title: "tail " + measure.Title(names[0]), of: tail, words: func(c *Cell) words {
-			if c.quality.Lower {
-				return words{"worse", "better"}
-			}
-			return words{"better", "worse"}
-		}},
+		{name: "tail_validation_" + names[0], title: "tail " + measure.Title(names[0]), of: tail, more: "better", less: "worse", flips: true},
 		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
-		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, words: func(*Cell) words { return words{"later", "sooner"} }},
+		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
 		{name: "client_sgd_steps", title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
 		{name: "energy_joules", title: "energy J", of: func(c *Cell) float64 {
 			if c.Summary.EnergyJoules == nil {

@@ -52,12 +52,11 @@ func (s *span) join(next span) {
 func (s *span) mean() float64 { return s.sum / float64(s.measured) }
 
 // history is a run's rounds as at most maxPoints points of equally many rounds
-// each; the last point may hold fewer. Its memory is allocated once.
+// each; the last point may hold fewer.
 type history struct {
 	columns []metrics.Column
 	each    int // rounds a point, a power of two
 	points  []point
-	memory  []span // of all points
 }
 
 // newHistory keeps the columns that have a chart, but those of evaluations, which have points of
@@ -69,7 +68,6 @@ func newHistory(columns []metrics.Column) history {
 			h.columns = append(h.columns, c)
 		}
 	}
-	h.memory = make([]span, maxPoints*len(h.columns))
 	return h
 }
 
@@ -77,51 +75,42 @@ func newHistory(columns []metrics.Column) history {
 const trainingLoss = "training_loss"
 
 func (h *history) add(r *round.Report) {
-	n := len(h.points)
-	if n > 0 && h.points[n-1].rounds < h.each {
-		p := &h.points[n-1]
-		p.rounds, p.round, p.end = p.rounds+1, r.Round, r.End
-		for i := range h.columns {
-			p.values[i].join(single(h.columns[i].Of(r)))
-		}
-		return
-	}
-	if n == maxPoints {
-		h.halve()
-		h.add(r)
-		return
-	}
-	width := len(h.columns)
-	p := point{1, r.Round, r.End, h.memory[n*width : (n+1)*width]}
+	now := point{1, r.Round, r.End, make([]span, len(h.columns))}
 	for i := range h.columns {
-		p.values[i] = single(h.columns[i].Of(r))
+		now.values[i] = single(h.columns[i].Of(r))
 	}
-	h.points = append(h.points, p)
+	if n := len(h.points); n > 0 && h.points[n-1].rounds < h.each {
+		h.points[n-1] = h.points[n-1].joined(&now)
+		return
+	}
+	if len(h.points) == maxPoints {
+		h.halve()
+	}
+	h.points = append(h.points, now)
+}
+
+// joined is the point with the rounds that follow. It changes neither.
+func (p *point) joined(next *point) point {
+	all := point{p.rounds + next.rounds, next.round, next.end, slices.Clone(p.values)}
+	for i := range all.values {
+		all.values[i].join(next.values[i])
+	}
+	return all
 }
 
 // halve joins the points two by two.
 func (h *history) halve() {
 	for i := range maxPoints / 2 {
-		to, first, second := &h.points[i], h.points[2*i], h.points[2*i+1]
-		to.rounds, to.round, to.end = first.rounds+second.rounds, second.round, second.end
-		for k := range to.values {
-			joined := first.values[k]
-			joined.join(second.values[k])
-			to.values[k] = joined
-		}
+		h.points[i] = h.points[2*i].joined(&h.points[2*i+1])
 	}
 	h.points = h.points[:maxPoints/2]
 	h.each *= 2
 }
 
-// copied is the history with nothing shared.
-func (h *history) copied() history {
-	c := *h
-	c.points, c.memory = slices.Clone(h.points), slices.Clone(h.memory[:len(h.points)*len(h.columns)])
-	for i := range c.points {
-		c.points[i].values = c.memory[i*len(h.columns):][:len(h.columns)]
-	}
-	return c
+// copied is the history as it is now, whatever is added.
+func (h history) copied() history {
+	h.points = slices.Clone(h.points)
+	return h
 }
 
 // evaluation is the model measured on the held-out samples.

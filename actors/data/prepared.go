@@ -20,6 +20,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/vector"
 )
 
 // A prepared file holds a set as it is used, so that its samples are mapped
@@ -133,26 +134,14 @@ func (p *prepared) add(name string, bytes []byte) {
 	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
 
-// add stores integers as 32 bits. All of a set fit: samples are numbered by
+// as converts integers, which files hold as 32 bits. All of a set fit: samples are numbered by
 // int32, and no store reaches 4 GiB but images, whose places are not stored.
-func add[T int | int32 | uint32 | uint16](p *prepared, name string, values []T) {
-	b := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+func as[To, From int | int32 | uint32 | uint16](from []From) []To {
+	to := make([]To, len(from))
+	for i, v := range from {
+		to[i] = To(v)
 	}
-	p.add(name, b)
-}
-
-func (p *prepared) addFloats(name string, values []float32) {
-	b, _ := binary.Append(nil, binary.LittleEndian, values) // which only other types fail
-	p.add(name, b)
-}
-
-func (p *prepared) floats(name string) []float32 {
-	b := p.section(name).bytes
-	values := make([]float32, len(b)/4)
-	_, _ = binary.Decode(b, binary.LittleEndian, values) // which has the length
-	return values
+	return to
 }
 
 // section is the section of a name, an empty one if there is none.
@@ -165,13 +154,8 @@ func (p *prepared) section(name string) section {
 	return section{}
 }
 
-func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
-	b := p.section(name).bytes
-	values := make([]T, len(b)/4)
-	for i := range values {
-		values[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return values
+func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
+	return vector.Append[T](nil, p.section(name).bytes)
 }
 
 // writePrepared writes a set to a file.
@@ -182,13 +166,13 @@ func writePrepared(name, key string, set federated.Set) error {
 		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
 	}
 	p.Task, p.Names = s.Task, convert[[]byte](s.Names)
-	add(p, "start", s.Starts)
-	add(p, "train", s.Train)
-	add(p, "held", s.Held)
+	p.add("start", vector.Bytes(as[uint32](s.Starts)))
+	p.add("train", vector.Bytes(s.Train))
+	p.add("held", vector.Bytes(s.Held))
 	if s.Labels != nil {
-		add(p, "labels", s.Labels)
+		p.add("labels", vector.Bytes(s.Labels))
 	} else {
-		p.addFloats("targets", s.Targets)
+		p.add("targets", vector.Bytes(s.Targets))
 	}
 	if err := p.addRows(s.Rows); err != nil {
 		return err
@@ -206,16 +190,16 @@ func (p *prepared) addRows(r federated.Rows) error {
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
 		p.Rows, p.Width = "float", r.Width
-		p.addFloats("values", r.Values)
+		p.add("values", vector.Bytes(r.Values))
 	case *federated.TextRows:
 		p.Rows, p.Width = "text", r.Window
 		p.add("text", r.Text)
-		add(p, "row", r.Starts)
+		p.add("row", vector.Bytes(r.Starts))
 	case *federated.BagRows:
 		p.Rows = "bag"
-		add(p, "row", r.Starts)
-		add(p, "token", r.Word)
-		add(p, "count", r.Count)
+		p.add("row", vector.Bytes(r.Starts))
+		p.add("token", vector.Bytes(as[uint32](r.Word)))
+		p.add("count", vector.Bytes(as[uint32](r.Count)))
 	default:
 		return fmt.Errorf("samples of this reader cannot be prepared: they are %T", r)
 	}
@@ -366,14 +350,14 @@ func (p *prepared) set() (*federated.Grouped, error) {
 		return nil, errors.New("names, means or an alphabet that are not those of its samples")
 	}
 	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
-	s.Starts, s.Train, s.Held, s.Labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
+	s.Starts, s.Train, s.Held, s.Labels = as[int](numbers[uint32](p, "start")), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
 	var n int
 	var err error
 	if s.Rows, n, err = p.rows(); err != nil {
 		return nil, err
 	}
 	if p.Info.Targets > 0 {
-		s.Labels, s.Targets = nil, p.floats("targets")
+		s.Labels, s.Targets = nil, numbers[float32](p, "targets")
 	}
 	if given, each := len(s.Labels)+len(s.Targets), max(1, p.Info.Targets); given%each != 0 || given/each != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
@@ -404,7 +388,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	case "text":
 		return p.texts()
 	case "float":
-		values := p.floats("values")
+		values := numbers[float32](p, "values")
 		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
 	default:
 		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
@@ -440,7 +424,7 @@ func (p *prepared) texts() (federated.Rows, int, error) {
 }
 
 func (p *prepared) bags() (federated.Rows, int, error) {
-	r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: numbers[uint16](p, "token"), Count: numbers[uint16](p, "count")}
+	r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: as[uint16](numbers[uint32](p, "token")), Count: as[uint16](numbers[uint32](p, "count"))}
 	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
 		return nil, 0, errors.New("bags of words do not match their places")
 	}

@@ -51,8 +51,8 @@ actors/data/parquetfile: actors/data/federated
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/table: internal/registry actors/data/federated actors/data/parquetfile actors/learn os
 	github.com/parquet-go/parquet-go/...
-actors/data: internal/atomicfile actors/data/federated actors/data/parquetfile actors/data/table actors/learn os
-	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/parquet-go/parquet-go/...
+actors/data: internal/atomicfile internal/vector actors/data/federated actors/data/parquetfile actors/data/table actors/learn os
+	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
 actors/algorithm: internal/keyed internal/registry
 actors/algorithm/combine: internal/registry actors/algorithm

@@ -304,18 +304,15 @@ func (l *Log) AddAnswer(a *realdevices.Answer) error { return l.write(partsOf(a,
 func partsOf(a *realdevices.Answer, keep bool) []any {
 	h := head{recordMeasured, a.Task, uint32(a.Client)}
 	plan, t := durations{a.Plan.Download, a.Plan.Compute, a.Plan.Upload}, told{a.Loss, uint64(a.Samples)}
-	switch {
-	case a.Kind == round.Silent:
-		h.Kind = recordSilent
-		if a.Plan == (round.Plan{}) {
-			return []any{h}
+	for _, kind := range []byte{recordSilent, recordRefused, recordOvertaken} {
+		if kinds[kind] == a.Kind {
+			h.Kind = kind
 		}
-		return []any{h, plan}
-	case a.Kind == round.Invalid:
-		h.Kind = recordRefused
-		return []any{h, plan}
-	case a.Kind == round.Overtaken:
-		h.Kind = recordOvertaken
+	}
+	switch {
+	case h.Kind == recordSilent && a.Plan == round.Plan{}:
+		return []any{h}
+	case h.Kind != recordMeasured:
 		return []any{h, plan}
 	case a.Values == nil || !keep:
 		return []any{h, plan, t}

@@ -82,7 +82,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	}{
 		{true, c.Validate},
 		{c.Train, func() error { return p.selectKernel(remote) }},
-		{true, p.makeFleet},
+		{true, func() (err error) { p.Fleet, err = c.NewFleet(); return err }},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.open(ctx, reading) }},
 		{true, p.dealDevices},
 		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.parse(ctx) }},
@@ -106,12 +106,6 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		}
 	}
 	return p, nil
-}
-
-// makeFleet makes the clients' devices.
-func (p *Timing) makeFleet() (err error) {
-	p.Fleet, err = p.Config.NewFleet()
-	return err
 }
 
 // dealDevices settles the population, and who of it has which device.

@@ -19,25 +19,17 @@ type Given struct {
 	Form theory.Form
 }
 
-// keys are the names of Given.values below theory in a configuration.
-var keys = []string{"l", "mu", "variance", "gamma", "g", "f_star", "loss"}
-
-// values are all numbers of g: first those of constants, in their order.
-func (g *Given) values() []**float64 {
-	return []**float64{&g.L, &g.Mu, &g.Variance, &g.Gamma, &g.G, &g.FStar, &g.Loss}
-}
-
-// constants are those of Theorem 1, in the order of Given.values.
+// constants are those of Theorem 1, with their keys below theory in a configuration.
 var constants = []struct {
-	name, unit string
-	of         func(*theory.Constants) *float64
+	name, unit, key string
+	of              func(*theory.Constants, *Given) (found, given *float64)
 }{
-	{"L", "loss/length²", func(k *theory.Constants) *float64 { return &k.L }},
-	{"mu", "loss/length²", func(k *theory.Constants) *float64 { return &k.Mu }},
-	{"variance", "loss²/length²", func(k *theory.Constants) *float64 { return &k.Variance }},
-	{"Gamma", "loss", func(k *theory.Constants) *float64 { return &k.Gamma }},
-	{"G", "loss/length", func(k *theory.Constants) *float64 { return &k.G }},
-	{"F*", "loss", func(k *theory.Constants) *float64 { return &k.FStar }},
+	{"L", "loss/length²", "l", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.L, g.L }},
+	{"mu", "loss/length²", "mu", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Mu, g.Mu }},
+	{"variance", "loss²/length²", "variance", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Variance, g.Variance }},
+	{"Gamma", "loss", "gamma", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Gamma, g.Gamma }},
+	{"G", "loss/length", "g", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.G, g.G }},
+	{"F*", "loss", "f_star", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.FStar, g.FStar }},
 }
 
 // Source says where a constant comes from.
@@ -51,7 +43,8 @@ type Source struct {
 // sources says where each of the constants comes from.
 func sources(k theory.Constants, from ...string) (list []Source) {
 	for i, c := range constants {
-		list = append(list, Source{c.name, *c.of(&k), c.unit, from[i]})
+		found, _ := c.of(&k, &Given{})
+		list = append(list, Source{c.name, *found, c.unit, from[i]})
 	}
 	return list
 }
@@ -71,9 +64,11 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	k.Form = g.Form
 	configured := Given{L: t.L, Mu: t.Mu, G: t.G, FStar: t.FStar}
 	for i, c := range constants {
-		s, v, from := &found[i], *g.values()[i], "given"
+		s, from := &found[i], "given"
+		of, v := c.of(k, &g)
 		if v == nil {
-			v, from = *configured.values()[i], "given: theory."+keys[i]
+			_, v = c.of(k, &configured)
+			from = "given: theory." + c.key
 		}
 		switch known := s.From != ""; {
 		case v == nil && !known:
@@ -81,7 +76,7 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 		case v == nil, from != "given" && known && *v == s.Value:
 			continue
 		}
-		s.Value, s.From, *c.of(k) = *v, from, *v
+		s.Value, s.From, *of = *v, from, *v
 	}
 }
 

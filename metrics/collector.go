@@ -46,8 +46,8 @@ func newCollector(run *Run) *collector {
 // task takes a task that is complete; e is copied if it is kept.
 func (c *collector) task(e *round.TaskReport) {
 	if e.Revises {
-		for _, held := range [][]round.TaskReport{c.slowest.held, c.sample.held} {
-			if i := slices.IndexFunc(held, func(o round.TaskReport) bool { return o.Task == e.Task }); i >= 0 {
+		for _, held := range [][]ranked{c.slowest.held, c.sample.held} {
+			if i := slices.IndexFunc(held, func(o ranked) bool { return o.Task == e.Task }); i >= 0 {
 				held[i].Outcome = e.Outcome
 			}
 		}
@@ -78,8 +78,7 @@ func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 // is reused by the next call.
 func (c *collector) report(r *round.Report) *Round {
 	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
-	c.slowest.reset()
-	c.sample.reset()
+	c.slowest.held, c.sample.held = c.slowest.held[:0], c.sample.held[:0]
 	c.devices, c.ended = c.devices[:0], 0
 	return &c.round
 }
@@ -100,10 +99,10 @@ func (c *collector) open(list []Task) []Task {
 		c.places = append(c.places, place{e: &c.devices[i], real: true})
 	}
 	for i := range c.slowest.held {
-		c.places = append(c.places, place{e: &c.slowest.held[i], slow: true})
+		c.places = append(c.places, place{e: &c.slowest.held[i].TaskReport, slow: true})
 	}
 	for i := range c.sample.held {
-		c.places = append(c.places, place{e: &c.sample.held[i]})
+		c.places = append(c.places, place{e: &c.sample.held[i].TaskReport})
 	}
 	// A task that is among the slowest may be drawn, too: it is slow first.
 	slices.SortStableFunc(c.places, func(a, b place) int {
@@ -142,43 +141,32 @@ func (r *rank) above(o *rank) bool {
 }
 
 // top holds the limit highest of the tasks that it is offered. Those that do not get in, nearly all
-// of a large round, cost one comparison. Tasks come mostly in the order of their ends, each slower
-// than all before: such a one goes to the end of the order at once.
+// of a large round, cost one comparison.
 type top struct {
 	limit int
-	held  []round.TaskReport // in no order
-	order []entry            // lowest rank first
+	held  []ranked // lowest rank first
 }
 
-// entry is the rank of one that is held.
-type entry struct {
+type ranked struct {
 	rank rank
-	slot int
+	round.TaskReport
 }
 
 // wants says whether a task of that rank gets in.
 func (t *top) wants(r *rank) bool {
-	if len(t.order) < t.limit {
-		return true
-	}
-	return t.limit > 0 && r.above(&t.order[0].rank)
+	return len(t.held) < t.limit || t.limit > 0 && r.above(&t.held[0].rank)
 }
 
 // put takes in a task that wants has let pass.
 func (t *top) put(r rank, e *round.TaskReport) {
-	slot := len(t.held)
-	if slot < t.limit {
-		t.held = append(t.held, *e)
+	if len(t.held) < t.limit {
+		t.held = append(t.held, ranked{})
 	} else {
-		slot = t.order[0].slot
-		t.held[slot] = *e
-		copy(t.order, t.order[1:])
-		t.order = t.order[:len(t.order)-1]
+		copy(t.held, t.held[1:])
 	}
-	t.order = append(t.order, entry{r, slot})
-	for i := len(t.order) - 1; i > 0 && t.order[i-1].rank.above(&r); i-- {
-		t.order[i], t.order[i-1] = t.order[i-1], t.order[i]
+	at := len(t.held) - 1
+	for ; at > 0 && t.held[at-1].rank.above(&r); at-- {
+		t.held[at] = t.held[at-1]
 	}
+	t.held[at] = ranked{r, *e}
 }
-
-func (t *top) reset() { t.held, t.order = t.held[:0], t.order[:0] }

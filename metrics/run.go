@@ -67,9 +67,9 @@ type Run struct {
 	// Stats tells how the run keeps up with wall time. It is safe for concurrent
 	// use, does not wait, and answers after the run's end; false before its start.
 	Stats func() (Stats, bool)
-	// Left is the wall time to expect from now on, in seconds, false where it cannot be said
-	// yet. It may be nil and is safe for concurrent use.
-	Left func() (seconds float64, known bool)
+	// Left is the wall time to expect from now on, in seconds, with its interval of 90 %, false
+	// where it cannot be said yet. It may be nil and is safe for concurrent use.
+	Left func() (seconds, low, high float64, known bool)
 	// Versions are those that real devices told of their programs, bounded. It may be nil,
 	// is safe for concurrent use and answers after the run's end, too.
 	Versions func() []DeviceVersion

@@ -7,6 +7,8 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/problem"
+	"fedpace/internal/robust"
+	"fedpace/internal/statistics"
 )
 
 // Remaining follows a run and says how long it will still take, in wall time. It learns from
@@ -23,11 +25,18 @@ type Remaining struct {
 	rounds                 int
 	training, plain, other rate
 	samples                float64
+	seen                   statistics.Thinned[seen]
 
 	// Sums over rounds, each beside what was expected: virtual time, updates that count, and
 	// their local steps, which K says.
 	length, lengthExpected                         round.Time
 	updates, updatesExpected, steps, stepsExpected float64
+}
+
+// seen is a round: its seconds of wall time, what they went to, and its virtual time.
+type seen struct {
+	seconds, steps, clients, samples float64
+	length, expected                 round.Time
 }
 
 // measurements says when a run measures its models, and on how many samples: those held out,
@@ -37,11 +46,12 @@ type measurements struct {
 	heldOut, own      float64
 	batch             float64 // samples of a local step
 	pace              float64 // virtual seconds a second of wall time at most; 0: as fast as it goes
+	devices           bool    // real ones take part alone: they are waited for as long as virtual time says
 }
 
 // measurementsOf are those of a problem, whose rounds are c.
 func measurementsOf(p *problem.Data, c *round.Config) measurements {
-	m := measurements{evaluate: c.Evaluate, clients: c.EvaluateClients, batch: float64(p.Config.Batch), pace: p.Config.Pace}
+	m := measurements{evaluate: c.Evaluate, clients: c.EvaluateClients, batch: float64(p.Config.Batch), pace: p.Config.Pace, devices: p.Config.DevicesAlone()}
 	if !p.Config.Train {
 		return m
 	}
@@ -85,12 +95,14 @@ func due(t *measure.Timetable, from, to int, begin, end round.Time) (n float64) 
 // NewRemaining has seen no round yet of a problem that ends at limit (0: at none).
 func NewRemaining(p *problem.Problem, limit round.Time) (*Remaining, error) {
 	w, c, err := newWalk(p, limit)
-	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c)}, err
+	return &Remaining{walk: w, measured: measurementsOf(&p.Data, &c), seen: statistics.Thin[seen](mostSeen)}, err
 }
 
 // A guess: a client costs as much as so many local steps beside its own, and a sample that is
 // measured a part of one that is learned from, until some have been measured.
 const (
+	mostSeen      = 256  // rounds, for the interval
+	unseen        = 0.03 // relative deviation for what those so far did not have, such as a smaller K
 	stepsAClient  = 2
 	measuredShare = 1.0 / 3
 )
@@ -124,6 +136,11 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	if o.measured.clients.Due(r.Round, int64(o.last.End), int64(r.End)) {
 		samples += o.measured.own
 	}
+	e, length := o.walk.expect(r.LocalSteps), r.End-o.last.End
+	o.seen.Add(seen{seconds, steps, clients, samples, length, e.length})
+	if o.measured.devices {
+		seconds = max(0, seconds-length.Seconds())
+	}
 	o.rounds++
 	keep := 1 - 1/float64(o.rounds) // so that the n-th round has the weight n
 	for _, v := range []*float64{&o.training.seconds, &o.training.by, &o.plain.seconds, &o.plain.by, &o.other.seconds, &o.other.by, &o.samples} {
@@ -136,8 +153,7 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 	} else {
 		o.plain.add(seconds-training, clients)
 	}
-	e := o.walk.expect(r.LocalSteps)
-	o.length, o.lengthExpected = o.length+r.End-o.last.End, o.lengthExpected+e.length
+	o.length, o.lengthExpected = o.length+length, o.lengthExpected+e.length
 	o.updates, o.updatesExpected = o.updates+clients, o.updatesExpected+e.updates
 	o.steps, o.stepsExpected = o.steps+steps, o.stepsExpected+k*clients
 	o.last = *r
@@ -147,12 +163,13 @@ func (o *Remaining) Round(r *round.Report, seconds, training float64) {
 // Resumed takes the last round before a run was resumed.
 func (o *Remaining) Resumed(r *round.Report) { o.last = *r }
 
-// Seconds is the wall time to expect from the last round's end; false where it cannot be said
-// yet.
-func (o *Remaining) Seconds() (seconds float64, known bool) {
+// Left is the wall time to expect from the last round's end, with the interval of 90 % that the rounds
+// so far give it; false where it cannot be said yet.
+func (o *Remaining) Left() (v Interval, known bool) {
 	if o.rounds == 0 || o.walk.open() {
-		return 0, false
+		return v, false
 	}
+	seconds := 0.0
 	step, client, sample := o.rates()
 	counted, trained := ratio(o.updates, o.updatesExpected), ratio(o.steps, o.stepsExpected)
 
@@ -164,7 +181,7 @@ func (o *Remaining) Seconds() (seconds float64, known bool) {
 		r, now := w.round, w.now
 		n, err := w.next(max(1, r/32)) // K changes by less than what a stride is a part of the rounds before
 		if err != nil {
-			return 0, false
+			return v, false
 		}
 		if n == 0 {
 			break
@@ -173,10 +190,42 @@ func (o *Remaining) Seconds() (seconds float64, known bool) {
 		seconds += updates*((stepsAClient+trained*float64(w.local))*step+client) + o.measured.samples(r, w.round, now, w.now)*sample
 	}
 	seconds += o.measured.atEnd() * sample
-	if o.measured.pace > 0 {
-		seconds = max(seconds, (w.now-o.last.End).Seconds()/o.measured.pace)
+	virtual := (w.now - o.last.End).Seconds()
+	if o.measured.devices {
+		seconds += virtual
 	}
-	return seconds, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
+	if o.measured.pace > 0 {
+		seconds = max(seconds, virtual/o.measured.pace)
+	}
+	off := math.Exp(1.645 * o.deviation(w.pace, max(1, w.round-o.last.Round)))
+	return Interval{seconds / off, seconds, seconds * off}, !math.IsNaN(seconds) && !math.IsInf(seconds, 0)
+}
+
+// deviation is how far what is left, so many rounds, may be from what is expected, as a logarithm: a
+// stretch as those so far ([robust.BlocksOf]), and the single rounds in it. Where the clock ends the
+// run, shorter rounds are more rounds.
+func (o *Remaining) deviation(pace float64, left int) float64 {
+	step, client, sample := o.rates()
+	var factors []float64
+	for _, s := range o.seen.Kept {
+		expected := pace * s.expected.Seconds()
+		length := ratio(s.length.Seconds(), expected)
+		cost := step*(s.steps+stepsAClient*s.clients) + client*s.clients + sample*s.samples
+		if o.measured.devices {
+			cost += expected
+		}
+		factor := ratio(s.seconds, cost)
+		if o.measured.pace > 0 && s.seconds*o.measured.pace < 1.01*s.length.Seconds() {
+			factor = length
+		}
+		if o.walk.limit > 0 {
+			factor = ratio(factor, length)
+		}
+		factors = append(factors, factor)
+	}
+	b := robust.BlocksOf(factors)
+	single := robust.Deviation(b.Rest)
+	return math.Sqrt(math.Log(1 + unseen*unseen + b.Next*b.Next + single*single/float64(left)))
 }
 
 // rates are the wall seconds of a local step, of a client beside its steps, and of a sample that

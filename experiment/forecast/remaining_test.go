@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/statistics"
 )
 
 func remaining(rounds int, virtual float64) *Remaining {
@@ -15,6 +16,7 @@ func remaining(rounds int, virtual float64) *Remaining {
 			setup: schedule.Setup{K0: 10, Eta0: 1}, k: schedule.FixedK{}, eta: schedule.FixedEta{}, steps: func(k int) int { return k }, rounds: rounds, limit: round.Time(virtual * 1e9),
 			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
 		},
+		seen:     statistics.Thin[seen](mostSeen),
 		measured: measurements{batch: 10, evaluate: measure.Timetable{Every: 10}, heldOut: 300},
 	}
 }
@@ -48,18 +50,48 @@ func TestWhatIsLeftOfEqualRounds(t *testing.T) {
 		{"nothing but the last evaluation", 20, 0, 2},
 	} {
 		o := remaining(test.rounds, test.virtual)
-		if _, known := o.Seconds(); known {
+		if _, known := o.Left(); known {
 			t.Errorf("%s: something is known before the first round", test.name)
 		}
 		play(o, 20)
-		if left, known := o.Seconds(); !known || math.Abs(left-test.want) > 0.01*test.want {
-			t.Errorf("%s: %v s are left, %v, want %v", test.name, left, known, test.want)
+		if left, known := o.Left(); !known || math.Abs(left.P50-test.want) > 0.01*test.want {
+			t.Errorf("%s: %v s are left, %v, want %v", test.name, left.P50, known, test.want)
 		}
 	}
 	o := remaining(0, 0)
 	play(o, 20)
-	if _, known := o.Seconds(); known {
+	if _, known := o.Left(); known {
 		t.Error("something is known of a run whose end is not")
+	}
+}
+
+// halved are 10 local steps in the first rounds, then 4.
+type halved struct{}
+
+func (halved) LocalSteps(p schedule.Progress) int {
+	if p.Round <= 20 {
+		return 10
+	}
+	return 4
+}
+
+// Rounds of devices alone are waited for as long as they are on the clock, shorter with fewer steps:
+// those of 10 steps took 22 s of 11 s expected, those of 4 steps take 10 s and the coordinator 4 s.
+// Rounds that were all alike leave an interval for what they did not show alone.
+func TestWhatIsLeftOfDevicesAlone(t *testing.T) {
+	o := remaining(100, 0)
+	o.measured.devices, o.walk.k = true, halved{}
+	for r := 1; r <= 20; r++ {
+		report := round.Report{Round: r, Start: round.Time(r-1) * 22e9, End: round.Time(r) * 22e9, LocalSteps: 10, LearningRate: 1}
+		report.Outcomes[round.Accepted] = 6
+		o.Round(&report, 26, 0)
+	}
+	left, known := o.Left()
+	if want := 80.0 * (10 + 4); !known || math.Abs(left.P50-want) > 1 {
+		t.Errorf("%v s are left, want %v", left.P50, want)
+	}
+	if off := math.Exp(1.645 * math.Sqrt(math.Log(1+0.03*0.03))); math.Abs(left.P95/left.P50-off) > 1e-9 || math.Abs(left.P50/left.P05-off) > 1e-9 {
+		t.Errorf("the interval is %+v", left)
 	}
 }
 
@@ -68,13 +100,13 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 	o := remaining(100, 0)
 	o.measured.pace = 2
 	play(o, 20)
-	if left, _ := o.Seconds(); math.Abs(left-80*11) > 1 {
+	if left, _ := o.Left(); math.Abs(left.P50-80*11) > 1 {
 		t.Errorf("%v s are left at a pace of 2, want 880", left)
 	}
 	o = remaining(100, 0)
 	o.walk.setup.K0, o.walk.follows = 1000, true
 	play(o, 20)
-	if left, _ := o.Seconds(); math.Abs(left-338) > 3 {
+	if left, _ := o.Left(); math.Abs(left.P50-338) > 3 {
 		t.Errorf("%v s are left with a K that cannot be foreseen, want 338", left)
 	}
 }

@@ -82,13 +82,14 @@ func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.
 	return r, err
 }
 
-// left is the wall time to expect from now on, in seconds; false where it cannot be said
+// left is the wall time to expect from now on, in seconds, and its interval of 90 %; false where it cannot be said
 // yet. It is safe for concurrent use.
-func (r *recorder) left() (seconds float64, known bool) {
+func (r *recorder) left() (seconds, low, high float64, known bool) {
 	r.remaining.Lock()
 	defer r.remaining.Unlock()
-	seconds, known = r.remaining.Seconds()
-	return max(0, seconds-time.Since(r.remaining.since).Seconds()), known
+	v, known := r.remaining.Left()
+	passed := time.Since(r.remaining.since).Seconds()
+	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), known
 }
 
 // timed has the time that remains learn from a round that ends now.
@@ -197,7 +198,7 @@ func (r *recorder) show() {
 	if r.p.options.Progress != nil {
 		r.shown = time.Now()
 		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.shown.Sub(r.started)
-		if left, known := r.left(); known {
+		if left, _, _, known := r.left(); known {
 			r.progress.Remaining = time.Duration(left * 1e9)
 		}
 		r.progress.InRound = r.shown.Sub(r.remaining.since)

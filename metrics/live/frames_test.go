@@ -173,6 +173,7 @@ func TestASnapshotOfNothing(t *testing.T) {
 func TestWhatASnapshotHolds(t *testing.T) {
 	h := quick()
 	h.run.Deadline = 2e9
+	h.run.Left = func() (seconds, low, high float64, known bool) { return 50, 40, 60, true }
 	feed(h, &round.Report{
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
 		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, Metrics: []float64{0.25}, SGDSteps: 80,
@@ -193,7 +194,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 	for path, want := range map[string]any{
 		"now.training_loss": 4.0, "progress.round": 2.0, "progress.fraction": 0.02, "progress.virtual_seconds": 5.0,
 		"outcomes.accepted": 2.0, "outcomes.late": 1.0, "empty_rounds": 1.0, "spent.sgd_steps.wasted": 64.0,
-		"last_round.round": 2.0, "last_round.deadline": 2.0, "last_round.seconds": 2.0, "state": "running",
+		"last_round.round": 2.0, "last_round.deadline": 2.0, "last_round.seconds": 2.0, "state": "running", "progress.left_seconds": 50.0,
 	} {
 		var got any = s
 		for name := range strings.SplitSeq(path, ".") {
@@ -202,6 +203,9 @@ func TestWhatASnapshotHolds(t *testing.T) {
 		if got != want {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
+	}
+	if got := s["progress"].(map[string]any)["left_90"]; !reflect.DeepEqual(got, []any{40.0, 60.0}) {
+		t.Errorf("left are %v", got)
 	}
 	for name, want := range map[string]float64{"training_loss": 4, "validation_loss": 3, "validation_accuracy": 0.25, "sgd_steps": 144, "local_steps": 64, "late": 1} {
 		if got := columnOf(s, name); got["value"] != want || got["help"] == "" {

@@ -108,6 +108,7 @@ func TestPageShowsTheRun(t *testing.T) {
 	run := start(t.Context(), t, c)
 	b.Do(chromedp.Navigate(run.address))
 	b.Until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
+	b.Until("/about .+ left( \\(90 %: .+ to .+\\))?/.test(document.getElementById('progress-text').textContent)")
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Live" {
 		t.Errorf("the status of a run that goes on is %q", got)
 	}

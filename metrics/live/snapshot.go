@@ -70,14 +70,15 @@ type metricShown struct {
 }
 
 type progress struct {
-	Round          int     `json:"round"`
-	Rounds         int     `json:"rounds"` // in all; 0: not known
-	VirtualSeconds number  `json:"virtual_seconds"`
-	VirtualTotal   float64 `json:"virtual_total"` // 0: not known
-	WallSeconds    float64 `json:"wall_seconds"`
-	Idle           float64 `json:"idle_seconds"` // wall time since the last round
-	Fraction       float64 `json:"fraction"`     // 0: not known
-	Left           number  `json:"left_seconds"` // wall time to expect; null: not known
+	Round          int       `json:"round"`
+	Rounds         int       `json:"rounds"` // in all; 0: not known
+	VirtualSeconds number    `json:"virtual_seconds"`
+	VirtualTotal   float64   `json:"virtual_total"` // 0: not known
+	WallSeconds    float64   `json:"wall_seconds"`
+	Idle           float64   `json:"idle_seconds"` // wall time since the last round
+	Fraction       float64   `json:"fraction"`     // 0: not known
+	Left           number    `json:"left_seconds"` // wall time to expect; null: not known
+	LeftWithin     [2]number `json:"left_90"`      // its interval of 90 %
 }
 
 // measures are what the columns do not say.
@@ -229,8 +230,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		p.Idle = now.Sub(s.at).Seconds()
 	}
 	if a.Left != nil {
-		if left, known := a.Left(); known {
-			p.Left = number(left)
+		if left, low, high, known := a.Left(); known {
+			p.Left, p.LeftWithin = number(left), [2]number{number(low), number(high)}
 		}
 	}
 	return out

@@ -134,7 +134,10 @@ export function showProgress(s, passed) {
   const parts = [];
   if (measured && !ended) parts.push(['b', f > 0.999 ? '99.9 %' : (100 * f).toFixed(1) + ' %']);
   parts.push(['', `${ended ? 'took' : 'running for'} ${duration(wall < 60 ? Math.round(wall * (ended ? 10 : 1)) / (ended ? 10 : 1) : wall)}`]);
-  if (!ended && known(p.left_seconds) && p.left_seconds > 0) parts.push(['', 'about ' + duration(Math.max(1, Math.round(p.left_seconds - passed))) + ' left']);
+  if (!ended && known(p.left_seconds) && p.left_seconds > 0) {
+    const at = s => duration(Math.max(1, Math.round(s - passed))), [about, low, high] = [p.left_seconds, ...p.left_90].map(at);
+    parts.push(['', `about ${about} left` + (low === high ? '' : ` (90 %: ${low} to ${high})`)]);
+  }
   const paced = wall - (ended ? 0 : idle);
   if (p.round && paced > 0) parts.push(['', short(p.round / paced, 3) + ' rounds/s']);
   if (!ended && p.round && idle >= 10) parts.push(['', 'last round closed ' + duration(Math.round(idle)) + ' ago']);

@@ -106,6 +106,7 @@ func BenchmarkBatches(b *testing.B) {
 						}
 					}
 				}
+				b.ReportMetric(best[slices.Index(sizes, whole)].Seconds()*1e6, "best-µs/step")
 				for i, n := range sizes {
 					share := best[i].Seconds() / float64(n) / (best[slices.Index(sizes, whole)].Seconds() / whole)
 					b.ReportMetric(share, fmt.Sprintf("%d/%d", n, whole))

@@ -74,9 +74,12 @@ type convStage struct {
 	bias   []float32
 	dbias  []float32
 
-	forwardRuns  []kernel.Segment
-	weightRuns   []kernel.Segment   // the positions of some rows
-	gradientRuns [][]kernel.Segment // for each position of the input, the outputs that read it
+	height, width   int // of the convolution's own output
+	dyRow, dyColumn int // distances of its gradient's rows and columns
+	packed          packed
+	forwardRuns     []kernel.Segment
+	weightRuns      []kernel.Segment   // the positions of some rows
+	gradientRuns    [][]kernel.Segment // for each position of the input, the outputs that read it
 }
 
 // prepare lists the runs once the activations are laid out. height and width are those
@@ -91,14 +94,15 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 		s.order[i] = int32((o*taps+k)*in + c)
 	}
 	s.bias, s.dbias = aligned(s.Maps), aligned(s.Maps)
+	s.height, s.width = height, width
+	s.dyRow, s.dyColumn, _ = dy()
 	_, row, _, _ := s.X.steps()
 	for ky := range s.Size {
 		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
 	}
-	dyRow, dyColumn, _ := dy()
 	for y := range s.rows {
 		for x := range width {
-			s.weightRuns = append(s.weightRuns, kernel.Segment{A: y*dyRow + x*dyColumn, B: (y*Lanes*s.X.width() + x*in) * s.Stride})
+			s.weightRuns = append(s.weightRuns, kernel.Segment{A: y*s.dyRow + x*s.dyColumn, B: (y*Lanes*s.X.width() + x*in) * s.Stride})
 		}
 	}
 	if !s.Gradient {
@@ -110,7 +114,7 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 			for k := range taps {
 				oy, ox := y+s.Pad-k/s.Size, x+s.Pad-k%s.Size
 				if oy >= 0 && ox >= 0 && oy%s.Stride == 0 && ox%s.Stride == 0 && oy/s.Stride < height && ox/s.Stride < width {
-					list = append(list, kernel.Segment{A: k * in, B: oy/s.Stride*dyRow + ox/s.Stride*dyColumn})
+					list = append(list, kernel.Segment{A: k * in, B: oy/s.Stride*s.dyRow + ox/s.Stride*s.dyColumn})
 				}
 			}
 			s.gradientRuns = append(s.gradientRuns, list)
@@ -156,6 +160,10 @@ func (s *convStage) Forward(p *Pass) {
 	op := kernel.Bias
 	if s.Y.relu {
 		op = kernel.BiasReLU
+	}
+	if k := s.outputs(p.Samples); k.positions > 1 {
+		s.forwardPacked(k, p, op)
+		return
 	}
 	from, to := s.X.values(p), s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
@@ -205,20 +213,22 @@ func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
 
 // inputs writes the gradient of the input, or adds it to what is there.
 func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
+	if k := s.gradients(p.Samples); k.positions > 1 {
+		s.inputsPacked(k, dy, dyChannel, p)
+		return
+	}
 	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
 	x, dx := s.X.values(p), s.X.gradient(p)
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
 	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
+	op := s.gradientOp()
 	for at, list := range s.gradientRuns {
 		ay, ax := at/s.X.Width, at%s.X.Width
 		to := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
-		op, aux := kernel.Store, []float32(nil)
-		switch {
-		case s.add:
-			op = kernel.Add
-		case s.X.relu && s.masks():
-			op, aux = kernel.ReLUGrad, x[first+ay*xRow+ax*xColumn:]
+		var aux []float32
+		if op == kernel.ReLUGrad {
+			aux = x[first+ay*xRow+ax*xColumn:]
 		}
 		if len(list) > 0 {
 			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, to, op, aux, 1)
@@ -226,6 +236,17 @@ func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
 			clear(to.Data[:in*Lanes])
 		}
 	}
+}
+
+// gradientOp is what becomes of the gradient of the inputs.
+func (s *convStage) gradientOp() kernel.Op {
+	switch {
+	case s.add:
+		return kernel.Add
+	case s.X.relu && s.masks():
+		return kernel.ReLUGrad
+	}
+	return kernel.Store
 }
 
 // masks reports whether the gradient of the inputs is set to zero where a ReLU left zero.
@@ -251,6 +272,10 @@ func (s *pooledStage) lay() {
 }
 
 func (s *pooledStage) Forward(p *Pass) {
+	if k := s.outputs(p.Samples); k.positions > 1 {
+		s.forwardPacked(k, p)
+		return
+	}
 	from, to := s.X.values(p), s.Y.values(p)
 	first, row, column, channel := s.Y.steps()
 	part := s.Maps * Lanes
@@ -259,7 +284,7 @@ func (s *pooledStage) Forward(p *Pass) {
 		for j := range 4 {
 			s.at(2*y+j/2, 2*x+j%2, from, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
 		}
-		s.network.isa.MaxPool(s.Maps, p.Samples, s.y, to[first+y*row+x*column:], channel, s.code[at*part:])
+		s.network.isa.MaxPool(s.Maps, p.Samples, s.y, Lanes, part, 2*part, to[first+y*row+x*column:], channel, s.code[at*part:])
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *poolStage) Forward(p *Pass) {
 		}
 		copy(s.part[:2*n], from)
 		copy(s.part[2*n:], from[row:][:2*n])
-		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, dst, channel, code)
+		s.network.isa.MaxPool(s.X.Channels, p.Samples, s.part, Lanes, n, 2*n, dst, channel, code)
 	}
 }
 

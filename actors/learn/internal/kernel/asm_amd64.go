@@ -7,7 +7,7 @@ var routines = func() (r [isas]routine) {
 	if !x.HasAVX2 || !x.HasFMA {
 		return r
 	}
-	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch}
+	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch, copyPieces: copyPieces}
 	v.lanes, v.softmax, v.lookup, v.addExact = 8, softmax256, lookup256, addExact256
 	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
 	v.centre, v.affine, v.addDots, v.combine, v.addReLU, v.mask = centre, affine, addDots, combine, addReLU, mask

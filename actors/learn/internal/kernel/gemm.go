@@ -20,6 +20,18 @@ func (isa ISA) Columns(samples int) int {
 	return (samples + step - 1) / step * step
 }
 
+// Cost is about how long a product of n columns takes, in columns of a wide one. It is the
+// same in a class, whose bits may depend on it.
+func (isa ISA) Cost(n int) int {
+	switch isa {
+	case Go:
+		return isa.Columns(n)
+	case NEON:
+		return (n + 15) / 16 * 16
+	}
+	return n/32*32 + [...]int{0, 11, 17, 27, 32}[(n%32+7)/8]
+}
+
 // Op says what becomes of a product P = A·B.
 type Op uint8
 

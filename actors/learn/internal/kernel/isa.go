@@ -30,6 +30,7 @@ type routine struct {
 
 	lanes       int // floats of a vector
 	transpose   func(dst *float32, ldd int, src *float32, lds int, down, right int)
+	copyPieces  func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)
 	lookup      func(dst *float32, src *uint8, table *float32, groups int)
 	prefetch    func(src *uint8, lines int)
 	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
@@ -38,7 +39,7 @@ type routine struct {
 	addExact    func(dst *int64, x, base *float32, groups int, w float64) bool
 	gruForward  func(n int, in, state, h, saved *float32)
 	gruBackward func(n int, dh, saved, h, da *float32)
-	maxPool     func(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+	maxPool     func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)
 	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)
 
 	centre        func(dst, x, mean, squares *float32, groups int)

@@ -169,6 +169,31 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
+func TestCopyPieces(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows, pieces, n := rapid.IntRange(1, 20).Draw(rt, "rows"), rapid.IntRange(1, 9).Draw(rt, "pieces"), rapid.IntRange(1, Lanes).Draw(rt, "n")
+		ld := pieces*n + rapid.IntRange(0, 9).Draw(rt, "gap")
+		more := (n+7)/8*8 - n // floats that may be copied behind a piece
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			x := fill(guarded[float32](t, (rows-1)*Lanes+(pieces-1)*rows*Lanes+n+more, false), r)
+			for _, c := range Available() {
+				y, z := guarded[float32](t, (rows-1)*ld+pieces*n+more, false), guarded[float32](t, len(x), false)
+				c.CopyPieces(Pieces{y, ld, n}, Pieces{x, Lanes, rows * Lanes}, rows, pieces, n)
+				c.CopyPieces(Pieces{z, Lanes, rows * Lanes}, Pieces{y, ld, n}, rows, pieces, n)
+				for i := range rows {
+					for j := range pieces {
+						want, at := x[i*Lanes+j*rows*Lanes:][:n], i*Lanes+j*rows*Lanes
+						if !slices.Equal(y[i*ld+j*n:][:n], want) || !slices.Equal(z[at:][:n], want) {
+							rt.Fatalf("%v: row %d, piece %d is %v, and %v when copied back, want %v", c, i, j, y[i*ld+j*n:][:n], z[at:][:n], want)
+						}
+					}
+				}
+			}
+		})
+	})
+}
+
 func TestLookup(t *testing.T) {
 	var table [256]float32
 	for i := range table {
@@ -464,7 +489,7 @@ func TestMaxPool(t *testing.T) {
 			g := fill(guarded[float32](t, (rows-1)*ld+Lanes, false), r)
 			for _, c := range Available() {
 				dst, code := guarded[float32](t, (rows-1)*ld+Lanes, false), guarded[int32](t, n, false)
-				c.MaxPool(rows, samples, x, dst, ld, code)
+				c.MaxPool(rows, samples, x, Lanes, n, 2*n, dst, ld, code)
 				back := guarded[float32](t, right+down+n, false)
 				c.MaxUnpool(rows, samples, g, ld, code, back, right, down)
 				for i := range n {

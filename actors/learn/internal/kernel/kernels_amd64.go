@@ -349,10 +349,10 @@ func gruForward512(n int, in *float32, state *float32, h *float32, saved *float3
 //go:noescape
 func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
 
-// maxPool512: see MaxPool; part and ld are in bytes. Without whole it works on half of each row.
+// maxPool512: see MaxPool; distances are in bytes. Without whole it works on half of each row.
 //
 //go:noescape
-func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+func maxPool512(rows int, x *float32, lx int, right int, down int, dst *float32, ld int, code *int32, whole bool)
 
 // maxUnpool512: see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.
 //
@@ -379,10 +379,10 @@ func gruForward256(n int, in *float32, state *float32, h *float32, saved *float3
 //go:noescape
 func gruBackward256(n int, dh *float32, saved *float32, h *float32, da *float32)
 
-// maxPool256: see MaxPool; part and ld are in bytes. Without whole it works on half of each row.
+// maxPool256: see MaxPool; distances are in bytes. Without whole it works on half of each row.
 //
 //go:noescape
-func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+func maxPool256(rows int, x *float32, lx int, right int, down int, dst *float32, ld int, code *int32, whole bool)
 
 // maxUnpool256: see MaxUnpool; ld, right and down are in bytes. Without whole it works on half of each row.
 //
@@ -408,6 +408,11 @@ func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) b
 //
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right int)
+
+// copyPieces copies pieces of 1 to 4 chunks of 8 floats; distances are in bytes. See CopyPieces.
+//
+//go:noescape
+func copyPieces(dst *float32, toRow int, toStep int, src *float32, fromRow int, fromStep int, rows int, pieces int, chunks int)
 
 // rowSums sums rows of a block, of which the lanes that mask selects count; minus is -0 in the others. See AddRowSums.
 //

@@ -18750,87 +18750,88 @@ gate:
 	VZEROUPPER
 	RET
 
-// func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+// func maxPool512(rows int, x *float32, lx int, right int, down int, dst *float32, ld int, code *int32, whole bool)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·maxPool512(SB), NOSPLIT, $0-49
+TEXT ·maxPool512(SB), NOSPLIT, $0-65
 	MOVQ    rows+0(FP), AX
-	MOVQ    part+16(FP), CX
-	MOVQ    x+8(FP), DX
-	LEAQ    (DX)(CX*2), BX
-	ADDQ    CX, BX
-	MOVQ    dst+24(FP), SI
-	MOVQ    ld+32(FP), DI
-	MOVQ    code+40(FP), R8
+	MOVQ    x+8(FP), CX
+	MOVQ    lx+16(FP), DX
+	MOVQ    right+24(FP), BX
+	MOVQ    down+32(FP), SI
+	ADDQ    CX, SI
+	MOVQ    dst+40(FP), DI
+	MOVQ    ld+48(FP), R8
+	MOVQ    code+56(FP), R9
 	VMOVUPS constant00000001<>+0(SB), Z0
 	VMOVUPS constant00000002<>+0(SB), Z1
 	VMOVUPS constant00000003<>+0(SB), Z2
-	MOVB    whole+48(FP), R9
-	CMPB    R9, $0x00
+	MOVB    whole+64(FP), R10
+	CMPB    R10, $0x00
 	JEQ     half
 
 row:
-	VMOVUPS   (DX), Z3
+	VMOVUPS   (CX), Z3
 	VXORPS    Z5, Z5, Z5
-	VMOVUPS   (DX)(CX*1), Z4
+	VMOVUPS   (CX)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z0, K1, Z5
-	VMOVUPS   (DX)(CX*2), Z4
+	VMOVUPS   (SI), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z1, K1, Z5
-	VMOVUPS   (BX), Z4
+	VMOVUPS   (SI)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z2, K1, Z5
-	VMOVUPS   Z3, (SI)
-	VMOVUPS   Z5, (R8)
-	VMOVUPS   64(DX), Z3
+	VMOVUPS   Z3, (DI)
+	VMOVUPS   Z5, (R9)
+	VMOVUPS   64(CX), Z3
 	VXORPS    Z5, Z5, Z5
-	VMOVUPS   64(DX)(CX*1), Z4
+	VMOVUPS   64(CX)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z0, K1, Z5
-	VMOVUPS   64(DX)(CX*2), Z4
+	VMOVUPS   64(SI), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z1, K1, Z5
-	VMOVUPS   64(BX), Z4
+	VMOVUPS   64(SI)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z2, K1, Z5
-	VMOVUPS   Z3, 64(SI)
-	VMOVUPS   Z5, 64(R8)
-	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, BX
+	VMOVUPS   Z3, 64(DI)
+	VMOVUPS   Z5, 64(R9)
+	ADDQ      R8, DI
+	ADDQ      DX, CX
+	ADDQ      DX, SI
+	ADDQ      $0x80, R9
 	DECQ      AX
 	JNZ       row
 	VZEROUPPER
 	RET
 
 half:
-	VMOVUPS   (DX), Z3
+	VMOVUPS   (CX), Z3
 	VXORPS    Z5, Z5, Z5
-	VMOVUPS   (DX)(CX*1), Z4
+	VMOVUPS   (CX)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z0, K1, Z5
-	VMOVUPS   (DX)(CX*2), Z4
+	VMOVUPS   (SI), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z1, K1, Z5
-	VMOVUPS   (BX), Z4
+	VMOVUPS   (SI)(BX*1), Z4
 	VCMPPS    $0x11, Z4, Z3, K1
 	VMOVAPS   Z4, K1, Z3
 	VMOVDQA32 Z2, K1, Z5
-	VMOVUPS   Z3, (SI)
-	VMOVUPS   Z5, (R8)
-	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, BX
+	VMOVUPS   Z3, (DI)
+	VMOVUPS   Z5, (R9)
+	ADDQ      R8, DI
+	ADDQ      DX, CX
+	ADDQ      DX, SI
+	ADDQ      $0x80, R9
 	DECQ      AX
 	JNZ       half
 	VZEROUPPER
@@ -19250,135 +19251,136 @@ gate:
 	VZEROUPPER
 	RET
 
-// func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)
+// func maxPool256(rows int, x *float32, lx int, right int, down int, dst *float32, ld int, code *int32, whole bool)
 // Requires: AVX
-TEXT ·maxPool256(SB), NOSPLIT, $0-49
+TEXT ·maxPool256(SB), NOSPLIT, $0-65
 	MOVQ    rows+0(FP), AX
-	MOVQ    part+16(FP), CX
-	MOVQ    x+8(FP), DX
-	LEAQ    (DX)(CX*2), BX
-	ADDQ    CX, BX
-	MOVQ    dst+24(FP), SI
-	MOVQ    ld+32(FP), DI
-	MOVQ    code+40(FP), R8
+	MOVQ    x+8(FP), CX
+	MOVQ    lx+16(FP), DX
+	MOVQ    right+24(FP), BX
+	MOVQ    down+32(FP), SI
+	ADDQ    CX, SI
+	MOVQ    dst+40(FP), DI
+	MOVQ    ld+48(FP), R8
+	MOVQ    code+56(FP), R9
 	VMOVUPS constant00000001<>+0(SB), Y0
 	VMOVUPS constant00000002<>+0(SB), Y1
 	VMOVUPS constant00000003<>+0(SB), Y2
-	MOVB    whole+48(FP), R9
-	CMPB    R9, $0x00
+	MOVB    whole+64(FP), R10
+	CMPB    R10, $0x00
 	JEQ     half
 
 row:
-	VMOVUPS   (DX), Y3
+	VMOVUPS   (CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   (DX)(CX*1), Y4
+	VMOVUPS   (CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   (DX)(CX*2), Y4
+	VMOVUPS   (SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   (BX), Y4
+	VMOVUPS   (SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, (SI)
-	VMOVUPS   Y5, (R8)
-	VMOVUPS   32(DX), Y3
+	VMOVUPS   Y3, (DI)
+	VMOVUPS   Y5, (R9)
+	VMOVUPS   32(CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   32(DX)(CX*1), Y4
+	VMOVUPS   32(CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   32(DX)(CX*2), Y4
+	VMOVUPS   32(SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   32(BX), Y4
+	VMOVUPS   32(SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, 32(SI)
-	VMOVUPS   Y5, 32(R8)
-	VMOVUPS   64(DX), Y3
+	VMOVUPS   Y3, 32(DI)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   64(CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   64(DX)(CX*1), Y4
+	VMOVUPS   64(CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   64(DX)(CX*2), Y4
+	VMOVUPS   64(SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   64(BX), Y4
+	VMOVUPS   64(SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, 64(SI)
-	VMOVUPS   Y5, 64(R8)
-	VMOVUPS   96(DX), Y3
+	VMOVUPS   Y3, 64(DI)
+	VMOVUPS   Y5, 64(R9)
+	VMOVUPS   96(CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   96(DX)(CX*1), Y4
+	VMOVUPS   96(CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   96(DX)(CX*2), Y4
+	VMOVUPS   96(SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   96(BX), Y4
+	VMOVUPS   96(SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, 96(SI)
-	VMOVUPS   Y5, 96(R8)
-	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, BX
+	VMOVUPS   Y3, 96(DI)
+	VMOVUPS   Y5, 96(R9)
+	ADDQ      R8, DI
+	ADDQ      DX, CX
+	ADDQ      DX, SI
+	ADDQ      $0x80, R9
 	DECQ      AX
 	JNZ       row
 	VZEROUPPER
 	RET
 
 half:
-	VMOVUPS   (DX), Y3
+	VMOVUPS   (CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   (DX)(CX*1), Y4
+	VMOVUPS   (CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   (DX)(CX*2), Y4
+	VMOVUPS   (SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   (BX), Y4
+	VMOVUPS   (SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, (SI)
-	VMOVUPS   Y5, (R8)
-	VMOVUPS   32(DX), Y3
+	VMOVUPS   Y3, (DI)
+	VMOVUPS   Y5, (R9)
+	VMOVUPS   32(CX), Y3
 	VXORPS    Y5, Y5, Y5
-	VMOVUPS   32(DX)(CX*1), Y4
+	VMOVUPS   32(CX)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y0, Y5, Y5
-	VMOVUPS   32(DX)(CX*2), Y4
+	VMOVUPS   32(SI), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y1, Y5, Y5
-	VMOVUPS   32(BX), Y4
+	VMOVUPS   32(SI)(BX*1), Y4
 	VCMPPS    $0x11, Y4, Y3, Y6
 	VBLENDVPS Y6, Y4, Y3, Y3
 	VBLENDVPS Y6, Y2, Y5, Y5
-	VMOVUPS   Y3, 32(SI)
-	VMOVUPS   Y5, 32(R8)
-	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	ADDQ      $0x80, DX
-	ADDQ      $0x80, BX
+	VMOVUPS   Y3, 32(DI)
+	VMOVUPS   Y5, 32(R9)
+	ADDQ      R8, DI
+	ADDQ      DX, CX
+	ADDQ      DX, SI
+	ADDQ      $0x80, R9
 	DECQ      AX
 	JNZ       half
 	VZEROUPPER
@@ -19715,6 +19717,82 @@ tile:
 	LEAQ        (AX)(CX*8), AX
 	DECQ        SI
 	JNZ         column
+	VZEROUPPER
+	RET
+
+// func copyPieces(dst *float32, toRow int, toStep int, src *float32, fromRow int, fromStep int, rows int, pieces int, chunks int)
+// Requires: AVX
+TEXT ·copyPieces(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ toStep+16(FP), CX
+	MOVQ src+24(FP), DX
+	MOVQ fromStep+40(FP), BX
+	MOVQ rows+48(FP), SI
+	MOVQ chunks+64(FP), DI
+
+row:
+	MOVQ AX, R8
+	MOVQ DX, R9
+	MOVQ pieces+56(FP), R10
+	CMPQ DI, $0x01
+	JEQ  copy1
+	CMPQ DI, $0x02
+	JEQ  copy2
+	CMPQ DI, $0x03
+	JEQ  copy3
+
+copy4:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R8)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(R8)
+	VMOVUPS 64(R9), Y0
+	VMOVUPS Y0, 64(R8)
+	VMOVUPS 96(R9), Y0
+	VMOVUPS Y0, 96(R8)
+	ADDQ    BX, R9
+	ADDQ    CX, R8
+	DECQ    R10
+	JNZ     copy4
+	JMP     next
+
+copy3:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R8)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(R8)
+	VMOVUPS 64(R9), Y0
+	VMOVUPS Y0, 64(R8)
+	ADDQ    BX, R9
+	ADDQ    CX, R8
+	DECQ    R10
+	JNZ     copy3
+	JMP     next
+
+copy2:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R8)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(R8)
+	ADDQ    BX, R9
+	ADDQ    CX, R8
+	DECQ    R10
+	JNZ     copy2
+	JMP     next
+
+copy1:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    BX, R9
+	ADDQ    CX, R8
+	DECQ    R10
+	JNZ     copy1
+
+next:
+	ADDQ toRow+8(FP), AX
+	ADDQ fromRow+32(FP), DX
+	DECQ SI
+	JNZ  row
 	VZEROUPPER
 	RET
 

@@ -1,26 +1,28 @@
 package kernel
 
-// MaxPool takes the largest of four maps, each rows × Lanes, one behind the other
-// in x, and writes it to dst, rows of Lanes ld floats apart. code says which of
-// the four it is: the first largest. Of the rows only the first samples count.
-func (isa ISA) MaxPool(rows, samples int, x, dst []float32, ld int, code []int32) {
-	n := rows * Lanes
-	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
+// MaxPool takes the largest of four maps in x, at 0, right, down and right+down, with rows
+// of samples lx floats apart, and writes it to dst, rows of Lanes ld floats apart. code says
+// which of the four it is: the first largest. Lanes beside the samples are read and written.
+func (isa ISA) MaxPool(rows, samples int, x []float32, lx, right, down int, dst []float32, ld int, code []int32) {
+	x, code, dst = x[:right+down+(rows-1)*lx+Lanes], code[:rows*Lanes], dst[:(rows-1)*ld+Lanes]
+	if right < 0 || down < 0 {
+		panic("kernel: MaxPool to the left or up")
+	}
 	if v := isa.vectors(); v != nil {
-		v.maxPool(rows, &x[0], 4*n, &dst[0], 4*ld, &code[0], samples > Lanes/2)
+		v.maxPool(rows, &x[0], 4*lx, 4*right, 4*down, &dst[0], 4*ld, &code[0], samples > Lanes/2)
 		return
 	}
 	for i := range rows {
 		out := dst[i*ld:][:samples]
 		for l := range out {
-			at := i*Lanes + l
+			at := i*lx + l
 			best, which := x[at], int32(0)
-			for j := 1; j < 4; j++ {
-				if v := x[j*n+at]; v > best {
-					best, which = v, int32(j)
+			for j, from := range [...]int{right, down, right + down} {
+				if v := x[from+at]; v > best {
+					best, which = v, int32(j+1)
 				}
 			}
-			out[l], code[at] = best, which
+			out[l], code[i*Lanes+l] = best, which
 		}
 	}
 }

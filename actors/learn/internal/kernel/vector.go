@@ -28,6 +28,29 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 	}
 }
 
+// Pieces are rows of pieces, Row and Step floats apart.
+type Pieces struct {
+	Data      []float32
+	Row, Step int
+}
+
+// CopyPieces copies the first n floats of all pieces in order, row by row. Up to 7 floats
+// behind each may be copied, too, which must exist.
+func (isa ISA) CopyPieces(dst, src Pieces, rows, pieces, n int) {
+	chunks := (n + 7) / 8
+	last := func(p Pieces) int { return (rows-1)*p.Row + (pieces-1)*p.Step + 8*chunks - 1 }
+	_, _ = dst.Data[last(dst)], src.Data[last(src)]
+	if v := isa.vectors(); v != nil {
+		v.copyPieces(&dst.Data[0], 4*dst.Row, 4*dst.Step, &src.Data[0], 4*src.Row, 4*src.Step, rows, pieces, chunks)
+		return
+	}
+	for i := range rows {
+		for j := range pieces {
+			copy(dst.Data[i*dst.Row+j*dst.Step:][:n], src.Data[i*src.Row+j*src.Step:])
+		}
+	}
+}
+
 // Lookup decodes bytes: dst[i] = table[src[i]].
 func (isa ISA) Lookup(dst []float32, src []byte, table *[256]float32) {
 	if len(dst) != len(src) {

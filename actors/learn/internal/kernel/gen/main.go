@@ -22,6 +22,7 @@ func main() {
 	addExact512()
 	addExact2()
 	transpose()
+	copyPieces()
 	rowSums()
 	addScaled()
 	normalisation()

@@ -7,10 +7,12 @@ import (
 )
 
 func maxPool(s simd) {
-	function("maxPool"+s.name, "func(rows int, x *float32, part int, dst *float32, ld int, code *int32, whole bool)",
-		": see MaxPool; part and ld are in bytes. Without whole it works on half of each row.")
-	rows, part := load("rows"), load("part")
-	maps := parts(load("x"), part, 4)
+	function("maxPool"+s.name, "func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)",
+		": see MaxPool; distances are in bytes. Without whole it works on half of each row.")
+	rows, x, lx, right := load("rows"), load("x"), load("lx"), load("right")
+	low := load("down")
+	ADDQ(x, low)
+	maps := []Mem{{Base: x}, {Base: x, Index: right, Scale: 1}, {Base: low}, {Base: low, Index: right, Scale: 1}}
 	dst, ld, code := load("dst"), load("ld"), load("code")
 	var which [4]reg.VecVirtual
 	for j := 1; j < 4; j++ {
@@ -41,8 +43,9 @@ func maxPool(s simd) {
 			VMOVUPS(c, Mem{Base: code, Disp: off})
 		}
 		ADDQ(ld, dst)
+		ADDQ(lx, x)
+		ADDQ(lx, low)
 		advance(blockRow, code)
-		advanceAll(blockRow, maps)
 	})
 }
 

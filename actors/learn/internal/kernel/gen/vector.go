@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -154,6 +156,40 @@ func transpose() {
 	advance(32, src)
 	LEAQ(Mem{Base: dst, Index: ldd, Scale: 8}, dst)
 	repeat("column", right)
+	done()
+}
+
+// copyPieces serves both classes: of a short piece whole vectors are copied.
+func copyPieces() {
+	function("copyPieces", "func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)",
+		" copies pieces of 1 to 4 chunks of 8 floats; distances are in bytes. See CopyPieces.")
+	dst, toStep, src, fromStep := load("dst"), load("toStep"), load("src"), load("fromStep")
+	rows, chunks := load("rows"), load("chunks")
+	d, s, pieces := GP64(), GP64(), GP64()
+	Label("row")
+	MOVQ(dst, d)
+	MOVQ(src, s)
+	Load(Param("pieces"), pieces)
+	for n := 1; n < 4; n++ {
+		CMPQ(chunks, Imm(uint64(n)))
+		JEQ(LabelRef(fmt.Sprint("copy", n)))
+	}
+	for n := 4; n > 0; n-- {
+		Label(fmt.Sprint("copy", n))
+		for i := range n {
+			v := YMM()
+			VMOVUPS(Mem{Base: s, Disp: 32 * i}, v)
+			VMOVUPS(v, Mem{Base: d, Disp: 32 * i})
+		}
+		ADDQ(fromStep, s)
+		ADDQ(toStep, d)
+		repeat(fmt.Sprint("copy", n), pieces)
+		JMP(LabelRef("next"))
+	}
+	Label("next")
+	ADDQ(argument("toRow"), dst)
+	ADDQ(argument("fromRow"), src)
+	repeat("row", rows)
 	done()
 }
 

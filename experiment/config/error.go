@@ -20,7 +20,7 @@ func notA(value, what string, known []string) string {
 	}
 	s := fmt.Sprintf("%q is not %s %s", value, article, what)
 	if what == "output" && value == "mlflow" {
-		return s + " (docs/results.md shows how a finished run enters MLflow)"
+		return s + " (python/README.md shows how a finished run enters MLflow)"
 	}
 	if near := names.Nearest(value, known); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)

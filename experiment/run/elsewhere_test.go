@@ -52,7 +52,7 @@ func TestMLflowAndWandbOnThePage(t *testing.T) {
 		}
 		t.Skip("it plays Python, and python3 is missing: CI has it")
 	}
-	page, err := os.ReadFile("../../docs/results.md")
+	page, err := os.ReadFile("../../python/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

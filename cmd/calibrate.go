@@ -53,15 +53,12 @@ func calibrateServeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Measure the links of devices that calibrate",
-		Long: `Measure the links of devices, from the machine on which their runs' coordinator
-will be and over the server that they will use: each device that starts "fedpace
-calibrate --nats" (or "fedpace-device calibrate") gets models and sends them back,
-as in a run, one device after the other. It ends when all of them are measured.
+		Long: `Measure the links of devices, from the machine and over the server of their
+runs' coordinator: each device that starts "fedpace calibrate --nats" gets models
+and sends them back, one device after the other.
 
-With --config the devices, the server and the model are those of that run: its
-model's own size is among those that travel, and the devices measure its local
-steps without being told more. Else --devices names the devices, and a model of
-1 MB travels.`,
+--config has the devices, the server and the model of a run, whose local steps the
+devices measure. Else --devices names the devices, and a model of 1 MB travels.`,
 		Example: `  fedpace calibrate serve --config exp.yaml
   fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
   fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,
@@ -69,17 +66,17 @@ steps without being told more. Else --devices names the devices, and a model of
 		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
 	}
 	s := c.Flags()
-	s.StringArrayVar(&f.config, "config", nil, "the run for which the devices are measured: a YAML `FILE`, later ones over earlier ones")
+	s.StringArrayVar(&f.config, "config", nil, configUsage)
 	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
-	s.StringVar(&f.keys, "keys", "", "folder of the keys of that server; default: this user's")
-	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS where other machines reach it (default nats.insecure of --config)")
+	s.StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
+	s.BoolVar(&f.insecure, "insecure", false, "let that server go without TLS (default nats.insecure of --config)")
 	cli.AddServer(c, &f.server)
-	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which the devices are calibrated; credentials for one run alone need its name")
-	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long the transfers of each device are measured; up to three times that where they are noisy")
+	s.StringVar(&f.serve.Run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
+	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long each device's transfers are measured; up to three times that where noisy")
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
-	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which a device rests before a transfer, as it does in a run while it computes: a connection that was idle starts slowly again")
-	cli.QuietFlag(c, "say nothing but the result")
+	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before a transfer, as in a run: an idle connection starts slowly")
+	cli.QuietFlag(c)
 	cli.JSONFlag(c, "measured, a list of what each device's transfers came to")
 	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	return c

@@ -20,18 +20,14 @@ func certificateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certificate --host NAME",
 		Short: "Make a server's TLS certificate, and the authority that signs it",
-		Long: `Make the certificate by which a server proves to devices and hosts that it is the
-one, and by which they encrypt what they say: server.pem and server.key in the folder
-of the keys. A server of fedpace's own (nats.listen) with the same keys takes it by
-itself; another is given both files.
+		Long: `Make the certificate by which a server proves that it is the one, and by which
+others encrypt what they say: server.pem and server.key in the folder of the keys. A
+server of fedpace's own (nats.listen) takes it from there; another is given both.
 
-The authority that signs it, ca.pem and ca.key, is made the first time. Everybody who
-connects is given ca.pem (--tls-ca), which is no secret; ca.key stays. The same command
-renews the certificate before it ends: ca.pem stays as it is, and a server takes the
-new one when it is started again.`,
+Everybody who connects is given ca.pem (--tls-ca), which is no secret; ca.key
+stays. The same command renews the certificate; a server takes it when it starts.`,
 		Example: `  fedpace certificate --host 192.168.1.10
-  fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem
-  fedpace certificate --keys deploy/keys --host nats-1,nats-2,nats-3`,
+  fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(hosts) == 0 {
@@ -66,9 +62,9 @@ new one when it is started again.`,
 		},
 	}
 	s := c.Flags()
-	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address under which the server is reached; several with commas between them")
+	s.StringSliceVar(&hosts, "host", nil, "`NAME` or IP address of the server, several separated by commas")
 	s.DurationVar(&life, "expires", 8760*time.Hour, "how long the certificate is good for")
 	s.StringVar(&keys, "keys", "", "folder of the keys (default this user's)")
-	s.StringVarP(&out, "out", "o", "", "`FILE` to copy the authority's certificate to, for others")
+	s.StringVarP(&out, "out", "o", "", "`FILE` to copy ca.pem to")
 	return c
 }

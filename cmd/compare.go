@@ -32,9 +32,9 @@ func compareCommand(p program) *cobra.Command {
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
-same virtual time, and print one table. The folder keeps it (compare.txt, and
-compare.csv for programs) with a row for each run and where it comes from
-(runs.csv), and the runs on one page for a browser (compare.html). A comparison that was interrupted goes on with the same command. The schedules are
+same virtual time, and print one table. The folder has it (compare.txt,
+compare.csv), a row for each run (runs.csv), and all on one page (compare.html).
+The same command goes on with an interrupted comparison. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.` + cli.Statuses,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
@@ -103,7 +103,7 @@ compare.csv for programs) with a row for each run and where it comes from
 	cli.AddServer(c, &server)
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	schedules.add(c, []string{"fixed", "rounds"}, "")
-	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune: each schedule has its own best keys from there, for the same time, with seeds that did not choose them")
+	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune, from which each schedule has its best keys; seeds are others than chose them")
 	cli.Complete(c, "tuned", cli.Folders)
 	return c
 }
@@ -120,10 +120,10 @@ type sweepFlags struct {
 
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range of them, KEY=LOW..HIGH/N; may be repeated")
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
 	s.BoolVar(&f.controls, "controls", false, controlsUsage)
-	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
-	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds and at least 5")
+	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
+	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")

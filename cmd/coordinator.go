@@ -19,12 +19,10 @@ func coordinatorCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "coordinator",
 		Short: "Run one experiment whose work hosts elsewhere do",
-		Long: `Run one experiment as "fedpace run" does, with the same flags and the same
-results bit for bit, while hosts in other processes ("fedpace host") answer for
-its clients and train. They may come before or after it, and go at any time. A run
-of real devices alone (clients: 0) needs none.
-The server is the one of --nats, or its own where nats.listen is set; those who
-join that one need credentials ("fedpace enroll").`,
+		Long: `Run one experiment as fedpace run does, with the same results bit for bit, while
+hosts in other processes (fedpace host) answer for its clients and train. They
+come and go at any time; real devices alone (clients: 0) need none. The server is
+that of --nats, or its own (nats.listen), which asks for credentials (fedpace enroll).`,
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
@@ -59,9 +57,8 @@ func hostCommand(p program) *cobra.Command {
 		Use:   "host",
 		Short: "Work for runs that coordinators elsewhere drive",
 		Long: `Answer for the simulated clients of runs and train for them. A host learns each
-run's configuration from its coordinator; it may start before or after it and
-stop at any time: others do its work again. Where it lacks the run's data or
-kernel class it answers for clients, says so, and leaves training to others.`,
+run's configuration from its coordinator, and comes and goes at any time: others do
+its work again. Without the run's data or kernel class it leaves training to others.`,
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
@@ -99,13 +96,13 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 	}
 	cli.AddServer(c, &o.NATS)
 	s := c.Flags()
-	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
+	s.StringVar(&o.Run, "run", "", "take part in this run alone")
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
-	s.StringVar(&o.Data, "data", "", "where the run's data is on this machine, if not where the configuration says")
-	s.StringVar(&o.Trainer, "trainer", "", trainerUsage+", for the runs that have one")
-	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
-	s.StringVar(&o.HTTP, "http", "", "serve what this host does, its process and its memory at this `ADDRESS`, on /metrics, for Prometheus")
-	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
-	cli.QuietFlag(c, "say nothing but what ends it")
+	s.StringVar(&o.Data, "data", "", "path of the run's data here (default the configuration's)")
+	s.StringVar(&o.Trainer, "trainer", "", cli.TrainerUsage)
+	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
+	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")
+	s.BoolVar(&o.Once, "once", false, "end with the first run")
+	cli.QuietFlag(c)
 	return c
 }

@@ -40,24 +40,17 @@ func enrollCommand() *cobra.Command {
 		Use:   "enroll ID | --host NAME | --coordinator | --site NAME",
 		Short: "Issue or revoke credentials for a device, a host or a coordinator",
 		Long: `Issue the credentials with which a device, a host or a coordinator joins a NATS
-server that asks for them, into a file NAME.creds in the folder of the keys. A
-device can then take its own tasks, fetch models and return its own updates, and
-nothing else. The keys that sign them are made the first time; whoever can read
-them can be anyone. A server of fedpace's own (nats.listen) with the same keys
-knows the credentials, and heeds a revocation within seconds; for another one
---server-config prints what its configuration must include, to be made anew and
-reloaded (nats-server --signal reload) after a revocation.
+server, into a file NAME.creds in the folder of the keys. A device can then take its
+own tasks, fetch models and return its own updates, and nothing else. Whoever can
+read the keys, which are made the first time, can be anyone. A server of fedpace's
+own (nats.listen) with the same keys heeds a revocation within seconds; another
+includes what --server-config prints, reloaded after a revocation.
 
-Credentials are good until they are revoked, or for as long as --expires says;
-devices and hosts tell when that is near, and so does the doctor. To renew them is to
-enroll again with --renew: what they allow stays as it was unless it is given anew.
-
-Devices of one site may come through a server of their own there, a leaf node:
---site-config prints its configuration, and --site the credentials for it, which let
-it speak for --devices alone.`,
+Devices and hosts tell when their credentials end soon; to enroll again with --renew
+keeps what they allow unless it is given anew. Devices of a site may come through a
+server of their own there, a leaf node.`,
 		Example: `  fedpace enroll pi-1 --expires 8760h
   fedpace enroll --host box --out /etc/fedpace/box.creds
-  fedpace enroll --coordinator --keys deploy/keys
   fedpace enroll --revoke pi-1
   fedpace enroll --server-config > auth.conf
   fedpace enroll --site home --devices pi-1,pi-2 && fedpace enroll --site-config tls://server:7422 > site.conf`,
@@ -74,15 +67,15 @@ it speak for --devices alone.`,
 	s.StringVar(&e.keys, "keys", "", "folder of the keys (default this user's)")
 	s.StringVar(&e.host, "host", "", "enroll a host of this name")
 	s.BoolVar(&e.coordinator, "coordinator", false, "enroll a coordinator, named so unless an ID is given")
-	s.StringVar(&e.run, "run", "", "the only run that the device may join (default any)")
-	s.DurationVar(&e.expires, "expires", 0, "how long the credentials are good for, such as 720h (default until they are revoked)")
-	s.Uint64Var(&e.samples, "samples", 0, "the most samples with which the device counts, whatever it says that it has (default any number)")
-	s.StringSliceVar(&e.devices, "devices", nil, "with --site: the enrolled devices that may come through it, with commas between them")
-	s.BoolVar(&e.renew, "renew", false, "in place of the credentials that there are, which end")
+	s.StringVar(&e.run, "run", "", "only run that the device may join (default any)")
+	s.DurationVar(&e.expires, "expires", 0, "how long the credentials are good for, such as 720h (default until revoked)")
+	s.Uint64Var(&e.samples, "samples", 0, "most samples with which the device counts (default any number)")
+	s.StringSliceVar(&e.devices, "devices", nil, "enrolled devices that may come through --site, separated by commas")
+	s.BoolVar(&e.renew, "renew", false, "end the credentials that there are, and issue new ones")
 	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
-	s.BoolVar(&e.configuration, "server-config", false, "print what an external nats-server's configuration must include")
+	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
-	s.StringVar(&e.siteServer, "site-config", "", "print a site's server's configuration; this is the URL of the leaf nodes' port, several with commas between them")
+	s.StringVar(&e.siteServer, "site-config", "", "print the configuration of a site's server, which joins the leaf nodes' port of this URL")
 	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to")
 	return c
 }

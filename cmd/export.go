@@ -35,8 +35,8 @@ func exportDashboardsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboards DIR",
 		Short: "Write the dashboards for Grafana into a folder",
-		Long: `Write fedpace's dashboards into a folder, for Grafana to import (Dashboards, New,
-Import). They show what Prometheus scrapes from runs that have an address (http).`,
+		Long: `Write dashboards of what Prometheus scrapes from runs that have an address (http), for
+Grafana to import (Dashboards, New, Import).`,
 		Example: "  fedpace export dashboards dashboards",
 		Args:    cli.One("the folder for the dashboards"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -67,13 +67,10 @@ func exportPerfettoCommand() *cobra.Command {
 		Use:   "perfetto DIR",
 		Short: "Write a run's timelines as a trace for Perfetto's viewer",
 		Long: `Write the timelines that a run kept in events.log as a trace for Perfetto
-(ui.perfetto.dev, which opens files without uploading them). Its clock is
-virtual time. There is a track for each client, with its downloads, computing
-and uploads, a track of rounds, counters for K_r, eta_r, losses and accuracy, and
-arrows from each task over its update to the aggregation.
-
-A run keeps the slowest clients, real devices and a sample of the others: see
-events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
+(ui.perfetto.dev, which uploads nothing), on virtual time: a track for each client, one
+of rounds, counters for K_r, eta_r, losses and accuracy, and arrows from tasks over
+updates to aggregations. events.sample says which clients are kept; of rounds beyond
+the first 1023 only some are.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
@@ -98,17 +95,12 @@ func exportOpenMetricsCommand() *cobra.Command {
 		Use:   "openmetrics DIR",
 		Short: "Write a run at its virtual time, for Prometheus to load",
 		Long: `Write a run's rounds as OpenMetrics text for promtool to load into Prometheus, so
-that Grafana shows its curves against virtual time: the run's start stands at
-the epoch. The metrics are called fedpace_virtual_... and carry
-clock="virtual", so they never mix with those of a run that goes, whose clock is
-the wall's.
-
-Then, with Prometheus' data folder in place of DATA:
+that Grafana shows its curves against virtual time. The metrics are called
+fedpace_virtual_... and carry clock="virtual". With Prometheus' data folder DATA:
 
   promtool tsdb create-blocks-from openmetrics DIR/openmetrics.txt DATA
 
-Prometheus removes what is older than its retention (15 days unless told): keep
-the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
+Prometheus removes what is older than its retention (15 days unless told).`,
 		Example: `  fedpace export openmetrics runs/demo
   fedpace export openmetrics runs/demo --epoch 2026-01-01T00:00:00Z -o -`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
@@ -124,7 +116,7 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 		e, err := report.ExportOpenMetrics(dir, w, start)
 		return fmt.Sprintf("%d rounds from %s to %s", e.Rounds, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339)), err
 	})
-	c.Flags().StringVar(&epoch, "epoch", "", "the time that stands for the run's start, as in 2026-01-01T00:00:00Z (default: so that the run ends now)")
+	c.Flags().StringVar(&epoch, "epoch", "", "time of the run's start, as 2026-01-01T00:00:00Z (default: the run ends now)")
 	return c
 }
 

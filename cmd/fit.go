@@ -17,15 +17,10 @@ func fitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fit DIR",
 		Short: "Turn a run's real devices into classes of devices",
-		Long: `Turn the real devices of a run into classes of devices, with which simulated clients
-take as long as the devices did. The run may be complete or interrupted.
-
-Without --out the classes are printed as a configuration file: fleet and devices.names.
-Give the file behind the run's own configuration. Each device gets a class of its own,
-or with --pool the devices that have one class in devices.names get one together.
-
-The file says how sure each number is, which tasks were left out, and how long the run's
-own tasks and rounds take with these classes.`,
+		Long: `Turn the real devices of a run, complete or not, into classes of devices, with which
+simulated clients take as long. They are a configuration file, with fleet and
+devices.names, to be given behind the run's own. It says how sure each number is, which
+tasks were left out, and how long the run's tasks and rounds take with these classes.`,
 		Example: `  fedpace fit runs/exp --out fleet.yaml
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,

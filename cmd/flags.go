@@ -33,7 +33,7 @@ type scheduleFlag struct {
 const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' or 'mine={k: {power: 1/2}, eta0: 0.1}'"
 
 // controlsUsage explains --controls.
-const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its own K reversed and shuffled"
+const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K reversed and shuffled"
 
 func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
 	f.list = standard
@@ -104,24 +104,29 @@ type flags struct {
 }
 
 func (f *flags) add(c *cobra.Command) {
-	f.configFlags.add(c, "YAML `FILE` to read, later ones over earlier ones; without any the demonstration is the base",
-		"set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	f.configFlags.add(c, configUsage, setUsage)
 	s := c.Flags()
-	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out=; without it runs/NAME, for a run the first of runs/NAME, runs/NAME-2, ... that is free, for a comparison runs/NAME-compare")
-	s.StringVar(&f.name, "name", "", "`NAME` of the run, which its folder takes; the same as --set name=")
-	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which fedpace ls and ui show and find the run; may be repeated")
+	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out= (default runs/NAME, followed by -compare, -tune or -plan)")
+	s.StringVar(&f.name, "name", "", "`NAME` of the run, as --set name=")
+	s.StringArrayVar(&f.tags, "tag", nil, "`TAG` by which ls and ui find the run; may be repeated")
 	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
-	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
-	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
-	cli.QuietFlag(c, "no progress and no closing summary")
+	s.StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
+	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
+	cli.QuietFlag(c)
 	cli.Complete(c, "out", cli.Folders)
 }
 
-// expectUsage explains the flag of runs and comparisons.
-const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; else the exit status is 3; may be repeated"
+// Usage of flags that say which configuration is meant.
+const (
+	configUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
+	setUsage    = "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)"
+)
 
-// trainerUsage explains the flag of those who run a trainer.
-const trainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
+// seedsUsage explains --seeds.
+const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
+
+// expectUsage explains the flag of runs and comparisons.
+const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; may be repeated"
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,64 +80,85 @@ func noHelp(root *cobra.Command, topic string) error {
 	return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", topic)}
 }
 
-// sharedFlags are those that two commands or more have alike.
-func sharedFlags(root *cobra.Command) *pflag.FlagSet {
-	count, list := map[string]int{}, pflag.NewFlagSet("", pflag.ContinueOnError)
-	eachCommand(root, func(c *cobra.Command) {
+// sharedFlags are those that two commands or more explain alike, of those of one name the ones
+// that most have. Where their defaults differ they have none.
+func sharedFlags(commands []*cobra.Command) *pflag.FlagSet {
+	alike, most := map[string][]*pflag.Flag{}, map[string][]*pflag.Flag{}
+	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if alike := f.Name + f.Usage + f.DefValue; !f.Hidden {
-				if count[alike]++; count[alike] == 2 && list.Lookup(f.Name) == nil {
-					list.AddFlag(f)
+			if same := append(alike[f.Name+f.Usage], f); !f.Hidden {
+				alike[f.Name+f.Usage] = same
+				if len(same) > max(1, len(most[f.Name])) {
+					most[f.Name] = same
 				}
 			}
 		})
-	})
+	}
+	list := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, same := range most {
+		f := *same[0]
+		if slices.ContainsFunc(same, func(other *pflag.Flag) bool { return other.DefValue != f.DefValue }) {
+			f.DefValue = map[bool]string{false: "0"}[f.Value.Type() == "string"] // which help does not show
+		}
+		list.AddFlag(&f)
+	}
 	return list
 }
 
-// eachCommand visits the commands below a root that are not hidden.
-func eachCommand(root *cobra.Command, visit func(*cobra.Command)) {
-	for _, c := range root.Commands() {
-		if !c.Hidden {
-			visit(c)
-			eachCommand(c, visit)
+// commandsBelow are the commands below one that the page explains: none that is hidden or has a
+// page of its own, and none that only holds others.
+func commandsBelow(group *cobra.Command) (list []*cobra.Command) {
+	for _, c := range group.Commands() {
+		if c.Hidden {
+			continue
+		}
+		if c.Long != "" || !c.HasSubCommands() {
+			list = append(list, c)
+		}
+		if c.Name() != "completion" { // each shell's own help is a manual
+			list = append(list, commandsBelow(c)...)
 		}
 	}
+	return list
 }
 
 // writeCommands writes the help of all commands below a root as a page of Markdown. Flags that
 // many have alike are explained once.
 func writeCommands(w io.Writer, root *cobra.Command) error {
 	var b bytes.Buffer
-	shared := sharedFlags(root)
-	page := func(c *cobra.Command) {
-		c.SetOut(&b)
-		root.HelpFunc()(c, nil) // a buffer takes everything
+	commands := commandsBelow(root)
+	shared := sharedFlags(commands)
+	page := func(title string, c *cobra.Command) {
+		var text strings.Builder
+		c.SetOut(&text)
+		root.HelpFunc()(c, nil)
+		help, _, _ := strings.Cut(text.String(), "\nUse \"") // where more is said
+		usage := "Usage:\n  " + c.UseLine() + "\n\n"         // which the title says
+		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
 	}
-	b.WriteString("# All commands\n\n`fedpace COMMAND --help` prints the same. `fedpace help --markdown` makes this page.\n\n```text\n")
-	all := &cobra.Command{Use: "fedpace COMMAND", Short: "Flags that several commands have, and explain each.", Run: func(*cobra.Command, []string) {}}
+	b.WriteString("# All commands\n\n`fedpace COMMAND --help` prints the same. `fedpace help --markdown` makes this page.\n\n")
+	all := &cobra.Command{Use: "fedpace COMMAND", Short: "Below they are named behind \"and from above\".", Run: func(*cobra.Command, []string) {}}
 	all.Flags().AddFlagSet(shared)
-	page(all)
+	page("Flags of several commands", all)
 	b.WriteString("```\n")
-	eachCommand(root, func(c *cobra.Command) {
-		if c.Name() == "configuration" || c.HasParent() && c.Parent().Name() == "completion" {
-			return // which have a page of their own, and a shell's manual
-		}
-		fmt.Fprintf(&b, "\n## `%s`\n\n```text\n", c.CommandPath())
+	for _, c := range commands {
 		also, hidden := "", []*pflag.Flag(nil)
 		c.InitDefaultHelpFlag()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			of := shared.Lookup(f.Name)
 			switch {
 			case f.Name == "help": // of itself
-			case of != nil && of.Usage == f.Usage && of.DefValue == f.DefValue && !f.Hidden:
-				also += " --" + f.Name
+			case of != nil && of.Usage == f.Usage && !f.Hidden:
+				if also += " --" + f.Name; of.DefValue != f.DefValue && f.DefValue != "" {
+					also += "=" + f.DefValue
+				}
 			default:
 				return
 			}
 			f.Hidden, hidden = true, append(hidden, f)
 		})
-		page(c)
+		b.WriteString("\n")
+		page("`"+strings.TrimSuffix(c.UseLine(), " [flags]")+"`", c)
 		for _, f := range hidden {
 			f.Hidden = false
 		}
@@ -144,7 +166,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			fmt.Fprintf(&b, "\nAnd from above:%s\n", also)
 		}
 		b.WriteString("```\n")
-	})
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -175,12 +197,12 @@ func configurationTopic() *cobra.Command {
 		Short:   "All keys of a configuration, and files about them",
 		Example: "  fedpace help configuration\n  fedpace config schema > fedpace.schema.json",
 	}, pageCommand("schema", "Print a JSON Schema of a configuration",
-		`Print a JSON Schema (draft 2020-12) of a configuration. An editor with the YAML
-language server completes and checks a file that begins with the line
+		`Print a JSON Schema of a configuration. An editor with the YAML language server
+completes and checks a file that begins with
 
   # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", reference.Schema),
 		pageCommand("reference", "Print all keys with types, defaults and ranges",
-			"Print the page docs/configuration.md, in Markdown: every key with its values,\nits default and its meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
+			"Print docs/configuration.md: every key with its values, default and meaning.", "  fedpace config reference > docs/configuration.md", reference.Page))
 	topic.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == topic {
 			c.Long = configurationKeys()

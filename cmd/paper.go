@@ -40,33 +40,14 @@ func paperCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "paper",
 		Short: "Do the paper's tables and figures again",
-		Long: `Do the evaluation of the paper again: Tables 1 to 4 and Figures 1 and 2, for any
-of its tasks, schedules and seeds. Every schedule runs to the virtual time of
-10,000 rounds of fixed K, and is evaluated as often as it is (by its own
-rounds with --set evaluate.every_seconds=null). Tables 1 to 3 are printed at
-once; Table 4 and the figures need runs, which are kept in --out and never done
-twice: stop at any time, and the same command goes on.
+		Long: `Do the paper's evaluation again: Tables 1 to 4 and Figures 1 and 2. Every schedule
+runs to the virtual time of 10,000 rounds of fixed K, and is evaluated as often.
+Runs are kept in --out and never done twice: the same command goes on. All of it
+on all data takes days on two cores; take some tasks, one seed, or --scale.
 
-With --timing nothing is trained: Table 4's cells that no loss decides take
-less than a minute. All of the rest on all data takes days on two cores; take
-some tasks, one seed, or --scale.
-
-With --verdicts nothing is run either: the claims of the paper in the folder's
-claims.yaml are decided from the curves in its folders, each with its number of
-seeds, mean paired difference, 95% interval, p-values and verdict; gains.svg has
-how far above fixed K the schedules end.
-
-With --controls the controls of each schedule whose K decays are runs beside it.
-They are known once it was played, so --dry-run does not list them.
-
-With --nats this process drives the runs and trains nothing: hosts in other
-processes ("fedpace host") do, on as many machines as join that server. They come
-and go at any time, and the results are the same bits.`,
+With --nats hosts (fedpace host) do the runs, to the same bits.`,
 		Example: `  fedpace paper --timing
-  fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --set sent140.min_tweets=3 --set clients=all --seeds 1
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,rounds,error,step --seeds 1
-  fedpace paper --tasks femnist --config pi4.yaml --timing
-  fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --schedules 'rounds,k3=3,k10=10' --controls
   fedpace paper --from docs/paper/femnist
   fedpace paper --verdicts --from docs/paper`,
@@ -76,20 +57,20 @@ and go at any time, and the results are the same bits.`,
 	s := c.Flags()
 	s.StringSliceVar(&f.tasks, "tasks", nil, "tasks, separated by commas (all: sent140,femnist,cifar100,shakespeare)")
 	f.schedules.add(c, nil, " (all: "+strings.Join(paper.Table3(), ",")+")")
-	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, "runs with so many seeds each: means with 95% confidence intervals")
+	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, seedsUsage)
 	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
 	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of fixed K, whose virtual time every schedule gets")
 	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
-	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")
-	s.StringArrayVar(&f.plan.Sets, "set", nil, "set a key of every run, as in evaluate.every=200; may be repeated")
+	s.StringArrayVar(&f.files, "config", nil, "`FILE` that its task's runs start from, as fedpace calibrate writes it; may be repeated")
+	s.StringArrayVar(&f.plan.Sets, "set", nil, "set `KEY=VALUE` of every run; may be repeated")
 	s.BoolVar(&f.plan.Controls, "controls", false, controlsUsage)
-	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
+	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss, in less than a minute")
 	s.StringVarP(&f.plan.Out, "out", "o", f.plan.Out, "folder of the runs, tables and figures")
-	s.StringArrayVar(&f.from, "from", nil, "run nothing: print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
-	s.BoolVar(&f.verdicts, "verdicts", false, "run nothing: print what the runs in --from (else docs/paper) say of the paper's claims")
-	s.BoolVar(&f.dry, "dry-run", false, "list the runs, whether they are done and what core-hours the others cost, and run nothing")
-	cli.QuietFlag(c, "no progress")
+	s.StringArrayVar(&f.from, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
+	s.BoolVar(&f.verdicts, "verdicts", false, "only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg")
+	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
+	cli.QuietFlag(c)
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
 	cli.AddServer(c, &f.server)
 	return c

@@ -24,16 +24,14 @@ func planCommand(p program) *cobra.Command {
 		Use:   "plan",
 		Short: "Find the schedule, closing rule, K_0 and cohort for a fleet before it is deployed",
 		Long: `Compare settings of a deployment at equal virtual time and recommend one. Every
-setting of the grid is timed first, without learning and for many draws of the
-fleet; then the most promising ones, and the configuration's own, are trained.
-Simulated clients of their classes stand for real devices.
+setting is timed first, for many draws of the fleet; then the most promising ones,
+and the configuration's own, are trained. Simulated clients stand for real devices.
 
-The folder gets the table (plan.csv), the figure (plan.svg), both on a page for a
-browser (plan.html), and the recommended setting (plan.yaml, for fedpace run). A
-plan that was interrupted goes on with the same command.`,
+The folder gets the table (plan.csv), the figure (plan.svg), both on a page
+(plan.html), and the best setting (plan.yaml, for fedpace run). The same command
+goes on with a plan that was interrupted.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
-  fedpace plan --config exp.yaml --config fleet.yaml --schedules fixed,rounds --grid cohort=3,6
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,11 +70,11 @@ plan that was interrupted goes on with the same command.`,
 	f.flags.add(c)
 	s := c.Flags()
 	f.schedules.add(c, nil, " (default the configuration's, fixed, rounds and error)")
-	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default a quarter of K_0 and K_0, half the cohort and the cohort, with and without over-selection)")
-	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default what the configuration's own takes)")
+	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and over-selection)")
+	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
 	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
-	s.IntVar(&f.learn, "learn", 3, "settings that are trained, and the configuration's own beside them; 0: none is")
-	s.IntVar(&f.seeds, "seeds", 3, "seeds of each that is trained")
+	s.IntVar(&f.learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
+	s.IntVar(&f.seeds, "seeds", 3, seedsUsage)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c

@@ -18,19 +18,13 @@ func predictCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict [DIR]",
 		Short: "Predict a run with real devices, or compare what one took with its prediction",
-		Long: `Predict the run in a folder by its twin, the same run with a simulated client of
-its class in place of each real device, and compare: the time of the run, each
-round, each phase, each device. Every run whose devices have classes ends with
-this comparison (prediction.csv, summary.json); the command makes it again.
+		Long: `Predict the run in a folder by its twin, with a simulated client of its class in place
+of each real device, and compare: the time of the run, each round, phase and device.
+A run whose devices have classes ends with this; --config tries another fleet.
 
-Intervals hold 90 % of the draws. A draw has each device somewhere within its class's
-uncertainty for the whole run, and its tasks vary as the class says; what the class
-gives as first_task is in the first task of each device.
-
-With --config another fleet is tried, such as one that fedpace fit has made.
-
-Without a folder the run that --config and --set describe is predicted, before it
-is run. What K_r follows is not known then: where losses decide, it stays at K_0.`,
+Intervals hold 90 % of the draws, of which each has a device somewhere within its
+class's uncertainty. Without a folder the run that --config and --set describe is
+predicted; where K_r follows losses, it stays at K_0.`,
 		Example: `  fedpace predict --config exp.yaml
   fedpace predict runs/pis
   fedpace predict runs/pis --config fleet.yaml --figure pis.svg
@@ -54,7 +48,7 @@ is run. What K_r follows is not known then: where losses decide, it stays at K_0
 			return f.write(c, cmp.Or(dir, "the run"), found)
 		},
 	}
-	f.add(c, "YAML `FILE` of the run, or with another fleet; may be repeated", "set `KEY=VALUE` of the run's configuration; may be repeated")
+	f.add(c, configUsage, setUsage)
 	s := c.Flags()
 	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
 	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")

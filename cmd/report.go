@@ -23,13 +23,12 @@ func reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Show one or several runs as one HTML file, or as figures",
-		Long: `Show what one or several runs came to in one HTML file that needs nothing else:
-the page of fedpace ui, with the list, the curves and each run's own page. A
+		Long: `Show runs as one HTML file that needs nothing else, the page of fedpace ui. A
 folder without a run is looked through for runs, as that of a comparison.
 
 With --format png, svg or pdf figures are drawn for print: lowest training loss
 and best validation against virtual time, K_r, how long rounds take. Runs that
-differ in nothing but their seed are one curve, with 95% confidence intervals.`,
+differ in their seed alone are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format pdf`,

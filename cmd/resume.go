@@ -15,13 +15,11 @@ func resumeCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Go on with a run that was stopped or died",
-		Long: `Go on with the run in a folder that was interrupted, failed or died, from its
-last checkpoint. It comes to the results of a run that was never stopped, bit
-for bit. A checkpoint is written every checkpoint.seconds, when a run is
-interrupted and when it gets the signal SIGUSR1; a run that died before its
-first starts again. The configuration is the folder's; a folder may be moved.
-The command of a trainer that the configuration names is executed only if it is
-given again (--trainer), or with --trust.`,
+		Long: `Go on with the run in a folder from its last checkpoint, to the results of a run
+that was never stopped, bit for bit. Checkpoints are written every
+checkpoint.seconds, at an interruption and at the signal SIGUSR1. The
+configuration is the folder's, but for its trainer's command, which --trainer
+gives again or --trust allows.`,
 		Example: `  fedpace resume runs/demo`,
 		Args:    cli.One(cli.ARun),
 
@@ -37,17 +35,17 @@ given again (--trainer), or with --trust.`,
 		},
 	}
 	f.add(c, "")
-	c.Flags().StringArrayVar(&f.expect, "expect", nil, expectUsage+" (default the configuration's)")
-	cli.QuietFlag(c, "no progress and no closing summary")
-	c.Flags().StringVar(&f.trainer, "trainer", "", "`COMMAND` of the run's trainer; the script must be the one with which the run began")
+	c.Flags().StringArrayVar(&f.expect, "expect", nil, expectUsage)
+	cli.QuietFlag(c)
+	c.Flags().StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
 	trustFlag(c, &f.trust)
-	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
+	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts, as fedpace coordinator does")
 	return c
 }
 
 // trustFlag makes the flag of the commands that execute what a folder's configuration names.
 func trustFlag(c *cobra.Command, trust *bool) {
-	c.Flags().BoolVar(trust, "trust", false, "execute the trainer's command that the folder's configuration names, which is as good as a program from who made the folder")
+	c.Flags().BoolVar(trust, "trust", false, "execute the command of the trainer in the folder's configuration: trust who made the folder")
 }
 
 // resume goes on with the run in a folder and prints what it came to.

@@ -20,12 +20,9 @@ func runCommand(p program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run one experiment",
-		Long: `Run one experiment and leave its results in a folder. Without arguments it is
-the demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
-
-The folder is runs/NAME, and runs/NAME-2, runs/NAME-3 and so on for the next runs
-of that name; no run overwrites another. --out chooses another folder, and
-fedpace ls lists what is there.
+		Long: `Run one experiment and leave its results in a folder: runs/NAME, or the first of
+runs/NAME-2, runs/NAME-3, ... that is free. Without arguments it is the
+demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
 
 A run with real devices keeps what they said in devices.log; --replay plays it
 again without them, to the same bits.` + cli.Statuses,
@@ -53,9 +50,9 @@ again without them, to the same bits.` + cli.Statuses,
 	}
 	f.flags.add(c)
 	f.add(c, "; with --dry-run the configuration and what to expect")
-	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay, DIR-replay-2, ... or --out")
+	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again, into DIR-replay or --out")
 	trustFlag(c, &f.trust)
-	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only print the resolved configuration and what to expect")
 	return c
 }
 
@@ -71,7 +68,7 @@ type runFlags struct {
 // the summary.
 func (f *runFlags) add(c *cobra.Command, beside string) {
 	cli.AddServer(c, &f.server)
-	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
+	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
 	cli.JSONFlag(c, "the run's summary.json and out, its folder"+beside)
 }
 

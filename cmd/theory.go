@@ -34,8 +34,7 @@ func theoryCommand() *cobra.Command {
 type convexFlags struct{ configFlags }
 
 func (f *convexFlags) add(c *cobra.Command) {
-	f.configFlags.add(c, "YAML `FILE` to read, later ones over earlier ones; without any and --set task= the task is quadratic",
-		"set `KEY=VALUE`, as in schedule.eta0=0.01; may be repeated (keys: fedpace help configuration)")
+	f.configFlags.add(c, configUsage, setUsage)
 }
 
 func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
@@ -68,11 +67,10 @@ func adviseCommand() *cobra.Command {
 		Long: `Print the number of local steps (Eq. 9) and the learning rate (Eq. 11) that are
 best at each time by the paper's theory, corrected, and beside them as printed.
 
-Constants come from the configuration's problem where it is convex (quadratic,
-which is the default here, or logistic), from its theory keys, from flags, or
-from a finished run (--run): its loss curve is F_w, its configuration gives the
-times, and L, mu, sigma and G are estimated roughly at its first and last models. W is the time since the start, or to the end with
---set theory.time=ahead.`,
+Constants come from a convex problem (quadratic, the default here, or logistic),
+from the configuration's theory keys, from flags, or from a finished run (--run),
+whose loss curve is F_w, and at whose models L, mu, sigma and G are estimated
+roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		Example: `  fedpace theory advise
   fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
   fedpace theory advise --run runs/demo`,
@@ -103,7 +101,7 @@ times, and L, mu, sigma and G are estimated roughly at its first and last models
 		})
 	}
 	s.StringVar(&f.gap, "gap", lab.Forms[0], "form of the gap: proof, stated or appendix")
-	s.StringVar(&f.run, "run", "", "take losses, times and estimates from the finished run in `DIR`")
+	s.StringVar(&f.run, "run", "", "take what is known from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
 	cli.JSONFlag(c, "what the table says")
@@ -193,12 +191,12 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	}
 	f.add(c)
 	s := c.Flags()
-	s.IntVar(&f.seeds, "seeds", 5, "seeds of each schedule")
+	s.IntVar(&f.seeds, "seeds", 5, seedsUsage)
 	f.schedules.add(c, lab.Schedules, "")
 	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
-	s.StringVar(&f.from, "from", "", "run nothing: draw the figures anew from the CSV files in `DIR`")
-	s.BoolVar(&f.force, "force", false, "replace the runs that the folder holds")
-	cli.QuietFlag(c, "no progress")
+	s.StringVar(&f.from, "from", "", "only draw the figures anew from the CSV files in `DIR`")
+	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
+	cli.QuietFlag(c)
 	cli.JSONFlag(c, "what the tables say")
 	cli.Complete(c, "from", cli.Folders)
 	cli.Complete(c, "out", cli.Folders)

@@ -23,15 +23,13 @@ func tuneCommand() *cobra.Command {
 		Use:   "tune",
 		Short: "Find the K_0, learning rate or other keys with which schedules end best",
 		Long: `Find the values of keys with which schedules end best, at equal virtual time and
-with the same seeds. Every setting of the grid is played to a ninth of the time,
-the best third of them to a third of it, and the best third of these to its end:
-about a quarter of the whole grid's time. Each schedule is tuned by itself.
+with the same seeds. Every setting is played to a ninth of the time, the best third
+to a third, and the best third of these to its end. Each schedule is tuned by itself.
 
 The folder gets the best setting (best.yaml, for fedpace run), every setting
-(tune.json) and the grid as a picture (tune.svg). A tuning that was interrupted
-goes on with the same command, to the same result.`,
+(tune.json) and a picture (tune.svg). The same command goes on with a tuning that
+was interrupted.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
-  fedpace tune --config exp.yaml --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1/5
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -78,8 +76,8 @@ goes on with the same command, to the same result.`,
 	f.add(c)
 	s := c.Flags()
 	schedules.add(c, nil, " (default the configuration's)")
-	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or four of a range, KEY=LOW..HIGH, or N of it, KEY=LOW..HIGH/N; may be repeated")
-	s.IntVar(&wide.seeds, "seeds", 3, "seeds of each setting")
+	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated")
+	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")

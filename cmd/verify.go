@@ -15,14 +15,10 @@ func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Check that the files of a run are those that it wrote",
-		Long: `Compare the files in the folder of a run with the digests in summary.json or, if
-the run was killed or goes on, in its newest checkpoint. The command lists each
-file with its state: ok, damaged, missing, or unchecked (an export, for example,
-of which there is no digest). It changes nothing.
-
-If a file is damaged or missing, the command says what to do, and exits with 1. It
-also exits with 1 for a folder without digests, such as that of a run that was
-killed before its first checkpoint.`,
+		Long: `Compare the files of a run with the digests in summary.json or, if it was killed or
+goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unchecked
+(an export, of which there is no digest). It changes nothing. If a file is damaged or
+missing, or there are no digests, the command says what to do, and exits with 1.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
 		Args:              cli.One(cli.ARun),

@@ -17,7 +17,7 @@ type Battery struct {
 	Floor       float64      `key:"floor" default:"0.2" range:"(0,1]" help:"part of it below which a client gets no task"`
 	ChargeWatts float64      `key:"charge_watts" default:"0" range:"[0,1e6]" unit:"W" help:"power that charges it while the client has no task"`
 	Charges     string       `key:"charges" default:"always" words:"always,available,away" help:"when it is charged: always, or while the client is available or not"`
-	Charging    Availability `key:"charging" is:"null" help:"a model of availability that says when it is charged; null: as charges"`
+	Charging    Availability `key:"charging" is:"null" help:"a model of when it is charged; null: as charges"`
 }
 
 // The words of Battery.Charges.

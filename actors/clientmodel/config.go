@@ -6,7 +6,7 @@ import "fedpace/actors/attack"
 type Config struct {
 	Network      Network      `key:"network"`
 	Compute      Compute      `key:"compute"`
-	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"how clients become slow for a while"`
 	Availability Availability `key:"availability" is:"null" help:"when clients can be chosen"`
 	Dropout      Dropout      `key:"dropout"`
 	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
@@ -35,13 +35,13 @@ type Compute struct {
 	Measured       string  `key:"measured" is:"null,path" help:"CSV file of measured devices (device,milliseconds) that gives clients' relative speeds"`
 	Reference      string  `key:"reference" is:"null" help:"device in that file that takes seconds_per_step"`
 
-	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; it may have more columns, and 0 for what was not measured"`
+	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; 0 is for what was not measured"`
 }
 
 // Class is a kind of device. What it does not give it has from the [Config].
 type Class struct {
 	Name   string  `key:"name" help:"name of the class"`
-	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null beside others: real devices alone"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null in some: real devices alone"`
 
 	Count int `key:"count" is:"null" range:"[1,10000000]" help:"number of clients of this class, taken in the order of classes; null: by weight"`
 
@@ -111,7 +111,7 @@ type Links struct {
 	File   string   `key:"file" is:"path,short" help:"CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
 	Traces []string `key:"traces" is:"null" help:"traces to use; null: all"`
 
-	Columns      []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; both speeds may be one, and there may be more columns"`
+	Columns      []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; both speeds may be one"`
 	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file's capacities, as 0.001 for kbit/s; null: 1"`
 	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads' capacities, as 0.25 where only downloads were measured; null: 1"`
 }

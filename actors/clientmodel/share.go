@@ -14,7 +14,7 @@ func init() {
 // Share gives each client a two-state Markov chain of its own: clients differ in how
 // much of the time they are there.
 type Share struct {
-	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, above 0 and at most 1"`
+	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, at most 1"`
 	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
 }
 

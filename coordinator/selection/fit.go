@@ -21,7 +21,7 @@ func init() {
 // slowest has done the fewest.
 type Fit struct {
 	From  Rule `key:"from" is:"null" help:"how clients are drawn; null: uniform"`
-	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client that cannot do them by the deadline is left out; 0: it is asked for one"`
+	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client too slow for them is left out; 0: it is asked for one"`
 }
 
 // Order is From's.

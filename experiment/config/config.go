@@ -32,28 +32,28 @@ type Config struct {
 	Sent140      Sent140                  `key:"sent140"`
 	Model        learn.Architecture       `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
 	Clients      int                      `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
-	Cohort       int                      `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100, or all devices where clients is 0"`
-	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if over a quarter of most clients' samples"`
+	Cohort       int                      `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of all, but 10 to 100, or all devices where clients is 0"`
+	Batch        int                      `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
 	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
-	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
+	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps"`
 	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how local steps follow from gradients"`
 	Quadratic    Quadratic                `key:"quadratic"`
 	Logistic     Logistic                 `key:"logistic"`
-	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
+	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen"`
 	Availability clientmodel.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
 	Dropout      clientmodel.Dropout      `key:"dropout"`
 	Schedule     Schedule                 `key:"schedule"`
 	Theory       Theory                   `key:"theory"`
 	Close        closing.Rule             `key:"close" default:"all" help:"what closes a round"`
-	Late         closing.Lateness         `key:"late" default:"drop" help:"what becomes of tasks under way when their round closes"`
+	Late         closing.Lateness         `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
 	Aggregate    Aggregate                `key:"aggregate"`
 	Privacy      privacy.Options          `key:"privacy"`
-	Compress     algorithm.Compression    `key:"compress" is:"null" help:"how updates shrink for their upload; null: not at all"`
+	Compress     algorithm.Compression    `key:"compress" is:"null" help:"how updates shrink for their upload"`
 	Limits       Limits                   `key:"limits"`
 	Stop         Stop                     `key:"stop"`
 	Network      Network                  `key:"network"`
 	Compute      clientmodel.Compute      `key:"compute"`
-	Slowdown     clientmodel.Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Slowdown     clientmodel.Slowdown     `key:"slowdown" is:"null" help:"how clients become slow for a while"`
 	Fleet        []clientmodel.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
 	Correlation  clientmodel.Correlation  `key:"correlation"`
 	Devices      Devices                  `key:"devices"`
@@ -378,8 +378,8 @@ type Checkpoint struct {
 
 // NATS is the server that the run's messages travel through.
 type NATS struct {
-	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, URLs of a server or cluster with commas between them, or none: all in one process's memory"`
-	Listen     string  `key:"listen" default:"" is:"inert" help:"address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, a server's URL or a cluster's with commas between them, or none: one process's memory"`
+	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server for hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
 	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"a server that other machines reach needs no certificate, and no TLS unless one is given"`
 	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
 	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence after which a trainer's job goes to another"`

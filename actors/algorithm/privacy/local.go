@@ -12,8 +12,8 @@ import (
 // sees the update without noise: neither the coordinator nor who reads what is sent. Its zero
 // value is no noise.
 type Local struct {
-	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which a client shortens its update before it adds noise; null: no local noise"`
-	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on each value of an update, in clips; null: no local noise"`
+	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which clients shorten their updates before they add noise; null: none"`
+	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of that noise on each value, in clips"`
 }
 
 // On reports whether clients add noise.

@@ -37,7 +37,7 @@ type Table struct {
 	Split    string   `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
 	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
 	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
-	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what becomes of a row without a value: error, left out, or the training rows' mean"`
+	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
 
 	plain bool // labels are whole numbers from 0, as in the columns client, x, y
 }

@@ -14,6 +14,9 @@ import (
 	"fedpace/internal/names"
 )
 
+// TrainerUsage explains the flag of those who run a trainer.
+const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
+
 // MapHelp explains the flag --map.
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or features=px_*; fedpace help data lists the options"
 
@@ -26,18 +29,13 @@ func ActorCommand(program string) *cobra.Command {
 		Use:   "actor",
 		Short: "Take part in runs as a real device",
 		Long: `Take part in runs as a real device: fetch each task's model, run its local steps
-on this machine's own data and send the model back, with the time that it all
-took. A run names the devices that it wants in devices.names. Without --run the
-device waits for runs that name it, one after the other.
+on this machine's own data and send the model back. A run names its devices in
+devices.names; without --run the device waits for such runs, one after the other.
 
-Data in CSV or Parquet of its own is read by the run's mapping of columns; --map
-changes what is otherwise here. Its classes are numbered as the run's, by name.
-Of its data the device tells how many samples there are and, with each update, the
-loss of the first minibatch; --withhold keeps these to itself.
-
-With synthetic data the device makes its own, like that of the run's simulated
-clients. It keeps nothing between tasks and survives lost connections; stop it
-with Ctrl-C or SIGTERM at any time.`,
+Data in CSV or Parquet is read by the run's mapping of columns, but for what --map
+says; its classes go by name. Of it the device tells how many samples there are
+and each first minibatch's loss. It keeps nothing between tasks, survives lost
+connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		Args: None,
@@ -80,18 +78,23 @@ with Ctrl-C or SIGTERM at any time.`,
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
-	s.StringVar(&calibration, "calibration", "", "a `FILE` that calibrate --json wrote: a run whose devices.names gives this device a class that contradicts it says so before it starts")
-	QuietFlag(c, "say nothing")
+	s.StringVar(&calibration, "calibration", "", "`FILE` that calibrate --json wrote: a run that gives this device a class that contradicts it says so first")
+	QuietFlag(c)
 	return c
 }
 
 // addDevice gives a command the flags that say which device this is, and of what.
 func addDevice(c *cobra.Command, device *real.Config) {
-	c.Flags().StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
-	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (how many they are), loss (of the first minibatch of a task), or both with a comma between them")
+	addClient(c, &device.ID)
+	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), or samples,loss")
 	Complete(c, "withhold", Words(real.Samples, real.Losses))
 	device.Data = real.SyntheticData
 	addOwn(c, device)
+}
+
+// addClient gives a command the flag of the device's id.
+func addClient(c *cobra.Command, id *string) {
+	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 }
 
 // actor works until it is stopped, which is its ordinary end. A server that is

@@ -45,27 +45,19 @@ func CalibrateCommand(program string, ofConfig OfConfig) *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure how fast this device computes, and its link",
 		Long: `Measure how long this device takes for its part in a run: a local step and what a
-task takes besides, and with --nats how fast models come and updates go. Both are
-done by the code that a run uses, again and again, until medians have narrow 95 %
-intervals. It also says how much memory that takes and, where the board tells,
-how much power.
+task and the first one take besides, and with --nats how fast models come and
+updates go, until medians have narrow 95 % intervals; also memory and, where the
+board tells, power.
 
-Without --nats the paper's four tasks are measured, beside its Table 2, or what
---task, --model, --config or --trainer names. With --nats the coordinator's machine
-runs "fedpace calibrate serve": it says which model its runs have, so that this
-command needs no other word about it.
+Without --nats the paper's four tasks are measured, or what a flag names. With
+--nats the coordinator's machine runs "fedpace calibrate serve", which says what
+model its runs have.
 
-The class says, too, what the first task takes besides, and how sure its medians
-are: how far the times of five parts of the measurement are apart. With --nats tasks
-are measured as a run has them, after a rest, and with no more steps than its K_0.
-
-With --out the device is written as a class that the simulator reads: run --config
-FILE, behind the run's own file if it has one, gives every client this speed, or
-copy the class into its fleet. --seconds 600 shows what heat does to it.`,
+--out writes a class for fleet: run --config FILE, behind the run's own file,
+gives every client this speed. --seconds 600 shows what heat does.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
-  ` + program + ` calibrate --model mlp:4,16,3 --batch 8,32,128
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -77,20 +69,20 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 	}
 	s := c.Flags()
 	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
-	s.StringVar(&f.model, "model", "", "measure this model, in the words that the dry run (fedpace run --dry-run) prints, such as mlp:4,16,3")
-	s.StringArrayVar(&f.config, "config", nil, "measure what the devices of a run with this configuration would do: a YAML `FILE`, later ones over earlier ones")
+	s.StringVar(&f.model, "model", "", "measure this model, as fedpace run --dry-run prints it, such as mlp:4,16,3")
+	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read; may be repeated, later ones over earlier ones")
 	Complete(c, "config", FilesOf("yaml", "yml"))
 	s.Lookup("config").Hidden = ofConfig == nil
-	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch; several, with commas between them, are measured one after the other (default as the run has, 32 for --model)")
-	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured, after its warm-up; up to three times that where it is noisy")
-	s.Float64Var(&f.pause, "pause", 0.5, "seconds for which the device rests before each task, with --nats, as it does in a run while models travel")
+	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch, several separated by commas (default the run's, or 32 with --model)")
+	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured; up to three times that where noisy")
+	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before each task, with --nats")
 	addOwn(c, &f.own)
 	AddServer(c, &f.server)
-	s.StringVar(&f.id, "client", "", "id of this device, with --nats")
-	s.StringVar(&f.run, "run", calibrate.Run, "name under which the coordinator calibrates, with --nats")
+	addClient(c, &f.id)
+	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
-	QuietFlag(c, "say nothing but the result")
+	QuietFlag(c)
 	JSONFlag(c, "all that was measured")
 	return c
 }
@@ -98,10 +90,10 @@ copy the class into its fleet. --seconds 600 shows what heat does to it.`,
 // addOwn gives a command the flags of what a device brings itself.
 func addOwn(c *cobra.Command, own *real.Config) {
 	s := c.Flags()
-	s.StringVar(&own.Trainer, "trainer", "", "`COMMAND` of a program that takes the local steps of runs that have one, such as 'python3 my_model.py'")
-	s.StringArrayVar(&own.Map, "map", nil, MapHelp+"; what it does not say is as in the run")
-	s.StringVar(&own.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
-	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer: the trainer's own")
+	s.StringVar(&own.Trainer, "trainer", "", TrainerUsage)
+	s.StringArrayVar(&own.Map, "map", nil, MapHelp)
+	s.StringVar(&own.Owner, "owner", "", "whose samples of the data are this device's: a name or a number")
+	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer (its own)")
 }
 
 // maxBatch bounds the flag.

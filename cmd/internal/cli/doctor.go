@@ -18,15 +18,11 @@ func DoctorCommand(program string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine can take part as a real device",
-		Long: `Check whether this machine can take part in runs as a real device: its clock,
-memory and disk, its credentials, the way to the server and what the server lets it
-do, its data, and its trainer. Runs that call the device say whether they would take
-it, and its data, model and trainer are made ready for them as the actor does. Give it
-the flags that you will give to actor. Each line that is not ok is followed by what
-mends it.
-
-It joins no run and changes nothing. The exit status is 1 if the device cannot take
-part.`,
+		Long: `Check whether this machine can take part in runs as a real device: clock, memory,
+disk, credentials, the way to the server, data and trainer, and whether runs that
+call the device would take it. Give it the flags of actor. Below a line that is not
+ok stands what mends it. It joins no run and changes nothing. The exit status is 1
+if the device cannot take part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
 		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,7 +44,7 @@ part.`,
 	}
 	AddServer(c, &config.Conn)
 	addDevice(c, device)
-	JSONFlag(c, "checks, each with check, state (ok, warning or failure), text, and mend where there is something to do")
+	JSONFlag(c, "each with check, state (ok, warning or failure), text and mend")
 	return c
 }
 

@@ -47,14 +47,16 @@ func isTerminal(stream any) bool {
 
 // JSONFlag adds --json; what is the object that the command prints.
 func JSONFlag(c *cobra.Command, what string) {
-	c.Flags().Bool("json", false, "print one JSON object on standard output: "+what)
+	c.Flags().Bool("json", false, "print one JSON object: "+what)
 }
 
 // AsJSON reports whether the command has --json, and it is set.
 func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
 
-// QuietFlag adds --quiet; what says what is left out, or is still said.
-func QuietFlag(c *cobra.Command, what string) { c.Flags().BoolP("quiet", "q", false, what) }
+// QuietFlag adds --quiet.
+func QuietFlag(c *cobra.Command) {
+	c.Flags().BoolP("quiet", "q", false, "say nothing but a result that is asked for")
+}
 
 // Quiet reports whether the command has --quiet, and it is set.
 func Quiet(c *cobra.Command) bool { return isSet(c, "quiet") }

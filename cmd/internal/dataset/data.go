@@ -26,8 +26,6 @@ func Command(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "data",
 		Short: "Look at, prepare, partition and fetch federated data",
-		Long: `Look at federated data, keep it in a file that opens at once, deal its samples
-to other clients, and fetch the public archives that it is made from.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data fetch shakespeare`,
@@ -42,13 +40,11 @@ func dataInfoCommand() *cobra.Command {
 		Short: "Say what a set is like",
 		Long: `Say what is at PATH: clients, samples, samples per client, classes, how far the
 clients' labels differ (mean Jensen-Shannon divergence), and size in memory.
-PATH is a file or a folder in any layout that run reads; synthetic:TASK is the
-set that run makes for a task.
+PATH is a file or a folder that run reads, or synthetic:TASK.
 
-CSV or Parquet of your own needs a mapping of its columns. Without one, info
-prints a configuration that proposes it, each line with its reason: write it to a
-file, correct it, and give it with --config, here and to run. --partition shows what dealing the samples to
-other clients would come to, and writes nothing.`,
+For CSV or Parquet of your own info prints a configuration that proposes what its
+columns mean, for --config here and of run. --partition shows what dealing the
+samples to other clients would come to.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data info own.csv > exp.yaml
   fedpace data info --config exp.yaml
@@ -97,7 +93,7 @@ other clients would come to, and writes nothing.`,
 	}
 	s.add(c)
 	s.addPartition(c, "partition")
-	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far the clients of a synthetic set differ")
+	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far a synthetic set's clients differ")
 	cli.JSONFlag(c, "what the set is like")
 	c.Flags().StringVar(&plot, "plot", "", "draw samples per client and classes to this .svg or .png file")
 	return c
@@ -154,9 +150,9 @@ func (s *source) add(c *cobra.Command) {
 	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
-	f.StringVar(&s.config, "config", "", "take path and mapping from the key data of this `FILE`, a configuration")
+	f.StringVar(&s.config, "config", "", "configuration `FILE` whose key data has path and mapping")
 	f.StringArrayVar(&s.columns, "map", nil, cli.MapHelp)
-	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest label and one)")
+	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest and one)")
 }
 
 // addPartition makes the flags of a partition, its kind under the given name.
@@ -166,7 +162,7 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(Dealt(), ", "))
 	cli.Complete(c, kind, cli.Words(Dealt()...))
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
-	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5), of pachinko's coarse labels (default 0.1)")
+	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5) and pachinko's coarse labels (default 0.1)")
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
 	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")

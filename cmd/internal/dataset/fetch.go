@@ -25,9 +25,8 @@ func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Co
 	c := &cobra.Command{
 		Use:   "fetch NAME",
 		Short: "Download a public archive",
-		Long: `Download a public archive and check it against its published checksum. A download
-that was interrupted goes on where it stopped; an archive that is there and right
-is left as it is. The archives:
+		Long: `Download a public archive and check it against its published checksum. A broken
+download goes on where it stopped. The archives:
 
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare
@@ -53,7 +52,7 @@ is left as it is. The archives:
 		},
 	}
 	c.Flags().StringVar(&to, "to", "data", "folder to download to")
-	cli.QuietFlag(c, "no progress")
+	cli.QuietFlag(c)
 	return c
 }
 

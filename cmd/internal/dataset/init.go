@@ -26,10 +26,9 @@ func InitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init PATH",
 		Short: "Begin an experiment with a CSV or Parquet file of your own",
-		Long: `Look at the columns of a CSV or Parquet file and write a configuration that
-trains on it, each line with its reason. With --torch the model is a script in
-PyTorch, which is written beside it. Both run as they are, and are yours to
-change. No file is overwritten.`,
+		Long: `Write a configuration that trains on a CSV or Parquet file, each line with its reason,
+and with --torch a script in PyTorch that has the model. Both run as they are, and are
+yours to change. No file is overwritten.`,
 		Example: `  fedpace init own.csv
   fedpace init own.csv --torch
   fedpace run --config own.yaml

@@ -21,10 +21,9 @@ func dataPrepareCommand() *cobra.Command {
 	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
-		Long: `Read the set at PATH and keep it in a file from which its samples are mapped into
-memory: run --set data=FILE starts at once. The file knows a hash of its sources
-and options; prepare makes it anew when they have changed or it is damaged, and
-leaves it when it is right.`,
+		Long: `Keep the set at PATH in a file from which its samples are mapped into memory: run
+--set data=FILE starts at once. prepare makes the file anew when its sources or
+options have changed or it is damaged, and else leaves it.`,
 		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
   fedpace run --set task=femnist --set data=femnist.fedpace`,
 	})
@@ -34,9 +33,8 @@ func dataPartitionCommand() *cobra.Command {
 	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",
 		Short: "Deal a set's samples to other clients",
-		Long: `Deal the training samples of the set at PATH to clients that are made, and keep
-the result as prepare does. A grouping that is made is called synthetic wherever
-it appears. The kinds:
+		Long: `Deal the training samples of the set at PATH to made clients, and keep the result
+as prepare does. The kinds:
 
   iid        equal parts of all samples, shuffled
   dirichlet  clients of equal size, their labels by Dir(alpha)

@@ -34,12 +34,10 @@ func LsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [FOLDER]...",
 		Short: "List runs: their state, what they ran and what they came to",
-		Long: `List the runs in folders (default: runs), one a line: its folder, whether it is
-complete, stopped, running, damaged or changed since the run (which fedpace
-verify explains), its task, schedule, seed, rounds, virtual time, best accuracy (or what else evaluate.metric compares models by) and tags.
-
-On a terminal the columns are lined up. Elsewhere they are separated by tabs,
-with times in seconds, and what is not known is empty.`,
+		Long: `List the runs in folders (default: runs): folder, state (complete, stopped, running,
+damaged or, as fedpace verify explains, changed), task, schedule, seed, rounds, virtual
+time, best accuracy (or evaluate.metric) and tags. Off a terminal the columns are
+separated by tabs, times are in seconds, and what is not known is empty.`,
 		Example: `  fedpace ls
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,

@@ -22,12 +22,9 @@ func RmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Remove runs",
-		Long: `Remove the runs in folders: the files that they have written, and the folders if
-nothing else is in them. A folder of several runs, such as a comparison's, is
-removed with all of them. A run that is still going on is refused, and then
-nothing is removed.
-
-On a terminal the command asks first. Elsewhere it wants --force.`,
+		Long: `Remove the runs in folders: their files, and the folders if nothing else is in them; of
+a folder of several runs, all. A run that goes on is refused, and then nothing is
+removed. On a terminal the command asks first; elsewhere it wants --force.`,
 		Example: `  fedpace rm runs/demo-2
   fedpace rm --force runs/compare`,
 		Args:              cli.Some(cli.ARun),

@@ -19,15 +19,11 @@ func UICommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ui [FOLDER]...",
 		Short: "Show runs in a browser: those that go on and those that have ended",
-		Long: `Show the runs in folders (default: runs) on one page: their curves over each
-other against virtual time, rounds, steps, energy or wall time, a list with a
-search (best>0.4 schedule.k=fixed -word), groups of seeds with intervals, sweeps,
-configurations side by side, who made them wait, and each run's own page with any
-of its rounds. Runs that go on are followed. Nothing is changed but notes.json,
-which keeps the tags and the note that are edited on a run's page.
-
-The page is for this machine alone unless --http says otherwise; it has no
-password. fedpace report writes the same page as a file.`,
+		Long: `Show the runs in folders (default: runs) on one page: curves, a list with a search
+(best>0.4 schedule.k=fixed -word), groups of seeds with intervals, sweeps,
+configurations side by side, who made them wait, and each run's own page. Runs that go
+on are followed. Nothing is changed but notes.json, which keeps tags and notes. The
+page has no password. fedpace report writes it as a file.`,
 		Example: `  fedpace ui
   fedpace ui runs/study --http 127.0.0.1:0`,
 		ValidArgsFunction: cli.Folders,

@@ -32,8 +32,13 @@ what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and c
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
 	groups := slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool {
 		name := group(&k)
-		alone := !slices.ContainsFunc(keys, func(other config.Key) bool { return other.Name != k.Name && group(&other) == name })
-		return name != "fleet" && (alone || slices.ContainsFunc(keys, func(k config.Key) bool { return k.Name == name }))
+		n := 0
+		for _, other := range keys {
+			if group(&other) == name {
+				n++
+			}
+		}
+		return n < 7
 	})
 	general := slices.DeleteFunc(keys, func(k config.Key) bool {
 		return slices.ContainsFunc(groups, func(g config.Key) bool { return g.Name == k.Name })
@@ -98,7 +103,7 @@ func heading(k *config.Key) string {
 }
 
 func (r *page) table(heading, first string) {
-	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n--- | --- | ---\n", heading, first)
+	fmt.Fprintf(r, "\n## %s\n\n%s | value | meaning\n---|---|---\n", heading, first)
 }
 
 // rows describes keys, the keys of a struct that another key has, too, in its row.
@@ -112,7 +117,7 @@ func (r *page) rows(keys []config.Key) {
 		if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		if first := r.maps[t]; first != "" {
+		if first := r.maps[t]; first != "" && first != k.Name {
 			below = k.Name
 			k.Help += "; keys as `" + first + "`"
 		} else if t.Kind() == reflect.Struct {
@@ -160,16 +165,17 @@ func (r *page) link(k *config.Key) string {
 
 // The words for values, which a table has no room for.
 var (
-	above   = regexp.MustCompile(`more than (\S+) and at most (\S+)`)
-	below   = regexp.MustCompile(`(\S+) or more and less than (\S+)`)
+	above   = regexp.MustCompile(`more than (\S+) and`)
+	upTo    = regexp.MustCompile(`(\S+) and at most (\S+)`)
+	below   = regexp.MustCompile(`(\S+)(?: or more)? and less than (\S+)`)
 	between = regexp.MustCompile(`from (\S+) to ([^\s,)]+)`)
 	number  = regexp.MustCompile(`a number \((.*?)\)`)
 )
 
 // short says what a key's value may be in fewer words.
 func short(value string) string {
-	value = below.ReplaceAllString(value, "$1..<$2")
-	value = between.ReplaceAllString(above.ReplaceAllString(value, ">$1..$2"), "$1..$2")
+	value = below.ReplaceAllString(above.ReplaceAllString(value, ">$1 and"), "$1..<$2")
+	value = between.ReplaceAllString(upTo.ReplaceAllString(value, "$1..$2"), "$1..$2")
 	value = number.ReplaceAllString(value, "$1")
 	return strings.NewReplacer("a list, each text", "texts", "a list, each a whole number", "integers", "a list, each ", "list of ", "a list of ", "list of ",
 		"a whole number", "integer", "a number", "number", "true or false", "boolean", "a word, ", "", "a path, or a ", "path or ", "a path", "path", ", or a ", " or ", "a list", "list").Replace(value)

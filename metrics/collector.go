@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
@@ -16,10 +17,14 @@ const maxDevices = 1 << 12
 // Task is a task that is kept.
 type Task struct {
 	round.TaskReport
-	Class int  // of a simulated client's device
-	Real  bool // a real device's
-	Slow  bool // among its round's slowest
+	Name  string // of a simulated client in the data; "": it has a number alone
+	Class int    // of a simulated client's device
+	Real  bool   // a real device's
+	Slow  bool   // among its round's slowest
 }
+
+// maxName bounds the name of a client, in bytes: a log has many.
+const maxName = 64
 
 // collector keeps the tasks of the open round that outputs see: the slowest, all of real devices,
 // and a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept
@@ -114,10 +119,15 @@ func (c *collector) open(list []Task) []Task {
 			continue
 		}
 		last = p.e.Task
-		list = append(list, Task{TaskReport: *p.e, Real: p.real, Slow: p.slow})
+		t := Task{TaskReport: *p.e, Real: p.real, Slow: p.slow}
 		if f := c.run.Class; f != nil && !p.real {
-			list[len(list)-1].Class = f(p.e.Client)
+			t.Class = f(p.e.Client)
 		}
+		if f := c.run.Client; f != nil && !p.real {
+			t.Name = f(p.e.Client)
+			t.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), maxName)], "")
+		}
+		list = append(list, t)
 	}
 	return list
 }

@@ -91,6 +91,7 @@ func anyRound(t *rapid.T, number int) metrics.Round {
 				Plan: round.Plan{Download: length.Draw(t, "download"), Compute: length.Draw(t, "compute"), Upload: length.Draw(t, "upload"), Drops: rapid.Bool().Draw(t, "drops"), Dropout: length.Draw(t, "dropout")},
 			},
 			Class: rapid.IntRange(0, 9).Draw(t, "class"), Real: rapid.Bool().Draw(t, "real"), Slow: rapid.Bool().Draw(t, "slow"),
+			Name: rapid.SampledFrom([]string{"", "f0001_41", "Zoë"}).Draw(t, "name"),
 		}
 		e.Start = round.Time(rapid.Int64Range(0, int64(r.End)).Draw(t, "begins")) // before the round's where rounds overlap
 		e.End = e.Start + length.Draw(t, "took")

@@ -215,6 +215,9 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 	if m.Client > round.MaxClients || m.Class > maxClasses {
 		return t, fmt.Errorf("client %d of class %d", m.Client, m.Class)
 	}
+	if len(m.Name) > maxText {
+		return t, fmt.Errorf("a name of %d bytes", len(m.Name))
+	}
 	if m.Outcome < 0 || int(m.Outcome) >= round.Outcomes {
 		return t, fmt.Errorf("outcome %d", m.Outcome)
 	}
@@ -225,6 +228,6 @@ func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 		Download: round.Time(m.DownloadNs), Compute: round.Time(m.ComputeNs), Upload: round.Time(m.UploadNs),
 		Drops: m.Drops, Dropout: round.Time(m.DropoutNs),
 	}
-	t.Probe, t.Real, t.Slow = m.Probe, m.Real, m.Slow
+	t.Probe, t.Real, t.Slow, t.Name = m.Probe, m.Real, m.Slow, m.Name
 	return t, nil
 }

@@ -177,7 +177,7 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		to.Task, to.Client, to.Class, to.LocalSteps = t.TaskReport.Task, uint32(t.Client), uint32(t.Class), uint32(t.LocalSteps)
 		to.Outcome, to.StartNs, to.TookNs = record.Outcome(t.Outcome), int64(t.Start-r.Start), int64(t.End-t.Start)
 		to.DownloadNs, to.ComputeNs, to.UploadNs = int64(t.Plan.Download), int64(t.Plan.Compute), int64(t.Plan.Upload)
-		to.Drops, to.DropoutNs, to.Probe, to.Real, to.Slow = t.Plan.Drops, int64(t.Plan.Dropout), t.Probe, t.Real, t.Slow
+		to.Drops, to.DropoutNs, to.Probe, to.Real, to.Slow, to.Name = t.Plan.Drops, int64(t.Plan.Dropout), t.Probe, t.Real, t.Slow, t.Name
 		m.Tasks = append(m.Tasks, to)
 	}
 	return m

@@ -297,14 +297,11 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 			continue
 		}
 		left[why]--
-		name, class := "", ""
+		name, class := t.Name, ""
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
 			name = a.Devices[d]
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
 			class = a.Classes[t.Class]
-		}
-		if !t.Real && a.Client != nil {
-			name = cut(a.Client(t.Client))
 		}
 		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }

@@ -546,6 +546,7 @@ type Task struct {
 	Probe         bool                   `protobuf:"varint,13,opt,name=probe,proto3" json:"probe,omitempty"`                          // a candidate's answer, ACCEPTED when it was chosen
 	Real          bool                   `protobuf:"varint,14,opt,name=real,proto3" json:"real,omitempty"`                            // a real device's
 	Slow          bool                   `protobuf:"varint,15,opt,name=slow,proto3" json:"slow,omitempty"`                            // among its round's slowest
+	Name          string                 `protobuf:"bytes,16,opt,name=name,proto3" json:"name,omitempty"`                             // of a simulated client in the data; absent: it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +686,13 @@ func (x *Task) GetSlow() bool {
 	return false
 }
 
+func (x *Task) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 var File_eventlog_proto protoreflect.FileDescriptor
 
 const file_eventlog_proto_rawDesc = "" +
@@ -738,7 +746,7 @@ const file_eventlog_proto_rawDesc = "" +
 	"\x0e_training_lossB\x0e\n" +
 	"\f_window_lossB\x12\n" +
 	"\x10_validation_lossB\x16\n" +
-	"\x14_validation_accuracy\"\xa3\x03\n" +
+	"\x14_validation_accuracy\"\xb7\x03\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\rR\x06client\x12\x14\n" +
@@ -759,7 +767,8 @@ const file_eventlog_proto_rawDesc = "" +
 	"dropout_ns\x18\f \x01(\x03R\tdropoutNs\x12\x14\n" +
 	"\x05probe\x18\r \x01(\bR\x05probe\x12\x12\n" +
 	"\x04real\x18\x0e \x01(\bR\x04real\x12\x12\n" +
-	"\x04slow\x18\x0f \x01(\bR\x04slow*T\n" +
+	"\x04slow\x18\x0f \x01(\bR\x04slow\x12\x12\n" +
+	"\x04name\x18\x10 \x01(\tR\x04name*T\n" +
 	"\aOutcome\x12\f\n" +
 	"\bACCEPTED\x10\x00\x12\b\n" +
 	"\x04LATE\x10\x01\x12\v\n" +

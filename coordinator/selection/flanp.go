@@ -83,11 +83,7 @@ type flanpStage struct {
 
 // enter begins a stage.
 func (o *growing) enter(clients int) {
-	stage, err := Uniform{}.Order(Setup{Seed: o.seed, Clients: clients})
-	if err != nil {
-		panic(fmt.Sprintf("selection: a uniform order of %d clients: %v", clients, err))
-	}
-	o.stage, o.flanpStage = stage, flanpStage{Among: clients}
+	o.stage, o.flanpStage = newCohort(o.seed, clients), flanpStage{Among: clients}
 }
 
 func (o *growing) Start(round int, now Time) { o.stage.Start(round, now) }

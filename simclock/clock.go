@@ -25,7 +25,7 @@ type Clock struct {
 }
 
 // New returns a clock at time 0 without events.
-func New() *Clock { return &Clock{hash: hashStart} }
+func New() *Clock { return &Clock{hash: hashStart, pending: pending{}} }
 
 // Now is the time of the event that was popped last, 0 before the first.
 func (c *Clock) Now() Time { return c.now }

@@ -17,7 +17,7 @@ import (
 	"fedpace/bus/auth"
 )
 
-// attackSuite is the table in docs/security.md.
+// attackSuite is the list in docs/security.md.
 var attackSuite = []attack{
 	// Who has no credentials.
 	{

@@ -5,6 +5,6 @@
 // standard output, progress and errors to standard error. It decides nothing about
 // a run that a user of the library would miss.
 //
-// It exits with 0 on success, 1 on failure, 2 on wrong usage, and 130 when a run
-// was interrupted, which then has stopped cleanly and kept what is done.
+// It exits with 0 on success, 1 on failure, 2 on wrong usage, 3 and 4 where a run missed what was
+// expected or its target, and 130 when it was interrupted and has stopped cleanly.
 package cmd

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/slow"
 )
@@ -74,6 +76,18 @@ func TestInitWritesWhatRuns(t *testing.T) {
 				t.Errorf("%d, %s", status, stderr)
 			}
 		})
+	}
+}
+
+// A Parquet file without a configuration runs by what init would write, too.
+func TestParquetWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "own.parquet")
+	if err := parquet.WriteFile(path, ownRows()); err != nil {
+		t.Fatal(err)
+	}
+	if accuracy := best(t, "--set", "data="+path, "--set", "stop.rounds=30"); accuracy < 0.9 {
+		t.Errorf("accuracy %g", accuracy)
 	}
 }
 

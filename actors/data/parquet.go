@@ -87,30 +87,45 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 // panics on some damaged input; that is the file's fault and an error here.
 func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer parquetfile.Damaged(&err)
-	if t.Has("img", "fine_label", "coarse_label") {
-		return cifarSheets(t, test, opt)
-	}
-	var read func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error)
-	width := 1
+	known := layoutOf(func(name string) bool { return t.Has(name) })
 	switch {
-	case t.Has("writer_id", "image", "character"):
-		read, width = femnist, federated.FEMNISTPixels
-	case t.Has("character_id", "x", "y"):
-		read, width = shakespeare, federated.ShakespeareWindow
-	case t.Has("sentiment", "user", "text"):
-		read = sent140
-	case t.Has("client", "x", "y"):
-		read = table.ReadPlain
-	default:
+	case known == nil:
 		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)
-	}
-	if len(test.Files) > 0 {
+	case known.read == nil:
+		return cifarSheets(t, test, opt)
+	case len(test.Files) > 0:
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a mapping only; want the training files alone, which are split by client")
 	}
-	if err := t.Check(width); err != nil {
+	if err := t.Check(known.width); err != nil {
 		return nil, err
 	}
-	return read(t, opt)
+	return known.read(t, opt)
+}
+
+// layout is one that is known by its columns.
+type layout struct {
+	columns []string
+	read    func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error) // nil: CIFAR-100, which has test files
+	width   int                                                                     // values of a row
+}
+
+var layouts = []layout{
+	{[]string{"img", "fine_label", "coarse_label"}, nil, 1},
+	{[]string{"writer_id", "image", "character"}, femnist, federated.FEMNISTPixels},
+	{[]string{"character_id", "x", "y"}, shakespeare, federated.ShakespeareWindow},
+	{[]string{"sentiment", "user", "text"}, sent140, 1},
+	{[]string{"client", "x", "y"}, table.ReadPlain, 1},
+}
+
+// layoutOf is the layout whose columns are all there; nil: none.
+func layoutOf(has func(column string) bool) *layout {
+	i := slices.IndexFunc(layouts, func(l layout) bool {
+		return !slices.ContainsFunc(l.columns, func(name string) bool { return !has(name) })
+	})
+	if i < 0 {
+		return nil
+	}
+	return &layouts[i]
 }
 
 // into puts labels, integers in 0..classes-1, in every step-th place.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/table"
@@ -36,8 +37,14 @@ func IsTable(path string) bool {
 	}
 	defer s.File.Close()
 	r, _ := readerOf(s)
-	_, own := r.(table.Table)
-	return own
+	switch r.(type) {
+	case table.Table:
+		return true
+	case Parquet:
+		columns, err := table.Columns(path)
+		return err == nil && layoutOf(func(name string) bool { return slices.Contains(columns, name) }) == nil
+	}
+	return false
 }
 
 // Open reads a federated set by the one of [federated.Readers] that recognises

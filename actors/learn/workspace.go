@@ -34,21 +34,22 @@ type workspace struct {
 }
 
 func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, error) {
-	return w.learn(params, params, b, kernel.Add, -rate)
+	w.check(params)
+	if err := w.checkBatch(b); err != nil {
+		return 0, err
+	}
+	loss := network.Step(w.Arithmetic, params, b, -rate)
+	return loss, finite(loss)
 }
 
 func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
-	return w.learn(grad, params, b, kernel.Store, 1)
-}
-
-func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha float32) (float64, error) {
-	w.check(dst)
+	w.check(grad)
 	w.check(params)
 	if err := w.checkBatch(b); err != nil {
 		return 0, err
 	}
 	loss := w.Gradients(params, b)
-	w.Update(dst, b, op, alpha)
+	w.Update(grad, b, kernel.Store, 1)
 	return loss, finite(loss)
 }
 

@@ -84,7 +84,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	}
 	samples := Lanes
 	if a.keepX {
-		samples = maxBatch
+		samples = (maxBatch + 7) &^ 7
 	}
 	a.rows = aligned((a.Height + 2*a.border) * samples * a.width())
 }
@@ -137,7 +137,7 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 	}
 	ld, x, rows := a.width(), a.values(p), a.samples(p)
 	for y := range a.Height + 2*a.border {
-		isa.Transpose(kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld}, kernel.Block(x[y*ld*Lanes:]), ld, p.Samples)
+		isa.Transpose(kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld}, kernel.Block(x[y*ld*Lanes:]), ld, isa.Columns(p.Samples))
 	}
 }
 

@@ -37,7 +37,7 @@ func (l DenseLayer) Stage(at *Place) Stage {
 	if x.Form == Words {
 		return &bagStage{Place: at, columns: newColumns(x.Channels, l.Width)}
 	}
-	s := &denseStage{at}
+	s := &denseStage{Place: at}
 	x.needRows = true
 	if !at.network.whole {
 		x.keepX = true
@@ -50,8 +50,13 @@ func (l DenseLayer) Stage(at *Place) Stage {
 
 // denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch
 // and multiplies them when the parameters are updated, which saves a pass over the
-// weights. In a network whose gradient is collected as a whole it does so block by block.
-type denseStage struct{ *Place }
+// weights. In a network whose gradient is collected as a whole it does so block by block. In
+// a step of one block it joins the gradient of the inputs and the update.
+type denseStage struct {
+	*Place
+	updated bool
+	dx      []float32 // gradients of the inputs, sample by sample
+}
 
 func (s *denseStage) sizes() (in, out int) { return s.X.Channels, s.Y.Channels }
 
@@ -71,39 +76,68 @@ func (s *denseStage) Forward(p *Pass) {
 func (s *denseStage) Backward(p *Pass) {
 	in, out := s.sizes()
 	dy := s.Y.gradient(p)
-	if s.network.whole {
-		s.X.transpose(p, s.network.isa)
-		s.multiply(p.Gradient, dy, s.X.samples(p), p.Samples, kernel.Add, 1)
+	s.X.transpose(p, s.network.isa)
+	switch {
+	case s.network.whole:
+		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
+		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
+	case s.network.alpha != 0 && s.Gradient && p.Samples <= kernel.StepSamples:
+		s.step(p, dy)
+		return
 	}
 	if s.Gradient {
-		op, x := kernel.Store, []float32(nil)
-		if s.X.relu {
-			op, x = kernel.ReLUGrad, s.X.values(p)
-		}
-		s.network.isa.Gemm(in, s.network.isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters, Row: 1, Col: in},
-			kernel.Block(dy), kernel.Block(s.X.gradient(p)), op, x, 0)
-	}
-	if !s.network.whole {
-		s.X.transpose(p, s.network.isa)
+		s.inputs(p, dy, 0, in)
 	}
 }
 
-func (s *denseStage) masks() bool { return true }
-
-// multiply adds alpha times dy·xᵀ and dy to a weight and its bias, or stores them.
-func (s *denseStage) multiply(dst, dy, rows []float32, n int, op kernel.Op, alpha float32) {
+// inputs computes the gradient of the inputs from one to before another.
+func (s *denseStage) inputs(p *Pass, dy []float32, from, to int) {
 	in, out := s.sizes()
+	op, x := kernel.Store, []float32(nil)
+	if s.X.relu {
+		op, x = kernel.ReLUGrad, s.X.values(p)[from*Lanes:]
+	}
 	isa := s.network.isa
-	isa.Gemm(out, in, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
-		kernel.Matrix{Data: rows, LD: in}, kernel.Matrix{Data: dst, LD: in}, op, nil, alpha)
-	isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
+	isa.Gemm(to-from, isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters[from:], Row: 1, Col: in},
+		kernel.Block(dy), kernel.Block(s.X.gradient(p)[from*Lanes:]), op, x, 0)
+}
+
+// step computes the gradient of the inputs and updates the weight, which is read once.
+func (s *denseStage) step(p *Pass, dy []float32) {
+	in, out := s.sizes()
+	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
+	if s.dx == nil {
+		s.dx = aligned(in * isa.Columns(kernel.StepSamples))
+	}
+	from := isa.DenseStep(out, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
+	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), from)
+	if from < in {
+		s.inputs(p, dy, from, in)
+		s.multiply(p.Parameters, dy, rows, from, in, p.Samples, kernel.Add, alpha)
+	}
+	isa.AddRowSums(p.Parameters[in*out:][:out], dy, p.Samples, kernel.Add, alpha)
+	s.updated = true
+}
+
+// multiply adds alpha times dy·xᵀ, or stores it, for the inputs from one to before another.
+func (s *denseStage) multiply(dst, dy, rows []float32, from, to, n int, op kernel.Op, alpha float32) {
+	in, out := s.sizes()
+	s.network.isa.Gemm(out, to-from, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
+		kernel.Matrix{Data: rows[from:], LD: in}, kernel.Matrix{Data: dst[from:], LD: in}, op, nil, alpha)
 }
 
 // Update adds alpha times the gradient of the whole batch to dst, or stores it.
 func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	if s.updated {
+		s.updated = false
+		return
+	}
+	in, out := s.sizes()
 	var p Pass
 	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
-		s.multiply(dst, s.Y.gradient(&p), s.X.samples(&p), min(Lanes, b.N-p.from), op, alpha)
+		dy, n := s.Y.gradient(&p), min(Lanes, b.N-p.from)
+		s.multiply(dst, dy, s.X.samples(&p), 0, in, n, op, alpha)
+		s.network.isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
 		op = kernel.Add
 	}
 }

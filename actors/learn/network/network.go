@@ -13,6 +13,17 @@ type Arithmetic interface {
 	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
 }
 
+// Step is Gradients, and Update of the parameters themselves.
+func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
+	if n, ok := a.(*network); ok && b.N <= Lanes { // in one block: no other will read the parameters
+		n.alpha = alpha
+		defer func() { n.alpha = 0 }()
+	}
+	loss = a.Gradients(params, b)
+	a.Update(params, b, kernel.Add, alpha)
+	return loss
+}
+
 // network is a list of layers at work on one worker. It takes blocks of samples through
 // all stages to the loss and back.
 type network struct {
@@ -31,6 +42,7 @@ type network struct {
 	z           *Activation   // the outputs, then their gradient
 	head        head
 
+	alpha  float32   // of a step, else 0: layers may add their gradient to the parameters at once
 	grad   []float32 // of parameters whose stages do not keep their gradient
 	ranges []span    // of grad, in use
 	pass   Pass
@@ -337,6 +349,6 @@ func (n *network) image(p *Pass) {
 				}
 			}
 		}
-		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: rows, LD: ld}, p.Samples, ld)
+		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: rows, LD: ld}, n.isa.Columns(p.Samples), ld)
 	}
 }

@@ -11,10 +11,12 @@ var routines = func() (r [isas]routine) {
 	v.lanes, v.softmax, v.lookup, v.addExact = 8, softmax256, lookup256, addExact256
 	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
 	v.centre, v.affine, v.addDots, v.combine, v.addReLU, v.mask = centre, affine, addDots, combine, addReLU, mask
+	v.denseSteps = denseSteps256[:]
 	r[AVX2] = v
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		v.lanes, v.softmax, v.lookup, v.addExact = 16, softmax512, lookup512, addExact512
 		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
+		v.denseSteps = denseSteps512[:]
 		r[AVX512] = v
 	}
 	return r
@@ -41,6 +43,12 @@ var (
 	broadHalf  = [...]tile{gemmHalfx1x2, gemmHalfx2x2, gemmHalfx3x2, gemmHalfx4x2, gemmHalfx5x2, gemmHalfx6x2}
 	narrow256  = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
 	broad256   = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
+)
+
+// Steps of dense layers by samples-1.
+var (
+	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4, denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12}
+	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4, denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
 )
 
 // mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.

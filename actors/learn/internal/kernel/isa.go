@@ -33,6 +33,7 @@ type routine struct {
 	copyPieces  func(dst *float32, toRow, toStep int, src *float32, fromRow, fromStep, rows, pieces, chunks int)
 	lookup      func(dst *float32, src *uint8, table *float32, groups int)
 	prefetch    func(src *uint8, lines int)
+	denseSteps  []denseStep // by samples-1
 	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
 	rowSums     func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)
 	addScaled   func(dst, x *float32, groups int, alpha float32)
@@ -48,6 +49,9 @@ type routine struct {
 	combine       func(dst, x, a, y, b, c *float32, groups int)
 	addReLU, mask func(dst, x *float32, groups int)
 }
+
+// denseStep computes DenseStep for strips of columns (gen/dense.go).
+type denseStep func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 
 // vectors are the routines, nil where not everything is in assembly.
 func (isa ISA) vectors() *routine {

@@ -123,6 +123,49 @@ type scope struct {
 
 func (s *scope) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
 
+// A step of a dense layer has the bits of its two products.
+func TestDenseStep(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		out, in, n := dimension(70).Draw(rt, "out"), rapid.IntRange(1, 100).Draw(rt, "in"), rapid.IntRange(1, 14).Draw(rt, "samples")
+		mask := rapid.Bool().Draw(rt, "mask")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			start := fill(make([]float32, out*in), r)
+			dy, x := fill(guarded[float32](t, (out-1)*Lanes+n, false), r), fill(guarded[float32](t, n*in, false), r)
+			for _, c := range Available() {
+				w, dx := guarded[float32](t, out*in, false), guarded[float32](t, n*in, false)
+				copy(w, start)
+				columns := c.DenseStep(out, in, n, w, dy, x, dx, -0.3, mask)
+				if most := 12; (columns > 0) != (c >= AVX2 && n <= most && in >= 32 || c == AVX2 && n <= most && in >= 8) {
+					rt.Fatalf("%v: it takes %d columns of %d for %d samples", c, columns, in, n)
+				}
+				if columns == 0 {
+					continue
+				}
+				want, wantDX := slices.Clone(start), make([]float32, in*n)
+				c.Gemm(in, n, out, Operand{start, 1, in}, Matrix{dy, Lanes}, Matrix{wantDX, n}, Store, nil, 0)
+				c.Gemm(out, in, n, Operand{dy, Lanes, 1}, Matrix{x, in}, Matrix{want, in}, Add, nil, -0.3)
+				for i := range in {
+					for o := range out {
+						if v := w[o*in+i]; i < columns && v != want[o*in+i] || i >= columns && v != start[o*in+i] {
+							rt.Fatalf("%v: weight %d, %d is %v, want %v", c, o, i, v, want[o*in+i])
+						}
+					}
+					for s := range n {
+						v := wantDX[i*n+s]
+						if mask && !(x[s*in+i] > 0) {
+							v = 0
+						}
+						if i < columns && dx[s*in+i] != v {
+							rt.Fatalf("%v: the gradient of input %d of sample %d is %v, want %v", c, i, s, dx[s*in+i], v)
+						}
+					}
+				}
+			}
+		})
+	})
+}
+
 func TestGemmKeepsNotANumber(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range Available() {

@@ -334,6 +334,66 @@ func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars i
 //go:noescape
 func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
+// denseStep512x1 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x1(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x2 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x2(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x3 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x3(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x4 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x4(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x5 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x5(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x6 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x6(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x7 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x7(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x8 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x8(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x9 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x9(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x10 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x10(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x11 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x11(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x12 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x12(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
 // softmax512 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //
 //go:noescape
@@ -363,6 +423,66 @@ func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32
 //
 //go:noescape
 func lookup512(dst *float32, src *uint8, table *float32, groups int)
+
+// denseStep256x1 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x1(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x2 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x2(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x3 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x3(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x4 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x4(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x5 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x5(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x6 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x6(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x7 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x7(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x8 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x8(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x9 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x9(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x10 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x10(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x11 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x11(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep256x12 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep256x12(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 
 // softmax256 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //

@@ -12,6 +12,9 @@ func main() {
 		}
 	}
 	for _, s := range []simd{avx512, avx2} {
+		for samples := 1; samples <= denseSamples; samples++ {
+			denseStep(s, samples)
+		}
 		softmax(s)
 		gruForward(s)
 		gruBackward(s)

@@ -1,0 +1,25 @@
+package kernel
+
+// StepSamples is the most samples of a DenseStep: the sums of so many fit the registers.
+const StepSamples = 12
+
+// DenseStep is what becomes of a dense layer's weight w, out×in, in a step of few samples: it
+// writes Wᵀ·dy sample by sample to dx, zero where mask is set and x is not above 0, and adds
+// alpha times dy·xᵀ to w. dy is a block, x and dx have a row of length in for each sample.
+// Every element is the same sum in the same order as that of Gemm. It does so for the first
+// columns of w and returns how many: 0 where products do better.
+func (isa ISA) DenseStep(out, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
+	v := isa.vectors()
+	if v == nil || samples > StepSamples {
+		return 0
+	}
+	width := v.lanes * v.lanes / 8 // one vector of 8 or two of 16
+	strips := in / width
+	if strips == 0 {
+		return 0
+	}
+	_, _, _, _ = w[out*in-1], dy[(out-1)*Lanes+samples-1], x[samples*in-1], dx[samples*in-1]
+	var strip [Lanes * Lanes]float32
+	v.denseSteps[samples-1](strips, out, &w[0], 4*in, &dy[0], &x[0], 4*in, &dx[0], 4*in, alpha, mask, &strip[0])
+	return strips * width
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
 )
 
 // Expect is the time that a client can be expected to take for a task of so
@@ -21,6 +22,16 @@ func (f *Fleet) Expect(client, steps int, bits Bits) (Durations, error) {
 		return d, err
 	}
 	return d.with(k.overhead, steps, bits), nil
+}
+
+// Pace draws how far a client is from its class: for each phase a lognormal factor with median 1, whose
+// relative standard deviation is the uncertainty u. Its logarithm has the variance ln(1 + u²).
+func (u Uncertainty) Pace(seed uint64, client int) (factors [3]float64) {
+	for p, u := range u.Phases() {
+		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
+		factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(*u**u))) * z)
+	}
+	return factors
 }
 
 // inLongRun is the time of work at the pace of the long run; -1 stays. Transfers are

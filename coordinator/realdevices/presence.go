@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
+	"fedpace/internal/human"
 	"fedpace/simclock"
 )
 
@@ -20,7 +20,7 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
 	}
-	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, some(d.Names))
+	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, human.Some(d.Names))
 	waiting, stop := context.WithTimeout(ctx, d.Liveness)
 	defer stop()
 	for d.gathered() < len(d.Names) {
@@ -60,15 +60,6 @@ func (d *Devices) left() error {
 	}
 	last := d.bans[len(d.bans)-1]
 	return fmt.Errorf("realdevices: no device is left that may take part: the last to be banned was %s (%s); start the run anew without what made it so", d.Names[last.Client-d.run.First], last.Reason)
-}
-
-// some lists some names.
-func some(list []string) string {
-	const most = 8
-	if len(list) > most {
-		return strings.Join(list[:most], ", ") + ", ..."
-	}
-	return strings.Join(list, ", ")
 }
 
 // Presence returns which devices have come and left since it was last asked. It

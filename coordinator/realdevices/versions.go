@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"fedpace/bus"
+	"fedpace/internal/human"
 )
 
 // programs are the versions of the devices' programs, as they said when they joined.
@@ -47,5 +48,5 @@ func (d *Devices) reportVersions() {
 		list = append(list, fmt.Sprintf("%s (%s)", d.Names[device], d.versions[device]))
 	}
 	d.differ = d.differ[:0]
-	d.notice("The coordinator is of version %s, and these devices of another: %s.", d.Welcome.Version, some(list))
+	d.notice("The coordinator is of version %s, and these devices of another: %s.", d.Welcome.Version, human.Some(list))
 }

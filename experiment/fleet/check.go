@@ -7,6 +7,7 @@ import (
 
 	"fedpace/actors/clientmodel"
 	"fedpace/internal/keyed"
+	"fedpace/internal/robust"
 )
 
 // Check says how long the run's own tasks take simulated clients of the classes, over draws
@@ -28,6 +29,9 @@ type Check struct {
 	// task's phases, are slow together.
 	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
 	Within            int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+	// Another are the rounds in another run, whose devices are as far from their classes as these are
+	// uncertain; Low and High are the ends of 90 % of the draws.
+	Another robust.Estimate `json:"another_run_seconds"`
 }
 
 // What a check costs at most: as many draws as make so many durations, within limits.
@@ -57,6 +61,7 @@ func (f *Fit) check(r *record) (*Check, error) {
 	}
 	c.DealtRoundSeconds = f.dealt(r, rounds)
 	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
+	another := make([]float64, draws)
 	var fleet *clientmodel.Fleet
 	for draw := range draws {
 		if draw%eachSeed == 0 {
@@ -68,55 +73,74 @@ func (f *Fit) check(r *record) (*Check, error) {
 			}
 			fleet.SetDevices(r.first)
 		}
-		takes, err := f.play(fleet, r, rounds, uint64(draw), drawn)
+		var takes float64
+		var err error
+		takes, another[draw], err = f.play(fleet, r, rounds, uint64(draw), drawn)
 		if err != nil {
 			return nil, err
 		}
 		c.FittedTaskSeconds += takes / float64(draws)
 	}
+	slices.Sort(another)
+	c.Another = robust.Estimate{Value: stat.Mean(another, nil), Low: quantile((1-confidence)/2, another), High: quantile((1+confidence)/2, another)}
 	for i, list := range drawn {
 		c.RoundSeconds += rounds[i].took
 		c.FittedRoundSeconds += stat.Mean(list, nil)
 		slices.Sort(list)
-		low, high := stat.Quantile((1-confidence)/2, stat.Empirical, list, nil), stat.Quantile((1+confidence)/2, stat.Empirical, list, nil)
-		if low <= rounds[i].took && rounds[i].took <= high {
+		if quantile((1-confidence)/2, list) <= rounds[i].took && rounds[i].took <= quantile((1+confidence)/2, list) {
 			c.Within++
 		}
 	}
 	return c, nil
 }
 
-// play is one draw: the seconds of all tasks, and in drawn those of each round.
-func (f *Fit) play(fleet *clientmodel.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all float64, err error) {
-	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
-	takes := func(x *task, round uint64) (float64, error) {
-		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
-		if !f.LinksMeasured { // transfers take what they took
-			return x.took[download] + float64(d.Compute)/1e9 + x.took[upload], err
+func quantile(share float64, sorted []float64) float64 {
+	return stat.Quantile(share, stat.Empirical, sorted, nil)
+}
+
+// play is one draw: the seconds of all tasks, in drawn those of each round, and those of all rounds in
+// another run.
+func (f *Fit) play(fleet *clientmodel.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all, another float64, err error) {
+	paces := make([][phases]float64, len(f.Devices))
+	for i, d := range f.Devices {
+		if k := classOf(&f.config, d.Class); k != nil {
+			paces[i] = k.Uncertainty.Pace(draw, r.first+i)
 		}
-		return float64(d.Total()) / 1e9, err
+	}
+	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
+	takes := func(x *task, round uint64) (seconds, other float64, err error) {
+		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
+		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
+		if !f.LinksMeasured { // transfers take what they took
+			took[download], took[upload] = x.took[download], x.took[upload]
+		}
+		for p, t := range took {
+			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
+			seconds, other = seconds+t, other+over+(t-over)*paces[x.client-r.first][p]
+		}
+		return seconds, other, err
 	}
 	for i := range r.devices {
 		for _, x := range r.devices[i].tasks.Kept {
-			seconds, err := takes(&x, x.number)
+			seconds, _, err := takes(&x, x.number)
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			all += seconds
 		}
 	}
 	for i := range rounds {
-		longest := rounds[i].others
+		longest, longer := rounds[i].others, rounds[i].others
 		for _, x := range rounds[i].tasks {
-			seconds, err := takes(&x, uint64(i))
+			seconds, other, err := takes(&x, uint64(i))
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
-			longest = max(longest, seconds)
+			longest, longer = max(longest, seconds), max(longer, other)
 		}
-		drawn[i] = append(drawn[i], longest)
+		drawn[i], another = append(drawn[i], longest), another+longer
 	}
-	return all, nil
+	return all, another, nil
 }
 
 // dealt is how long the rounds take with what was measured dealt anew among them, in the mean

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fedpace/internal/human"
 	"fedpace/internal/robust"
 )
 
@@ -55,6 +56,15 @@ func (f *Fit) remarks() string {
 	} else {
 		b.WriteString("devices.link was modelled, so the run says nothing of its devices' links.\n")
 	}
+	var alike []string
+	for _, d := range f.Devices {
+		if d.Tasks > 0 && d.ComputeOverhead.Low == d.ComputeOverhead.High {
+			alike = append(alike, d.ID)
+		}
+	}
+	if alike != nil {
+		fmt.Fprintf(&b, "K was too much alike to tell what a task takes besides its steps, so that is the class's,\nand other K may take otherwise: %s.\n", human.Some(alike))
+	}
 	b.WriteString(f.Check.text())
 	if f.Together {
 		b.WriteString("The classes have that, too: their devices draw one of the run's rounds together (vary.together).\n")
@@ -99,6 +109,8 @@ func (c *Check) text() string {
 			counted(c.Rounds, "round"), c.RoundSeconds, c.FittedRoundSeconds, 100*(c.FittedRoundSeconds/c.RoundSeconds-1), c.Within)
 		s += fmt.Sprintf("With what was measured dealt anew among them they take %.4g s (%+.1f %%): that much comes of devices, or phases, that are slow together.\n",
 			c.DealtRoundSeconds, 100*(c.DealtRoundSeconds/c.RoundSeconds-1))
+		s += fmt.Sprintf("In another run a device is faster or slower than here, by its uncertainty, and the slowest ones set the rounds:\nthese then take %.4g s (%+.1f %%; 90 %%: %.4g to %.4g s). Which it will be, this run cannot say.\n",
+			c.Another.Value, 100*(c.Another.Value/c.RoundSeconds-1), c.Another.Low, c.Another.High)
 	}
 	return s
 }

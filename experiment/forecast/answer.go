@@ -7,8 +7,6 @@ import (
 	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
-	"fedpace/internal/keyed"
-	"fedpace/internal/portable"
 )
 
 // answers answers the tasks of a problem's simulated clients as its hosts do.
@@ -54,13 +52,10 @@ type pace struct {
 	first    [len(phases)]round.Time // extra time of its next task
 }
 
-// paceOf draws how far a client is from its class: for each phase a lognormal factor with median
-// 1, whose relative standard deviation u is what the class gives as its uncertainty. Its
-// logarithm has the variance ln(1 + u²).
+// paceOf draws how far a client is from its class.
 func paceOf(k *clientmodel.Class, seed uint64, client int) (d pace) {
-	for p, u := range k.Uncertainty.Phases() {
-		z := portable.Normal(keyed.Hash(seed, keyed.Pace, uint64(client), uint64(p)))
-		d.factors[p] = portable.Exp(math.Sqrt(portable.Log(1+float64(*u**u))) * z)
+	d.factors = k.Uncertainty.Pace(seed, client)
+	for p := range d.factors {
 		d.overhead[p] = round.Time(math.RoundToEven(*k.Overhead.Phases()[p] * 1e9))
 		d.first[p] = round.Time(math.RoundToEven(*k.FirstTask.Phases()[p] * 1e9))
 	}

@@ -12,6 +12,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
+	"fedpace/internal/human"
 )
 
 // Comparison is a run's prediction beside what its devices measured.
@@ -84,12 +85,7 @@ func lacking(p *problem.Timing) *Comparison {
 
 // Lacking says what devices without a class lack.
 func Lacking(devices []string) string {
-	const most = 8
-	names := strings.Join(devices[:min(most, len(devices))], ", ")
-	if len(devices) > most {
-		names += ", ..."
-	}
-	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run (fedpace fit), and name it in devices.names.", names)
+	return fmt.Sprintf("No class is known of %s: measure one (fedpace-device calibrate) or make one of this run (fedpace fit), and name it in devices.names.", human.Some(devices))
 }
 
 func (c *Comparison) say(format string, a ...any) {

@@ -86,7 +86,7 @@ actors/real: actors actors/data actors/external actors/data/federated actors/dat
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm os
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/calibrate actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
-coordinator/realdevices: internal/robust bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
+coordinator/realdevices: internal/human internal/robust bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
 coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 
 # What a run shows.
@@ -120,7 +120,7 @@ experiment/problem: internal/regular internal/human internal/registry actors act
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time
 	google.golang.org/protobuf/proto
 experiment/forecast: actors actors/algorithm/... actors/clientmodel actors/learn actors/measure coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/cputime internal/table
-	internal/human internal/keyed internal/portable internal/registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
+	internal/human internal/keyed internal/robust internal/statistics internal/registry metrics metrics/eventlog metrics/figure simclock time golang.org/x/sync/errgroup
 experiment/run: internal/regular actors/... bus/... coordinator/... experiment/checkpoint experiment/config experiment/devicelog experiment/folder experiment/forecast experiment/problem internal/atomicfile internal/cputime internal/human internal/names
 	metrics/... os time golang.org/x/sync/...
 experiment/fleet: actors/clientmodel coordinator/closing coordinator/round experiment/config experiment/folder internal/human internal/keyed internal/robust internal/statistics

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -40,6 +41,15 @@ func Size(bytes int64) string {
 		}
 	}
 	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// Some lists the first few of many names.
+func Some(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
 }
 
 // Plural is a word as it follows a number.

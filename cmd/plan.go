@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +76,8 @@ goes on with a plan that was interrupted.`,
 	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
 	s.IntVar(&f.learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
 	s.IntVar(&f.seeds, "seeds", 3, seedsUsage)
+	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted updates (updates), by their energy (energy), or by the time to evaluate.target (target); without it by the best model in equal time")
+	cli.Complete(c, "for", cli.Words(plan.Updates, plan.Energy, plan.Target))
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
@@ -85,12 +88,13 @@ type planFlags struct {
 	schedules           scheduleFlag
 	grids               []string
 	hours               float64
+	wanted              string
 	draws, learn, seeds int
 }
 
 // request is what the flags ask for.
 func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
-	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds}
+	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds, For: f.wanted}
 	for _, x := range []struct {
 		flag       string
 		n          int
@@ -99,6 +103,9 @@ func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Reque
 		if x.n < x.from || x.n > x.upTo {
 			return q, fmt.Errorf("--%s %d: want %d to %d", x.flag, x.n, x.from, x.upTo)
 		}
+	}
+	if !slices.Contains([]string{"", plan.Updates, plan.Energy, plan.Target}, f.wanted) {
+		return q, fmt.Errorf("--for %q: want %s, %s or %s", f.wanted, plan.Updates, plan.Energy, plan.Target)
 	}
 	if !(f.hours >= 0 && f.hours <= 1e6) {
 		return q, fmt.Errorf("--hours %g: want 0 to 1e6", f.hours)

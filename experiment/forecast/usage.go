@@ -61,10 +61,10 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 	switch {
 	case c.Stop.VirtualSeconds > 0:
 		return c.Stop.VirtualSeconds, nil
-	case rounds == 0:
-		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")"}
+	case rounds == 0 && c.Stop.Accepted == 0:
+		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")"}
 	}
-	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds}, draws, func() {})
+	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
 	return u.Seconds.P50, err
 }
 

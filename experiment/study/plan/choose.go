@@ -20,6 +20,11 @@ func (p *Plan) choose() {
 	trained := slices.DeleteFunc(slices.Clone(p.Settings), func(s *Setting) bool { return s.came().Best.N == 0 })
 	if len(trained) == 0 {
 		p.Chosen = p.Settings[0]
+		if p.request.toUpdates() {
+			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s. How good its model is then, that does not say.",
+				text(p.Chosen.Seconds, 1), text(p.Chosen.Joules, 1e-3), map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
+			return
+		}
 		p.Why = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
 			human.VirtualTime(p.Seconds), short(p.Chosen.Rounds.P50), short(p.Chosen.Work.P50))
 		return
@@ -36,13 +41,15 @@ func (p *Plan) choose() {
 		what, cost = "less energy", func(t *Trained) float64 { return t.Joules.Mean }
 	}
 	for _, s := range trained {
-		if t := s.Trained; t.Diverged == 0 && alike(t, best.Trained) && cost(t) < cost(p.Chosen.Trained) {
+		if t := s.Trained; p.request.For != Target && t.Diverged == 0 && alike(t, best.Trained) && cost(t) < cost(p.Chosen.Trained) {
 			p.Chosen = s
 		}
 	}
 	t := p.Chosen.Trained
 	p.Why = fmt.Sprintf("Its best %s in %s is %s", measure.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Best.Digits(4))
 	switch {
+	case p.request.For == Target && t.reaches():
+		p.Why = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.", t.Target.Digits(4), t.Seeds)
 	case p.Chosen == best && t.Best.N < 2:
 		p.Why += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
 	case p.Chosen == best:
@@ -54,11 +61,17 @@ func (p *Plan) choose() {
 
 // better reports whether a setting came to a better mean than another.
 func (p *Plan) better(t, than *Trained) bool {
+	if p.request.For == Target && (t.reaches() || than.reaches()) {
+		return t.reaches() && !(than.reaches() && than.Target.Mean <= t.Target.Mean)
+	}
 	if p.quality.Better == measure.Lower {
 		return t.Diverged == 0 && t.Best.Mean < than.Best.Mean
 	}
 	return t.Diverged == 0 && t.Best.Mean > than.Best.Mean
 }
+
+// reaches reports whether every seed came to the target.
+func (t *Trained) reaches() bool { return t.Target.N == t.Seeds }
 
 // alike reports whether seeds do not tell two settings apart: the mean of their
 // differences, seed by seed, is within its interval. One seed tells nothing but equality.

@@ -55,7 +55,7 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	slices.SortStableFunc(list, func(a, b *Setting) int { return cmp.Compare(b.Score(), a.Score()) })
+	slices.SortStableFunc(list, func(a, b *Setting) int { return cmp.Compare(q.rank(a), q.rank(b)) })
 	p.Settings = list
 	if err := p.learn(ctx, out, o); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 
 // learn trains the most promising settings, and the configuration's own.
 func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
-	if p.request.Learn == 0 || !p.Settings[0].config.Train {
+	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
 		return nil
 	}
 	var learned []*Setting

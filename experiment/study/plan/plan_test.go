@@ -42,6 +42,73 @@ func made(t *testing.T, q Request, out string) *Plan {
 	return p
 }
 
+// Who asks for updates, or for their energy, gets the setting that has them first, or with the least:
+// of a constant fleet after as many rounds as they fill, each as long as Eq. 5 says. Nothing is trained.
+func TestAPlanForUpdates(t *testing.T) {
+	sets := []string{
+		"task=logistic", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=8", "stop.accepted=60", "network.model_megabits=2",
+		"fleet=[{name: one, weight: 1, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.1, watts: {download: 1, compute: 4, upload: 2}}]",
+	}
+	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10", "7"}}}
+	for what, chosen := range map[string]string{Updates: "fixed, schedule.k0=4, cohort=10", Energy: "fixed, schedule.k0=4, cohort=5"} {
+		p := made(t, Request{Sets: sets, Schedules: []string{"fixed"}, Grids: grids, Draws: 3, Learn: 3, Seeds: 2, For: what}, t.TempDir())
+		if len(p.Settings) != 6 || p.trained() > 0 || p.Chosen.Name != chosen && what == Updates {
+			t.Errorf("%d settings, %d trained, for %s %q is chosen", len(p.Settings), p.trained(), what, p.Chosen.Name)
+		}
+		last := 0.0
+		for _, s := range p.Settings {
+			k, cohort := float64(s.config.Schedule.K0), float64(s.config.Cohort)
+			rounds := math.Ceil(60 / cohort)
+			seconds, joules := rounds*(0.1+0.1*k+0.4), rounds*cohort*(0.1*1+0.1*k*4+0.4*2)
+			if math.Abs(s.Seconds.P50-seconds) > 1e-6 || math.Abs(s.Joules.P50-joules) > 1e-6 {
+				t.Errorf("%s has 60 updates after %g s with %g J, want %g s and %g J", s.Name, s.Seconds.P50, s.Joules.P50, seconds, joules)
+			}
+			value := map[string]float64{Updates: seconds, Energy: joules}[what]
+			if value < last-1e-6 {
+				t.Errorf("%s, %g, stands behind %g", s.Name, value, last)
+			}
+			last = value
+		}
+		var b bytes.Buffer
+		if err := p.Write(&b); err != nil || !strings.Contains(b.String(), "s to the updates") || !strings.Contains(b.String(), "It has its updates after "+text(p.Chosen.Seconds, 1)+" s") {
+			t.Errorf("%v\n%s", err, b.String())
+		}
+	}
+	for what, want := range map[string]string{Updates: "stop.accepted", Energy: "watts", Target: "evaluate.target"} {
+		q := small()
+		if q.For = what; what == Energy {
+			q = small("stop.accepted=60")
+			q.For = what
+		}
+		if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("for %s: %v", what, err)
+		}
+	}
+}
+
+// Who asks for a level gets the setting that reaches it first, with each seed; without one that does,
+// the best.
+func TestAPlanForALevel(t *testing.T) {
+	trained := func(best, target float64, reached, seeds int) *Setting {
+		s := &Setting{Trained: &Trained{Seeds: seeds, Best: statistics.Estimated{Mean: best, N: seeds}, Target: statistics.Estimated{Mean: target, N: reached}}}
+		for range seeds {
+			s.Trained.bests = append(s.Trained.bests, best)
+		}
+		return s
+	}
+	quick, good, half := trained(0.7, 10, 2, 2), trained(0.9, 20, 2, 2), trained(0.8, 5, 1, 2)
+	for _, x := range []struct {
+		settings []*Setting
+		want     *Setting
+		why      string
+	}{{[]*Setting{half, good, quick}, quick, "It reaches evaluate.target after 10"}, {[]*Setting{quick, half, good}, quick, "with each of 2 seeds"}, {[]*Setting{half, trained(0.6, math.NaN(), 0, 2)}, half, "Its best"}} {
+		p := Plan{Settings: x.settings, quality: folder.Metric{Name: "accuracy", Better: measure.Higher}, request: Request{For: Target}}
+		if p.choose(); p.Chosen != x.want || !strings.Contains(p.Why, x.why) {
+			t.Errorf("%+v is chosen: %s", p.Chosen.Trained, p.Why)
+		}
+	}
+}
+
 // The rounds of a constant fleet are those of Eq. 5: what fits into the time of 12 rounds
 // of K_0 = 8 with the configuration's own schedule.
 func TestTimesAreThoseOfTheFormula(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -26,8 +27,43 @@ type Request struct {
 	Draws       int          // of each setting's time
 	Learn       int          // settings that are trained, and the configuration's own beside them; 0: none is
 	Seeds       int          // of each that is trained
+	For         string       // what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
 
 	seconds float64 // virtual time of all settings
+}
+
+// What settings are ranked by: the time to stop.accepted updates, their energy, the time to evaluate.target.
+const (
+	Updates = "updates"
+	Energy  = "energy"
+	Target  = "target"
+)
+
+// toUpdates reports whether every setting has as many updates, in place of as much time.
+func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
+
+// rank is by what settings are sorted, the least first.
+func (q *Request) rank(s *Setting) float64 {
+	switch q.For {
+	case Updates:
+		return s.Seconds.P50
+	case Energy:
+		return s.Joules.P50
+	}
+	return -s.Score()
+}
+
+// check says what is missing for what is asked.
+func (q *Request) check(c *config.Config) error {
+	switch {
+	case q.toUpdates() && c.Stop.Accepted == 0:
+		return &config.KeyError{Key: "stop.accepted", Problem: "is not set, the number of updates that --for " + q.For + " is about"}
+	case q.For == Energy && !slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Watts != clientmodel.Watts{} }):
+		return &config.KeyError{Key: "fleet", Problem: "gives no class its watts, so no energy is known"}
+	case q.For == Target && c.Evaluate.Target == nil:
+		return &config.KeyError{Key: "evaluate.target", Problem: "is not set, the level that --for target is about"}
+	}
+	return nil
 }
 
 // Schedules are those that a plan compares unless it is told others.
@@ -78,6 +114,9 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 	own := &Setting{Name: "as configured", Own: true}
 	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
+	}
+	if err = q.check(&own.real); err != nil {
+		return nil, nil, fmt.Errorf("plan: %w", err)
 	}
 	if own.config, err = Simulated(own.real); err != nil {
 		return nil, nil, err

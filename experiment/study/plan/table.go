@@ -41,12 +41,17 @@ func (p *Plan) columns() table.Columns[*Setting] {
 	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.came().Target.N > 0 }) {
 		target = "s to target"
 	}
+	updates := ""
+	if p.request.toUpdates() {
+		updates = "s to the updates"
+	}
 	mark := map[bool]string{true: "*"}
 	upTo := map[bool]string{true: " at K_0"}
 	return table.Columns[*Setting]{
 		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
+		{Name: "seconds", Title: updates, Of: func(s *Setting) any { return s.Seconds }, Text: func(s *Setting) string { return text(s.Seconds, 1) }},
 		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
 		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
 		{Name: "client_sgd_steps", Title: "client steps", Of: func(s *Setting) any { return s.Work }, Text: func(s *Setting) string { return text(s.Work, 1) }},
@@ -103,6 +108,9 @@ func (p *Plan) notes(hidden int) (left, about string) {
 		left = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
 	}
 	about = fmt.Sprintf("Every setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
+	if p.request.toUpdates() {
+		about = fmt.Sprintf("Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet", human.Thousands(int64(p.Settings[0].config.Stop.Accepted)), p.Draws)
+	}
 	if p.trained() > 0 {
 		about += ", and 95 % for the mean over seeds"
 	}

@@ -23,6 +23,9 @@ func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, pr
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
+	if q.toUpdates() { // of which a setting may get hardly any
+		limit.Accepted, limit.Time = list[0].config.Stop.Accepted, round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
+	}
 	var mu sync.Mutex
 	done := 0
 	for _, s := range list {

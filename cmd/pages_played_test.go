@@ -85,6 +85,7 @@ var onPage = map[string][]handling{
 	"docs/extending.md":  {{holds: "rule: share", reason: "the rule is not in the program but in the page's plug-in; examples/plugins tests it"}},
 	"docs/privacy.md":    {{holds: "--dry-run"}, {holds: "fedpace run", more: short + " --set clients=all --set cohort=2 --set privacy.noise_multiplier=1"}},
 	"docs/schedules.md":  {{holds: "k0 * loss", fails: true}},
+	"docs/stragglers.md": {{holds: "phones.yaml", reason: "it needs the phones' traces; experiment/run plays it"}},
 	"docs/plan.md":       {{holds: "--hours 1", more: "--hours 0.001 --learn 0"}, {holds: "--learn 2"}},
 	"docs/deploy.md":     {{holds: "fedpace plan", more: "--learn 0"}, {holds: "fedpace run", reason: device}},
 	"docs/machines.md": {
@@ -377,17 +378,19 @@ func unsaid(shown, said []string, about bool) string {
 // sameLine compares words. What a machine takes is another number each time.
 func sameLine(want, got string, about bool) bool {
 	a, b := strings.Fields(want), strings.Fields(got)
+	if strings.HasPrefix(strings.Join(a, " "), "wall time ") { // 22 s, or 2m20s on a busy machine
+		return strings.HasPrefix(strings.Join(b, " "), "wall time ")
+	}
 	if len(a) != len(b) {
 		return false
 	}
-	free := strings.Contains(want, "wall time")
 	for i := range a {
 		if a[i] == b[i] {
 			continue
 		}
 		x, err1 := strconv.ParseFloat(strings.ReplaceAll(strings.Trim(a[i], "(),;"), ",", ""), 64)
 		y, err2 := strconv.ParseFloat(strings.ReplaceAll(strings.Trim(b[i], "(),;"), ",", ""), 64)
-		if err1 != nil || err2 != nil || !free && (!about || math.Abs(x-y) > math.Max(x, y)/3) {
+		if err1 != nil || err2 != nil || !about || math.Abs(x-y) > math.Max(x, y)/3 {
 			return false
 		}
 	}
@@ -407,8 +410,8 @@ func TestLinesOfOutput(t *testing.T) {
 		{"a 1", "a 2", false, "a 1"},
 		{"a 1.0 (best 1,200)", "a 1.2 (best 1,000)", true, ""},
 		{"a 1.0", "a 2.0", true, "a 1.0"},
-		{"  wall time 3 s (1 rounds/s)", "wall time 30 s (100 rounds/s)", false, ""},
-		{"  wall time 3 s", "wall time 3 h", false, "  wall time 3 s"},
+		{"  wall time 3 s (1 rounds/s)", "wall time 2m20s (0.3 rounds/s)", false, ""},
+		{"  wall time 3 s", "virtual time 3 s", false, "  wall time 3 s"},
 	} {
 		if got := unsaid(strings.Split(test.shown, "\n"), strings.Split(test.said, "\n"), test.about); got != test.unsaid {
 			t.Errorf("%q beside %q: %q, want %q", test.shown, test.said, got, test.unsaid)

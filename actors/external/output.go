@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode"
 )
 
 // Limits of what a process prints.
@@ -44,12 +43,7 @@ func (o *output) read(r io.Reader) {
 }
 
 func (o *output) add(line string) {
-	line = strings.Map(func(r rune) rune {
-		if r != '\t' && !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.TrimRight(line, "\r\n"))
+	line = printable(strings.TrimRight(line, "\r\n"))
 	if strings.TrimSpace(line) == "" {
 		return
 	}

@@ -35,9 +35,8 @@ type Coordinator struct {
 	buffer  []byte
 	begun   bool // tasks have been sent since plans were waited for
 
-	memory []bus.Plan // for the next plans; of the subscription's goroutine
-	plans  *mailbox.Mailbox[bus.ClientPlan]
-	wait   planWait
+	plans *mailbox.Mailbox[bus.ClientPlan]
+	wait  planWait
 
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks

@@ -62,11 +62,7 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.ignored.Add(1)
 		return
 	}
-	if len(c.memory) == 0 {
-		c.memory = make([]bus.Plan, 128) // one allocation for many plans
-	}
-	plan := &c.memory[0]
-	c.memory = c.memory[1:]
+	plan := new(bus.Plan)
 	if err := bus.Unmarshal(m.Data, plan); err != nil {
 		// Plans come from hosts, never from devices: a bad one is a broken host,
 		// and the clock would stand for ever without it.

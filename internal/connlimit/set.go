@@ -1,9 +1,9 @@
 package connlimit
 
 import (
-	"container/list"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -13,7 +13,7 @@ type Set struct {
 	waiting, admitted int // limits
 
 	mu    sync.Mutex
-	queue map[netip.Prefix]*list.List // of *Conn that wait, by address, the oldest first; none is empty
+	queue map[netip.Prefix][]*Conn // those that wait, by address, the oldest first; none is empty
 	count Counts
 }
 
@@ -27,16 +27,15 @@ type Counts struct {
 
 // New makes a set of at most so many connections that wait, and so many that are admitted.
 func New(waiting, admitted int) *Set {
-	return &Set{waiting: waiting, admitted: admitted, queue: map[netip.Prefix]*list.List{}}
+	return &Set{waiting: waiting, admitted: admitted, queue: map[netip.Prefix][]*Conn{}}
 }
 
 // Conn is a connection of a set, which it leaves when it is closed.
 type Conn struct {
 	net.Conn
-	set      *Set
-	from     netip.Prefix
-	place    *list.Element // among those of its address that wait; nil: admitted or closed
-	admitted bool
+	set             *Set
+	from            netip.Prefix
+	waits, admitted bool // neither: it is closed
 }
 
 // Add takes a new connection, which waits, and closes another one if there are too
@@ -65,7 +64,7 @@ func (c *Conn) Admit() bool {
 	switch {
 	case c.admitted:
 		return true
-	case c.place == nil: // it is closed
+	case !c.waits: // it is closed
 		return false
 	case s.count.Admitted >= s.admitted:
 		s.count.Refused++
@@ -97,7 +96,7 @@ func (c *Conn) Close() error {
 	case c.admitted:
 		c.admitted = false
 		s.count.Admitted--
-	case c.place != nil:
+	case c.waits:
 		s.dequeue(c)
 	}
 	s.mu.Unlock()
@@ -113,36 +112,32 @@ func (s *Set) Counts() Counts {
 
 // enqueue lets a connection wait. With the lock held, as the functions below.
 func (s *Set) enqueue(c *Conn) {
-	l := s.queue[c.from]
-	if l == nil {
-		l = list.New()
-		s.queue[c.from] = l
-	}
-	c.place = l.PushBack(c)
+	s.queue[c.from] = append(s.queue[c.from], c)
+	c.waits = true
 	s.count.Waiting++
 }
 
 func (s *Set) dequeue(c *Conn) {
-	l := s.queue[c.from]
-	if l.Remove(c.place); l.Len() == 0 {
+	s.queue[c.from] = slices.DeleteFunc(s.queue[c.from], func(x *Conn) bool { return x == c })
+	if len(s.queue[c.from]) == 0 {
 		delete(s.queue, c.from)
 	}
-	c.place = nil
+	c.waits = false
 	s.count.Waiting--
 }
 
 // oldest is the connection that has waited longest of those of the address that has the
 // most.
 func (s *Set) oldest() *Conn {
-	var most *list.List
-	for _, l := range s.queue {
-		if most == nil || l.Len() > most.Len() {
-			most = l
+	var most []*Conn
+	for _, list := range s.queue {
+		if len(list) > len(most) {
+			most = list
 		}
 	}
-	c := most.Front().Value.(*Conn)
-	s.dequeue(c)
-	return c
+	oldest := most[0]
+	s.dequeue(oldest)
+	return oldest
 }
 
 // Origin is what stands for a client: its IPv4 address, or the /64 of its IPv6 address,

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"runtime"
+	"slices"
 	"sync"
 
 	"fedpace/actors/algorithm"
@@ -49,19 +49,13 @@ const block = 1 << 14
 func (m *Mechanism) Add(round int, sum []int64) {
 	key := m.key(round, sum)
 	scale := m.Deviation(len(sum)) / math.Sqrt2
-	blocks := make(chan int)
+	number := uint64(0)
 	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for b := range blocks {
-				noise(sum[b*block:min(len(sum), (b+1)*block)], scale, rand.NewChaCha8(derive(key[:], uint64(b))))
-			}
-		})
+	for values := range slices.Chunk(sum, block) {
+		own := derive(key[:], number)
+		all.Go(func() { noise(values, scale, rand.NewChaCha8(own)) })
+		number++
 	}
-	for b := range (len(sum) + block - 1) / block {
-		blocks <- b
-	}
-	close(blocks)
 	all.Wait()
 }
 

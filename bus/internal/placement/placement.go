@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
@@ -50,8 +49,7 @@ type Table struct {
 	next    int     // index in waiting: to be tried in this batch
 	started time.Duration
 	batch   time.Duration // smoothed time of a batch
-
-	slots atomic.Pointer[[]*host] // by the number in a token; it only grows
+	slots   []*host       // by the number in a token
 }
 
 // host is what the table knows of one.
@@ -60,12 +58,9 @@ type host struct {
 	key    uint64 // for the hash
 	there  bool
 
-	// Tasks of the present generation. The answers are counted on another goroutine.
-	token    atomic.Uint64
-	sent     atomic.Int64
-	answered atomic.Int64
-	last     atomic.Int64 // time at which nothing was left to answer
-	copies   atomic.Bool  // it is on probation: its answers count for nothing else
+	sent, answered int           // tasks of the present generation
+	last           time.Duration // when nothing was left to answer
+	copies         bool          // it is on probation: its answers count for nothing else
 
 	weight    float64
 	strikes   int
@@ -78,20 +73,16 @@ type host struct {
 
 // New makes an empty table. verb gives the verb of a host's tasks.
 func New(verb func(host string) string, now func() time.Duration) *Table {
-	t := &Table{verb: verb, now: now, first: bus.FirstNumber(), named: map[string]*host{}}
-	t.slots.Store(new([]*host))
-	return t
+	return &Table{verb: verb, now: now, first: bus.FirstNumber(), named: map[string]*host{}}
 }
 
 // open is the number of tasks that the host has not answered.
-func (h *host) open() int64 { return h.sent.Load() - h.answered.Load() }
+func (h *host) open() int { return h.sent - h.answered }
 
 // renew forgets what the host was sent: its late answers are not counted.
 func (h *host) renew() {
 	h.Token = h.Token>>32<<32 | uint64(uint32(h.Token)+MostHosts)
-	h.token.Store(h.Token)
-	h.sent.Store(0)
-	h.answered.Store(0)
+	h.sent, h.answered = 0, 0
 }
 
 // Join adds a host, or finds that it is there again: then it has to prove itself,
@@ -117,11 +108,9 @@ func (t *Table) Join(name string) {
 
 // slot is one that no host has, or had lately.
 func (t *Table) slot() *host {
-	slots := *t.slots.Load()
-	if len(slots) < MostHosts {
-		h := &host{Target: Target{Token: t.first + uint64(len(slots))}}
-		slots = append(slices.Clip(slots), h)
-		t.slots.Store(&slots)
+	if n := len(t.slots); n < MostHosts {
+		h := &host{Target: Target{Token: t.first + uint64(n)}}
+		t.slots = append(t.slots, h)
 		h.renew()
 		return h
 	}
@@ -164,7 +153,7 @@ func (t *Table) remove(h *host) {
 func (t *Table) trust(h *host) {
 	t.remove(h)
 	h.renew()
-	h.copies.Store(false)
+	h.copies = false
 	h.since = t.now()
 	t.trusted = append(t.trusted, h)
 	slices.SortFunc(t.trusted, func(a, b *host) int { return strings.Compare(a.Host, b.Host) })
@@ -174,14 +163,14 @@ func (t *Table) trust(h *host) {
 // is long ago.
 func (t *Table) doubt(h *host) {
 	now := t.now()
-	if !h.copies.Load() && now-h.since > 10*h.probation {
+	if !h.copies && now-h.since > 10*h.probation {
 		h.strikes = 0
 	}
 	t.remove(h)
 	h.renew()
 	h.probation = firstProbation << h.strikes
 	h.strikes = min(h.strikes+1, mostStrikes)
-	h.copies.Store(true)
+	h.copies = true
 	h.since, h.measured, h.latency, h.weight = now, 0, 0, firstWeight
 	t.waiting = append(t.waiting, h)
 }
@@ -209,8 +198,7 @@ func (t *Table) Begin() {
 	t.learn()
 	t.review()
 	for _, h := range t.trusted {
-		h.sent.Store(0)
-		h.answered.Store(0)
+		h.sent, h.answered = 0, 0
 	}
 	t.started, t.next = t.now(), 0
 }
@@ -219,7 +207,7 @@ func (t *Table) Begin() {
 func (t *Table) learn() {
 	sum, n, longest := 0., 0, 0.
 	for _, h := range t.trusted {
-		if h.sent.Load() > 0 {
+		if h.sent > 0 {
 			took := h.took(t.started)
 			sum, n, longest = sum+took, n+1, max(longest, took)
 		}
@@ -234,7 +222,7 @@ func (t *Table) learn() {
 	heaviest := 0.
 	for _, h := range t.trusted {
 		h.weight = math.Pow(h.weight, memory)
-		if h.sent.Load() > 0 {
+		if h.sent > 0 {
 			h.weight *= math.Pow(min(max(sum/float64(n)/h.took(t.started), 0.5), 2), haste)
 		}
 		heaviest = max(heaviest, h.weight)
@@ -248,7 +236,7 @@ func (t *Table) learn() {
 
 // took is how long the host took for its share of a batch, in seconds.
 func (h *host) took(started time.Duration) float64 {
-	return max((time.Duration(h.last.Load()) - started).Seconds(), 1e-6)
+	return max((h.last - started).Seconds(), 1e-6)
 }
 
 // review trusts the hosts on probation that have done well.
@@ -261,15 +249,14 @@ func (t *Table) review() {
 			h.since = now
 		case h.open() > 0 && waited > copyEvery:
 			h.since = now // it stands still
-		case h.open() > 0 || h.sent.Load() == 0:
+		case h.open() > 0 || h.sent == 0:
 		default:
 			took := h.took(h.copied)
 			if h.measured++; h.measured == 1 {
 				h.latency = took
 			}
 			h.latency += smooth * (took - h.latency)
-			h.sent.Store(0)
-			h.answered.Store(0)
+			h.sent, h.answered = 0, 0
 			if h.measured >= copiesAnswered && now-h.since >= h.probation && h.latency <= slowest*t.batch.Seconds() {
 				t.trust(h)
 			}
@@ -286,12 +273,12 @@ func (t *Table) Place(client int) (owner, copied Target) {
 		return Target{Token: t.first}, Target{}
 	}
 	h := t.owner(client)
-	h.sent.Add(1)
+	h.sent++
 	for ; t.next < len(t.waiting); t.next++ {
 		x := t.waiting[t.next]
-		if now := t.now(); x.sent.Load() == 0 && now-x.copied >= copyEvery {
+		if now := t.now(); x.sent == 0 && now-x.copied >= copyEvery {
 			x.copied = now
-			x.sent.Add(1)
+			x.sent++
 			t.next++
 			return h.Target, x.Target
 		}
@@ -328,18 +315,19 @@ func (t *Table) Answered(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.first, token) {
 		return false
 	}
-	slots := *t.slots.Load()
-	if token == t.first || token%MostHosts >= uint64(len(slots)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if token == t.first || token%MostHosts >= uint64(len(t.slots)) {
 		return true
 	}
-	h := slots[token%MostHosts]
-	if h.token.Load() != token {
+	h := t.slots[token%MostHosts]
+	if h.Token != token {
 		return true // late, but it may still be the first
 	}
-	if h.answered.Add(1) == h.sent.Load() {
-		h.last.Store(int64(t.now()))
+	if h.answered++; h.answered == h.sent {
+		h.last = t.now()
 	}
-	return !h.copies.Load()
+	return !h.copies
 }
 
 // Stalled is called when no answer has come for a while. It puts the hosts that

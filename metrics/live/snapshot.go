@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -318,19 +317,20 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 type number float64
 
 // MarshalJSON writes null for NaN and the infinities, which JSON lacks.
-func (n number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
-
-func appendNumber(b []byte, v float64) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return append(b, "null"...)
+func (n number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
+		return strconv.AppendFloat(nil, v, 'g', -1, 64), nil
 	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
+	return []byte("null"), nil
 }
 
-// column is one value of every point.
-type column[T any] struct {
-	name string
-	of   func(*T) float64
+// numbers are the values of points in a column.
+func numbers[T any](points []T, of func(*T) float64) []number {
+	list := make([]number, len(points))
+	for i := range points {
+		list[i] = number(of(&points[i]))
+	}
+	return list
 }
 
 // curves are the rounds against virtual time, from a point on.
@@ -343,24 +343,26 @@ type curves struct {
 // start, or is a mean already, the last of a point, of others the mean, of the training loss its
 // range, too.
 func (c curves) MarshalJSON() ([]byte, error) {
-	list := []column[point]{
-		{"round", func(p *point) float64 { return float64(p.round) }},
-		{"virtual_seconds", func(p *point) float64 { return p.end.Seconds() }},
+	points := c.points[c.from:]
+	object := map[string]any{
+		"from": c.from, "each": c.each,
+		"round":           numbers(points, func(p *point) float64 { return float64(p.round) }),
+		"virtual_seconds": numbers(points, func(p *point) float64 { return p.end.Seconds() }),
 	}
 	for i := range c.columns {
 		of := &c.columns[i]
-		list = append(list, column[point]{of.Name, func(p *point) float64 {
+		object[of.Name] = numbers(points, func(p *point) float64 {
 			if of.AtStart || of.Derived {
 				return p.values[i].last
 			}
 			return p.values[i].mean()
-		}})
+		})
 		if of.Name == trainingLoss {
-			list = append(list, column[point]{"training_loss_low", func(p *point) float64 { return p.values[i].low }},
-				column[point]{"training_loss_high", func(p *point) float64 { return p.values[i].high }})
+			object["training_loss_low"] = numbers(points, func(p *point) float64 { return p.values[i].low })
+			object["training_loss_high"] = numbers(points, func(p *point) float64 { return p.values[i].high })
 		}
 	}
-	return appendColumns(fmt.Appendf(nil, `{"from":%d,"each":%d`, c.from, c.each), c.points[c.from:], list), nil
+	return json.Marshal(object)
 }
 
 // valueShown is a column with its value in the last round, or where it was measured last.
@@ -385,29 +387,14 @@ type evaluated struct {
 
 // MarshalJSON writes an object with a list for each column, the metrics' among them.
 func (e evaluated) MarshalJSON() ([]byte, error) {
-	columns := []column[evaluation]{
-		{"round", func(e *evaluation) float64 { return float64(e.round) }},
-		{"virtual_seconds", func(e *evaluation) float64 { return e.end.Seconds() }},
-		{"loss", func(e *evaluation) float64 { return e.loss }},
+	object := map[string]any{
+		"each":            e.each,
+		"round":           numbers(e.points, func(e *evaluation) float64 { return float64(e.round) }),
+		"virtual_seconds": numbers(e.points, func(e *evaluation) float64 { return e.end.Seconds() }),
+		"loss":            numbers(e.points, func(e *evaluation) float64 { return e.loss }),
 	}
 	for i, m := range e.of {
-		columns = append(columns, column[evaluation]{m.Name, func(e *evaluation) float64 { return measure.At(e.metrics, i) }})
+		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return measure.At(e.metrics, i) })
 	}
-	return appendColumns(fmt.Appendf(nil, `{"each":%d`, e.each), e.points, columns), nil
-}
-
-// appendColumns writes the rest of an object: a list for each column.
-func appendColumns[T any](b []byte, points []T, columns []column[T]) []byte {
-	b = slices.Grow(b, 10*len(points)*len(columns))
-	for _, c := range columns {
-		b = fmt.Appendf(b, ",%q:[", c.name)
-		for i := range points {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendNumber(b, c.of(&points[i]))
-		}
-		b = append(b, ']')
-	}
-	return append(b, '}')
+	return json.Marshal(object)
 }

@@ -116,7 +116,7 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 	}
 	// The configuration is there whole or not at all: from then on the folder holds
 	// a run that can be resumed.
-	return r, r.replace(ConfigFile, c.YAML())
+	return r, r.Replace(ConfigFile, atomicfile.Bytes(c.YAML()))
 }
 
 // VacantFolder says whether CreateResults would accept the folder, so that a
@@ -257,10 +257,6 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-func (r *Results) replace(name string, text []byte) error {
-	return r.Replace(name, atomicfile.Bytes(text))
-}
-
 // Summary writes summary.json, last of all: a folder that has it is complete. It
 // fills in what the run's files hold.
 func (r *Results) Summary(s *Summary) error {
@@ -278,7 +274,7 @@ func (r *Results) Summary(s *Summary) error {
 		text, err = s.seal()
 	}
 	if err == nil {
-		err = r.replace(SummaryFile, text)
+		err = r.Replace(SummaryFile, atomicfile.Bytes(text))
 	}
 	if err == nil {
 		err = r.disk.SyncFolder(r.dir) // before the checkpoints go

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics"
 )
 
@@ -195,7 +196,7 @@ func TestFilesThatTheRunDidNotWrite(t *testing.T) {
 			}
 			err = rowsOf(t, r).add(anyReport(1))
 			s := Summary{Task: "femnist", Rounds: 1, Completed: true}
-			if err := errors.Join(err, r.replace("page.html", []byte("page")), r.Summary(&s), r.Close()); err != nil {
+			if err := errors.Join(err, r.Replace("page.html", atomicfile.Bytes([]byte("page"))), r.Summary(&s), r.Close()); err != nil {
 				t.Fatal(err)
 			}
 			run, err := Open(dir)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"fedpace/coordinator/round"
@@ -168,7 +169,7 @@ func (c *Tables) Restore(saved []byte) error {
 
 // WriteClients writes clients.parquet, by client.
 func (c *Tables) WriteClients(w io.Writer) error {
-	return write(w, c.run, func(yield func(Client, error) bool) {
+	return write(w, c.run, reflect.TypeFor[Client](), func(yield func(Client, error) bool) {
 		for client, a := range c.each {
 			row := a.row()
 			row.Client, row.Class, row.Real = int32(client), c.run.ClassName(client), c.run.Real(client)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 
 	"fedpace/coordinator/round"
@@ -137,7 +138,7 @@ func (o *tasks) Finish(end *metrics.End) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(write(w, o.run, o.rows(bufio.NewReaderSize(spool, 1<<16))), spool.Close())
+		return errors.Join(write(w, o.run, reflect.TypeFor[Task](), o.rows(bufio.NewReaderSize(spool, 1<<16))), spool.Close())
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"testing"
 
@@ -199,7 +200,7 @@ func TestManyTasksTakeLittleMemory(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(write(w, run, func(yield func(Task, error) bool) {
+		return errors.Join(write(w, run, reflect.TypeFor[Task](), func(yield func(Task, error) bool) {
 			for row, err := range o.rows(spool) {
 				if rows++; rows%120_000 == 0 {
 					look()

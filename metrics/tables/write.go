@@ -38,13 +38,8 @@ const (
 	groupSet = 1 << 16 // rows of a row group: what a writer keeps in memory
 )
 
-// write writes the rows of a table. Its metadata say which run it is of.
-func write[T any](w io.Writer, run *metrics.Run, rows iter.Seq2[T, error]) error {
-	return writeRows(w, run, reflect.TypeFor[T](), rows)
-}
-
-// writeRows is write for rows that are values of a struct.
-func writeRows[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
+// write writes the rows of a table, values of a struct. Its metadata say which run it is of.
+func write[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
 	said := parquet.KeyValueMetadata
 	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns(row)),
@@ -76,7 +71,7 @@ func writeRows[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter
 func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
 	columns := run.Columns()
 	row := rowType(columns)
-	return writeRows(w, run, row, func(yield func(any, error) bool) {
+	return write(w, run, row, func(yield func(any, error) bool) {
 		for r, err := range rounds {
 			v := reflect.New(row).Elem()
 			for i := range columns {

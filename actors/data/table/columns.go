@@ -93,19 +93,15 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		if classes != 0 && classes != len(l.List) {
 			return nil, 0, nil, fmt.Errorf("%d different labels (%s), want %d classes", len(l.List), shortList(l.List), classes)
 		}
-		order := make([]int, len(l.List))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortFunc(order, func(a, b int) int {
+		of := places(l.List)
+		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
 			if whole {
-				return cmp.Compare(numbers[a], numbers[b])
+				return cmp.Compare(numbers[of[a]], numbers[of[b]])
 			}
-			return cmp.Compare(l.List[a], l.List[b])
+			return cmp.Compare(a, b)
 		})
-		for class, i := range order {
-			to[i] = int32(class)
-			named = append(named, l.List[i])
+		for class, name := range named {
+			to[of[name]] = int32(class)
 		}
 		count = len(named)
 	}

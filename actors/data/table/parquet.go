@@ -19,8 +19,7 @@ type parquetTable struct {
 	*parquetfile.Sheet
 	source *federated.Source
 	fields []parquetfile.Field
-	names  []string
-	places map[string]int // of the names
+	places map[string]int // of their names
 }
 
 // newParquetTable makes a table of a sheet. The source belongs to the table; nil: the
@@ -31,17 +30,13 @@ func newParquetTable(of place, t *parquetfile.Sheet, s *federated.Source) (*parq
 	if p.fields, err = t.Fields(); err != nil {
 		return nil, err
 	}
-	for _, f := range p.fields {
-		p.names = append(p.names, f.Name)
-	}
-	p.places = places(p.names)
-	if len(p.names) > maxColumns {
-		return nil, fmt.Errorf("%d columns, want at most %d", len(p.names), maxColumns)
+	if p.places = places(p.columns()); len(p.fields) > maxColumns {
+		return nil, fmt.Errorf("%d columns, want at most %d", len(p.fields), maxColumns)
 	}
 	return p, nil
 }
 
-func (p *parquetTable) columns() []string { return p.names }
+func (p *parquetTable) columns() []string { return p.Names() }
 
 func (p *parquetTable) Close() error {
 	if p.source == nil {

@@ -37,8 +37,9 @@ type Cell struct {
 	Begun    bool   // its folder holds a part of it, from which it is resumed
 	measured        // of a comparison
 
-	name string // of its run on a server; empty: as in Config
-	anew bool   // its folder holds a run that is replaced
+	name string   // of its run on a server; empty: as in Config
+	anew bool     // its folder holds a run that is replaced
+	tags []string // of the run in its folder
 }
 
 // Run is the cell's run in its folder.
@@ -149,8 +150,9 @@ func ownMetric(r *folder.Run) string {
 }
 
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
-// another command may have played the same. It returns how many are complete.
-func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, err error) {
+// another command may have played the same. It returns how many are complete, and how many keep other
+// tags than they are asked to have.
+func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept int, err error) {
 	f := finder{others: sync.OnceValues(func() (map[string][]string, error) { return index(out) }), force: o.Run.Force}
 	for i := range cells {
 		c := &cells[i]
@@ -158,7 +160,7 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, 
 		there, s, err := f.find(ctx, c)
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, 0, err
 		case there && o.Whole != nil && !o.Whole(c):
 			c.anew = true
 		case s == nil:
@@ -171,21 +173,11 @@ func find(ctx context.Context, out string, cells []Cell, o *Options) (done int, 
 			c.Summary, c.Reused = *s, true
 			done++
 		}
-	}
-	return done, nil
-}
-
-// keepTags is how many runs that are there have other tags than they are asked to have.
-func keepTags(cells []Cell) (n int) {
-	for i := range cells {
-		if c := &cells[i]; len(c.Config.Tags) > 0 && (c.Begun || c.Reused) {
-			found, err := folder.Open(c.Config.Out)
-			if err == nil && !slices.Equal(found.Config.Tags, c.Config.Tags) {
-				n++
-			}
+		if len(c.Config.Tags) > 0 && (c.Begun || c.Reused) && !slices.Equal(c.tags, c.Config.Tags) {
+			kept++
 		}
 	}
-	return n
+	return done, kept, nil
 }
 
 // Limits of the runs that a study's folder is searched for.
@@ -274,6 +266,7 @@ func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *
 	if keys != "" {
 		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
 	}
+	c.tags = found.Config.Tags
 	if s, err = folder.Completed(dir); err != nil || s == nil {
 		return nil, nil, err
 	}

@@ -59,7 +59,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if err := folder.Outside(out); err != nil {
 		return err
 	}
-	done, err := find(ctx, out, cells, &o)
+	done, kept, err := find(ctx, out, cells, &o)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if done > 0 {
 		o.Run.Notice(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
-	if kept := keepTags(cells); kept > 0 {
+	if kept > 0 {
 		o.Run.Notice(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
 	}
 	remote, err := o.reach(ctx, cells)

@@ -13,20 +13,13 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
+	"fedpace/metrics"
 )
 
 // Comparison is a run's prediction beside what its devices measured.
 type Comparison struct {
 	folder.Prediction
 	Rows []Row `json:"-"` // by round
-}
-
-// Row is a round: its time, and the mean of each phase over the tasks that devices
-// answered in it.
-type Row struct {
-	Round   int
-	Seconds folder.Predicted
-	Phases  [len(phases)]folder.Predicted // without a value where no device answered
 }
 
 // Compare predicts the run in a folder, of which p is the problem, and compares. It is
@@ -151,14 +144,18 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 		if r.ahead {
 			m.rounds[i][0] = math.NaN()
 		}
-		column := func(n int) folder.Predicted {
-			return against(m, list, func(d *means) float64 { return d.rounds[i][n] })
+		for n := range columns {
+			p := against(m, list, func(d *means) float64 { return d.rounds[i][n] })
+			row := Row{i + 1, wholeRound, exact(metrics.Value(p.Measured)), exact(p.P05), exact(p.P50), exact(p.P95)}
+			if n > 0 {
+				row.Phase = phases[n-1].String()
+			} else if p.Inside() {
+				c.Inside++
+			}
+			if !math.IsNaN(row.Measured) || !math.IsNaN(row.P50) {
+				c.Rows = append(c.Rows, row)
+			}
 		}
-		row := Row{Round: i + 1, Seconds: column(0), Phases: [len(phases)]folder.Predicted{column(1), column(2), column(3)}}
-		if row.Seconds.Inside() {
-			c.Inside++
-		}
-		c.Rows = append(c.Rows, row)
 	}
 	c.Seconds = against(m, list, (*means).total)
 	for p, phase := range phases {

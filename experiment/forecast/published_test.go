@@ -33,8 +33,8 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ahead.Draws != 99 || len(ahead.Rows) != rounds {
-		t.Fatalf("%d draws of %d rounds", ahead.Draws, len(ahead.Rows))
+	if ahead.Draws != 99 || len(forecast.Whole(ahead.Rows)) != rounds {
+		t.Fatalf("%d draws of %d rounds", ahead.Draws, len(forecast.Whole(ahead.Rows)))
 	}
 	bits := 32. * (5000*2 + 2) // Sent140's layer of Table 1
 	law := func(seconds float64, r int) float64 {
@@ -46,8 +46,8 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 		return math.Pow(min(max(m-0.5, 0), 1), 3)
 	}
 	var mean [3]float64
-	for i, row := range ahead.Rows {
-		for q, seconds := range []float64{row.Seconds.P05, row.Seconds.P50, row.Seconds.P95} {
+	for i, row := range forecast.Whole(ahead.Rows) {
+		for q, seconds := range []float64{row.P05, row.P50, row.P95} {
 			mean[q] += law(seconds, i+1) / rounds
 		}
 	}

@@ -81,14 +81,13 @@ const maxPoints = 1000
 func Panel(title string, rows []Row) figure.Panel {
 	panel := figure.Panel{Title: title, X: "round", Y: "seconds", Steps: true, FromZero: true}
 	band := figure.Band{Name: "90 % of the draws"}
+	rows = Whole(rows)
 	each := 1 + (len(rows)-1)/maxPoints
 	for i := 0; i < len(rows); i += each {
-		x, s := float64(rows[i].Round), &rows[i].Seconds
+		s, x := &rows[i], float64(rows[i].Round)
 		band.Points = append(band.Points, figure.Interval{X: x, Low: s.P05, High: s.P95})
 		panel.Add("predicted", figure.Point{X: x, Y: s.P50})
-		if s.Measured != nil {
-			panel.Add("measured", figure.Point{X: x, Y: *s.Measured})
-		}
+		panel.Add("measured", figure.Point{X: x, Y: s.Measured})
 	}
 	panel.Bands = append(panel.Bands, band)
 	return panel

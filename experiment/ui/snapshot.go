@@ -86,11 +86,12 @@ func (r *run) predicted() ([]byte, error) {
 	if err != nil || rows == nil {
 		return nil, err
 	}
+	rows = forecast.Whole(rows)
 	every := max(1, len(rows)/maxPredicted)
 	columns := map[string][]*float64{}
 	for i := 0; i < len(rows); i += every {
-		number, t := float64(rows[i].Round), &rows[i].Seconds
-		for name, v := range map[string]*float64{"round": &number, "measured": t.Measured, "p05": &t.P05, "p50": &t.P50, "p95": &t.P95} {
+		number, t := float64(rows[i].Round), &rows[i]
+		for name, v := range map[string]*float64{"round": &number, "measured": metrics.Measured(t.Measured), "p05": &t.P05, "p50": &t.P50, "p95": &t.P95} {
 			columns[name] = append(columns[name], v)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"fedpace/actors/measure"
-	"fedpace/experiment/config"
 	"fedpace/experiment/forecast"
 	"fedpace/metrics/figure"
 )
@@ -21,13 +20,18 @@ var Formats = []string{"png", "svg", "pdf"}
 
 // Figures draws a row of panels for each task.
 func Figures(w io.Writer, format string, runs []Run) error {
-	tasks, err := sections(runs)
+	all, err := Groups(runs)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	var rows [][]figure.Panel
-	for _, t := range tasks {
-		if p := t.Panels(); len(p) > 0 {
+	for i, g := range all {
+		of := func(o Group) bool { return o.task == g.task }
+		if slices.ContainsFunc(all[:i], of) {
+			continue
+		}
+		task := section(slices.DeleteFunc(slices.Clone(all), func(o Group) bool { return !of(o) }))
+		if p := task.Panels(); len(p) > 0 {
 			rows = append(rows, p)
 		}
 	}
@@ -38,27 +42,11 @@ func Figures(w io.Writer, format string, runs []Run) error {
 }
 
 // section is the groups of a task.
-type section struct {
-	Task   config.Task
-	Groups []Group
-}
-
-// sections are the tasks of the runs.
-func sections(runs []Run) (list []section, err error) {
-	all, err := Groups(runs)
-	for _, g := range all {
-		i := slices.IndexFunc(list, func(s section) bool { return s.Task == g.task })
-		if i < 0 {
-			i, list = len(list), append(list, section{Task: g.task})
-		}
-		list[i].Groups = append(list[i].Groups, g)
-	}
-	return list, err
-}
+type section []Group
 
 // Panels are a task's figures; those of which no run has anything are left out.
 func (s section) Panels() []figure.Panel {
-	of := string(s.Task)
+	of := string(s[0].task)
 	list := []figure.Panel{s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss })}
 	for _, q := range s.qualities() {
 		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
@@ -81,7 +69,7 @@ const maxPredictions = 6
 
 // predictions are the runs with real devices beside what was predicted of them.
 func (s section) predictions() (list []figure.Panel) {
-	for _, g := range s.Groups {
+	for _, g := range s {
 		for _, r := range g.Runs {
 			if r.predicted != nil && len(list) < maxPredictions {
 				list = append(list, forecast.Panel(r.Config.Name+": rounds, measured and predicted", r.predicted))
@@ -93,7 +81,7 @@ func (s section) predictions() (list []figure.Panel) {
 
 // qualities are by what the runs' models are compared.
 func (s section) qualities() (list []measure.Metric) {
-	for _, g := range s.Groups {
+	for _, g := range s {
 		if q := g.Runs[0].quality.Metric; !slices.Contains(list, q) {
 			list = append(list, q)
 		}
@@ -105,7 +93,7 @@ func (s section) qualities() (list []measure.Metric) {
 // where it has several seeds. Of a quality it has the groups that are compared by it.
 func (s section) curve(title, y string, of func(*point) float64, quality ...measure.Metric) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
-	for _, g := range s.Groups {
+	for _, g := range s {
 		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {
 			panel.Lines = append(panel.Lines, g.line(of))
 		}
@@ -126,7 +114,7 @@ func (g *Group) line(of func(*point) float64) figure.Line {
 // distribution is the share of rounds that took no longer than so long.
 func (s section) distribution(title string) figure.Panel {
 	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true}
-	for _, g := range s.Groups {
+	for _, g := range s {
 		var all []float64
 		for _, r := range g.Runs {
 			all = append(all, r.durations...)

@@ -13,8 +13,7 @@ import (
 
 // reading is a table on its way to a set: what its columns have given so far.
 type reading struct {
-	t       Table
-	roles   roles
+	t       Table // with names of columns alone
 	options federated.Options
 
 	rows    int   // complete ones
@@ -34,32 +33,32 @@ type reading struct {
 	holes   bool         // NaN stands for a feature that is missing
 }
 
-func newReading(t Table, of roles, o federated.Options) *reading {
-	r := &reading{t: t, roles: of, options: o, dropped: map[int]bool{}}
-	if of.client != "" {
+func newReading(t Table, o federated.Options) *reading {
+	r := &reading{t: t, options: o, dropped: map[int]bool{}}
+	if t.Client != "" {
 		r.client = new(nameColumn)
 	}
-	if of.label != "" {
+	if t.Label != "" {
 		r.label = newClassNames(&t, o.Classes)
 	}
-	if of.split != "" {
+	if t.Split != "" {
 		r.split = new(parts)
 	}
-	if len(of.targets) > 0 {
-		r.targets = &matrix{width: len(of.targets)}
+	if len(t.Target) > 0 {
+		r.targets = &matrix{width: len(t.Target)}
 	}
 	switch {
-	case of.text != "":
+	case t.Text != "":
 		r.text = new(texts)
-	case len(of.features) == 1 && of.words == nil:
+	case len(t.Features) == 1 && t.Words == nil:
 		r.single = new(vectors)
 		copy(r.single.shape[:], t.Shape)
 		if t.Missing == missingMean {
 			r.single.hole = nan
 		}
 	default:
-		r.wide = &matrix{width: len(of.features)}
-		for range of.words {
+		r.wide = &matrix{width: len(t.Features)}
+		for range t.Words {
 			r.words = append(r.words, new(words))
 		}
 	}
@@ -78,25 +77,25 @@ func (r *reading) columns() (list []column) {
 		}})
 	}
 	if r.label != nil {
-		add(r.roles.label, false, r.label.take)
+		add(r.t.Label, false, r.label.take)
 	}
-	for i, name := range r.roles.targets {
+	for i, name := range r.t.Target {
 		add(name, false, r.targets.column(i, 0))
 	}
 	if r.split != nil {
-		add(r.roles.split, false, r.split.take)
+		add(r.t.Split, false, r.split.take)
 	}
 	if r.client != nil {
-		add(r.roles.client, false, r.client.take)
+		add(r.t.Client, false, r.client.take)
 	}
-	for i, name := range r.roles.words {
+	for i, name := range r.t.Words {
 		add(name, true, r.words[i].take)
 	}
 	if r.text != nil {
-		add(r.roles.text, false, r.text.take)
+		add(r.t.Text, false, r.text.take)
 	}
 	missing := map[bool]float32{true: nan}[r.t.Missing == missingMean]
-	for i, name := range r.roles.features {
+	for i, name := range r.t.Features {
 		if r.single != nil {
 			add(name, true, r.single.take)
 		} else {
@@ -162,17 +161,17 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if r.label != nil {
 		var err error
 		if s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes); err != nil {
-			return nil, fmt.Errorf("column %s: %w", r.roles.label, err)
+			return nil, fmt.Errorf("column %s: %w", r.t.Label, err)
 		}
 		if r.t.Classes == nil && r.options.Classes == 0 {
 			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 		}
 	}
 	if r.targets != nil {
-		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.roles.targets
+		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.t.Target
 	}
 	if r.split != nil && r.split.validation != "" {
-		s.About.AddNote("rows called %s in column %s are held out, as those called test are", r.split.validation, r.roles.split)
+		s.About.AddNote("rows called %s in column %s are held out, as those called test are", r.split.validation, r.t.Split)
 	}
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))
@@ -256,29 +255,29 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 	if r.single != nil {
 		v := r.single
 		if s.About.Features = v.width; v.width == 0 {
-			return fmt.Errorf("column %s: no row has a value", r.roles.features[0])
+			return fmt.Errorf("column %s: no row has a value", r.t.Features[0])
 		}
 		if err := v.spread(); err != nil {
-			return fmt.Errorf("column %s: %w", r.roles.features[0], err)
+			return fmt.Errorf("column %s: %w", r.t.Features[0], err)
 		}
 		s.About.Image = v.shape
 		if v.isBytes {
 			switch {
 			case r.t.Scale == scaleStandard:
-				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.roles.features[0])
+				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.t.Features[0])
 			case r.holes:
-				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.roles.features[0])
+				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
 			}
 			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
 			return nil
 		}
 		values, width = v.values, v.width
 		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
-			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.roles.features[0], width)
+			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.t.Features[0], width)
 		}
 	} else {
 		values, width = r.wide.values, r.wide.width
-		s.About.Columns = r.roles.features
+		s.About.Columns = r.t.Features
 		if r.t.Shape != nil {
 			copy(s.About.Image[:], r.t.Shape)
 			if pixels := s.About.Image[0] * s.About.Image[1] * s.About.Image[2]; pixels != width {

@@ -169,11 +169,10 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	if o.Classes > 0 && t.Label == "" {
 		return nil, fmt.Errorf("%d classes of a table without a label; want none", o.Classes)
 	}
-	roles, err := t.roles(files[0].columns())
-	if err != nil {
+	if err := t.resolve(files[0].columns()); err != nil {
 		return nil, err
 	}
-	r := newReading(t, roles, o)
+	r := newReading(t, o)
 	for _, f := range files {
 		r.file(f)
 		if err := f.read(r.columns(), r); err != nil {
@@ -193,15 +192,9 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	return r.set("custom data (" + kind + ")")
 }
 
-// roles are what the columns of a table mean, by their names.
-type roles struct {
-	client, label, split, text string
-	features, words, targets   []string
-}
-
-// roles finds the columns that the mapping names.
-func (t *Table) roles(columns []string) (roles, error) {
-	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, words: t.Words, targets: t.Target}
+// resolve finds the columns that the mapping names, and puts their names in the place of patterns.
+func (t *Table) resolve(columns []string) error {
+	var features []string
 	known := places(columns)
 	taken := map[string]string{} // columns and the option that names them
 	take := func(option, name string) error {
@@ -225,29 +218,30 @@ func (t *Table) roles(columns []string) (roles, error) {
 	}
 	for _, n := range list {
 		if err := take(n.option, n.name); err != nil {
-			return r, err
+			return err
 		}
 	}
 	for _, pattern := range t.Features {
 		if _, name := known[pattern]; name {
 			if err := take("features", pattern); err != nil {
-				return r, err
+				return err
 			}
-			r.features = append(r.features, pattern)
+			features = append(features, pattern)
 			continue
 		}
-		before := len(r.features)
+		before := len(features)
 		for _, name := range columns {
 			if matches(pattern, name) && taken[name] == "" {
 				taken[name] = "features"
-				r.features = append(r.features, name)
+				features = append(features, name)
 			}
 		}
-		if len(r.features) == before {
-			return r, fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, shortList(columns))
+		if len(features) == before {
+			return fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, shortList(columns))
 		}
 	}
-	return r, nil
+	t.Features = features
+	return nil
 }
 
 // places are the columns by their names.

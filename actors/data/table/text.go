@@ -20,7 +20,7 @@ const maxText = min(1<<36, math.MaxInt)
 func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*federated.Grouped, error) {
 	alphabet, err := r.alphabet()
 	if err != nil {
-		return nil, fmt.Errorf("column %s: %w", r.roles.text, err)
+		return nil, fmt.Errorf("column %s: %w", r.t.Text, err)
 	}
 	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
 	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
@@ -60,7 +60,7 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 // alphabet is what the texts are made of.
 func (r *reading) alphabet() (*federated.Alphabet, error) {
 	all := r.text.all
-	if r.roles.label == "" {
+	if r.t.Label == "" {
 		all = append(slices.Clip(all), '\n') // between texts
 	}
 	var tokens []string

@@ -34,7 +34,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			return nil, 0, fmt.Errorf("words: %d rows of %d features and words are too many; want columns of fewer words", r.rows, all)
 		}
 	}
-	s.About.Columns = slices.Clip(s.About.Columns) // the roles' own
+	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
 		hot, n := make([]float32, r.rows*len(order)), len(order)
@@ -53,7 +53,7 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 		fillHoles(hot, share)
 		values, width = beside(values, width, hot, n, r.rows), width+n
 		for _, word := range order {
-			s.About.Columns = append(s.About.Columns, r.roles.words[i]+federated.WordOf+word)
+			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)
 			if s.About.Mean != nil {
 				s.About.Mean, s.About.Deviation = append(s.About.Mean, 0), append(s.About.Deviation, 1)
 			}

@@ -174,15 +174,12 @@ func (t *twin) class(device int) *clientmodel.Class {
 
 // overhead is the mean seconds of a task's phase that the classes give as overhead.
 func (t *twin) overhead(m *means, p int) float64 {
-	var all sum
+	var all rate
 	for i := range m.devices {
-		n := m.devices[i][p].n
-		all.seconds, all.n = all.seconds+float64(n)**t.class(i).Overhead.Phases()[p], all.n+n
+		n := m.devices[i][p].by
+		all.add(n**t.class(i).Overhead.Phases()[p], n)
 	}
-	if all.n == 0 { // all of them were lost
-		return 0
-	}
-	return all.mean()
+	return all.one() // 0 if all of them were lost
 }
 
 // maxDevices is how many devices a comparison lists.
@@ -204,7 +201,7 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 			constant = append(constant, class)
 		}
 		c.Devices = append(c.Devices, folder.Device{
-			Device: name, Class: class, Tasks: m.devices[i][0].n,
+			Device: name, Class: class, Tasks: int(m.devices[i][0].by),
 			Seconds: seconds, Download: phase(0), Compute: phase(1), Upload: phase(2),
 		})
 	}

@@ -85,27 +85,16 @@ func read(dir string, first int) (r record, err error) {
 // means are what the rounds of a draw, or of a run, came to.
 type means struct {
 	rounds  [][columns]float64
-	devices [][len(phases)]sum // by device
+	devices [][len(phases)]rate // by device
 }
 
 // columns are the values of a round: its seconds, and the mean seconds of each phase of
 // the tasks that devices answered in it, NaN if they answered none.
 const columns = 1 + len(phases)
 
-// sum is a mean in the making.
-type sum struct {
-	seconds float64
-	n       int
-}
-
-func (s *sum) add(t round.Time) { s.seconds, s.n = s.seconds+t.Seconds(), s.n+1 }
-
-// mean is NaN of nothing.
-func (s *sum) mean() float64 { return s.seconds / float64(s.n) }
-
 // meansOf are those of some rounds.
 func meansOf(rounds []measured, devices int) *means {
-	m := &means{devices: make([][len(phases)]sum, devices)}
+	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
 		m.add(&rounds[i])
 	}
@@ -114,14 +103,14 @@ func meansOf(rounds []measured, devices int) *means {
 
 // add takes the next round.
 func (m *means) add(r *measured) {
-	var in [len(phases)]sum
+	var in [len(phases)]rate
 	for _, t := range r.tasks {
 		if t.lost || t.device >= len(m.devices) {
 			continue
 		}
 		for p, took := range t.parts {
-			in[p].add(took)
-			m.devices[t.device][p].add(took)
+			in[p].add(took.Seconds(), 1)
+			m.devices[t.device][p].add(took.Seconds(), 1)
 		}
 	}
 	row := [columns]float64{r.took.Seconds()}
@@ -141,9 +130,9 @@ func (m *means) total() (seconds float64) {
 
 // phase is the mean of a phase over all tasks.
 func (m *means) phase(p int) float64 {
-	var all sum
+	var all rate
 	for i := range m.devices {
-		all.seconds, all.n = all.seconds+m.devices[i][p].seconds, all.n+m.devices[i][p].n
+		all.add(m.devices[i][p].seconds, m.devices[i][p].by)
 	}
 	return all.mean()
 }

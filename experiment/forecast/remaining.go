@@ -112,12 +112,15 @@ type rate struct{ seconds, by float64 }
 
 func (r *rate) add(seconds, by float64) { r.seconds, r.by = r.seconds+seconds, r.by+by }
 
-// one is the seconds of one; 0 of nothing.
+// mean is the seconds of one; NaN of nothing.
+func (r *rate) mean() float64 { return r.seconds / r.by }
+
+// one is that, and 0 of nothing.
 func (r *rate) one() float64 {
 	if r.by == 0 {
 		return 0
 	}
-	return r.seconds / r.by
+	return r.mean()
 }
 
 // Round takes a round that has ended, the seconds of wall time since the one before, and

@@ -39,7 +39,6 @@ type collector struct {
 	devices []round.TaskReport
 	ended   int
 	round   Round
-	places  []place // reused from round to round
 }
 
 func newCollector(run *Run) *collector {
@@ -99,43 +98,31 @@ func (c *collector) restore(tasks []Task, ended int) {
 
 // open appends the tasks that are kept of the round so far, by start, then number.
 func (c *collector) open(list []Task) []Task {
-	c.places = c.places[:0]
-	for i := range c.devices {
-		c.places = append(c.places, place{e: &c.devices[i], real: true})
-	}
-	for i := range c.slowest.held {
-		c.places = append(c.places, place{e: &c.slowest.held[i].TaskReport, slow: true})
-	}
-	for i := range c.sample.held {
-		c.places = append(c.places, place{e: &c.sample.held[i].TaskReport})
-	}
-	// A task that is among the slowest may be drawn, too: it is slow first.
-	slices.SortStableFunc(c.places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.e.Start, b.e.Start), cmp.Compare(a.e.Task, b.e.Task))
-	})
-	last := uint64(0)
-	for _, p := range c.places {
-		if p.e.Task == last {
-			continue
+	add := func(e *round.TaskReport, real, slow bool) {
+		t := Task{TaskReport: *e, Real: real, Slow: slow}
+		if f := c.run.Class; f != nil && !real {
+			t.Class = f(e.Client)
 		}
-		last = p.e.Task
-		t := Task{TaskReport: *p.e, Real: p.real, Slow: p.slow}
-		if f := c.run.Class; f != nil && !p.real {
-			t.Class = f(p.e.Client)
-		}
-		if f := c.run.Client; f != nil && !p.real {
-			t.Name = f(p.e.Client)
+		if f := c.run.Client; f != nil && !real {
+			t.Name = f(e.Client)
 			t.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), maxName)], "")
 		}
 		list = append(list, t)
 	}
-	return list
-}
-
-// place is a task that is kept, where it is.
-type place struct {
-	e          *round.TaskReport
-	real, slow bool
+	for i := range c.devices {
+		add(&c.devices[i], true, false)
+	}
+	for i := range c.slowest.held {
+		add(&c.slowest.held[i].TaskReport, false, true)
+	}
+	for i := range c.sample.held {
+		add(&c.sample.held[i].TaskReport, false, false)
+	}
+	// A task that is among the slowest may be drawn, too: it is slow first.
+	slices.SortStableFunc(list, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
+	})
+	return slices.CompactFunc(list, func(a, b Task) bool { return a.TaskReport.Task == b.TaskReport.Task })
 }
 
 // rank orders tasks: the first number decides, then the next.

@@ -42,7 +42,7 @@ func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 
 func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if s.IsGzip() {
-		return readCIFARArchive(o.Reading.From(s.File), o)
+		return readCIFARArchive(s.Content(o.Reading), o)
 	}
 	dir := s.Path
 	if !s.Folder {
@@ -54,7 +54,7 @@ func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, e
 		if err != nil {
 			return nil, fmt.Errorf("CIFAR-100: %w; want train.bin and test.bin", err)
 		}
-		parts[i], err = readCIFAR(o.Reading.From(f.File))
+		parts[i], err = readCIFAR(f.Content(o.Reading))
 		f.File.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -103,7 +103,7 @@ func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha2
 	}
 	defer f.File.Close()
 	h := sha256.New()
-	if s, err = readShard(io.TeeReader(reading.From(f.File), h)); err != nil {
+	if s, err = readShard(io.TeeReader(f.Content(reading), h)); err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	s.name = filepath.Base(path)

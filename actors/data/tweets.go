@@ -70,7 +70,7 @@ func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, er
 	if entry := zippedTweets(o.Reading.At(s.File), s.Size); s.IsZip() && entry != nil {
 		return readZippedTweets(entry, o)
 	}
-	return tweetsOf(o.Reading.From(s.File), o)
+	return tweetsOf(s.Content(o.Reading), o)
 }
 
 func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {

@@ -44,6 +44,11 @@ type Source struct {
 // Name is the last part of the path in lower case.
 func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
 
+// Content is the file's, of which reading is told; that may be nil.
+func (s *Source) Content(reading *Reading) io.Reader {
+	return io.NewSectionReader(reading.At(s.File), 0, s.Size)
+}
+
 func (s *Source) IsZip() bool  { return strings.HasPrefix(s.Head, "PK\x03\x04") }
 func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
 

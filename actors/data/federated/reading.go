@@ -51,37 +51,22 @@ func (r *Reading) State() (path string, share float64) {
 	return r.path, share
 }
 
-// From counts what is read from in.
-func (r *Reading) From(in io.Reader) io.Reader {
-	if r == nil {
-		return in
-	}
-	return counted{from: in, done: &r.done}
-}
-
 // At counts what is read from in.
 func (r *Reading) At(in io.ReaderAt) io.ReaderAt {
 	if r == nil {
 		return in
 	}
-	return counted{at: in, done: &r.done}
+	return counted{in, &r.done}
 }
 
 // counted counts the bytes that are read from what it holds.
 type counted struct {
-	from io.Reader
-	at   io.ReaderAt
+	io.ReaderAt
 	done *atomic.Int64
 }
 
-func (c counted) Read(b []byte) (int, error) {
-	n, err := c.from.Read(b)
-	c.done.Add(int64(n))
-	return n, err
-}
-
 func (c counted) ReadAt(b []byte, offset int64) (int, error) {
-	n, err := c.at.ReadAt(b, offset)
+	n, err := c.ReaderAt.ReadAt(b, offset)
 	c.done.Add(int64(n))
 	return n, err
 }

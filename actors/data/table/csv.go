@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,9 +21,6 @@ import (
 // line has most of; lines end in LF or CRLF.
 type csvTable struct {
 	place
-	f      *os.File
-	size   int64
-	gzip   bool
 	comma  rune
 	header []string
 	titled bool // the first line looks like names, and there is a second one
@@ -37,9 +33,9 @@ const gzipExpansion = 1000
 // csvWindow is how much of a file decides what it is.
 const csvWindow = 1 << 20
 
-// openCSV looks at the beginning of a file. The file belongs to the table.
-func openCSV(s *federated.Source) (*csvTable, error) {
-	c := &csvTable{f: s.File, size: s.Size, gzip: s.IsGzip()}
+// openCSV looks at the beginning of a file.
+func openCSV(of place) (*csvTable, error) {
+	c := &csvTable{place: of}
 	in, err := c.content()
 	if err != nil {
 		return nil, err
@@ -142,13 +138,13 @@ func unnamed(value string) error {
 
 // content is the text behind the byte order mark.
 func (c *csvTable) content() (*bufio.Reader, error) {
-	var in io.Reader = io.NewSectionReader(c.reading.At(c.f), 0, c.size)
-	if c.gzip {
+	in := c.source.Content(c.reading)
+	if c.source.IsGzip() {
 		z, err := gzip.NewReader(bufio.NewReaderSize(in, 1<<16))
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
-		in = &bounded{z, 64<<20 + c.size*gzipExpansion}
+		in = &bounded{z, 64<<20 + c.source.Size*gzipExpansion}
 	}
 	text := bufio.NewReaderSize(in, csvWindow)
 	if mark, _ := text.Peek(3); string(mark) == "\xef\xbb\xbf" { // an error shows again
@@ -189,7 +185,6 @@ func csvError(err error) error {
 }
 
 func (c *csvTable) columns() []string { return c.header }
-func (c *csvTable) Close() error      { return c.f.Close() }
 
 // read goes through the file once, row by row.
 func (c *csvTable) read(wanted []column, to *reading) error {

@@ -17,15 +17,13 @@ import (
 type parquetTable struct {
 	place
 	*parquetfile.Sheet
-	source *federated.Source
 	fields []parquetfile.Field
 	places map[string]int // of their names
 }
 
-// newParquetTable makes a table of a sheet. The source belongs to the table; nil: the
-// sheet's files are somebody else's.
-func newParquetTable(of place, t *parquetfile.Sheet, s *federated.Source) (*parquetTable, error) {
-	p := &parquetTable{place: of, Sheet: t, source: s}
+// newParquetTable makes a table of a sheet.
+func newParquetTable(of place, t *parquetfile.Sheet) (*parquetTable, error) {
+	p := &parquetTable{place: of, Sheet: t}
 	var err error
 	if p.fields, err = t.Fields(); err != nil {
 		return nil, err
@@ -37,13 +35,6 @@ func newParquetTable(of place, t *parquetfile.Sheet, s *federated.Source) (*parq
 }
 
 func (p *parquetTable) columns() []string { return p.Names() }
-
-func (p *parquetTable) Close() error {
-	if p.source == nil {
-		return nil
-	}
-	return p.source.File.Close()
-}
 
 // read goes through the columns, as many at a time as there are processors. Of
 // several errors it returns that of the first column.
@@ -117,7 +108,7 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 
 // ReadPlain reads the columns client, x and y, whose labels are whole numbers.
 func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	file, err := newParquetTable(place{one: true}, t, nil)
+	file, err := newParquetTable(place{one: true}, t)
 	if err != nil {
 		return nil, err
 	}

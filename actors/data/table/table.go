@@ -120,7 +120,7 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.IsZip() || strings.HasPrefix(s.Head, "PAR1") || s.IsGzip() && s.IsArchive() {
 		return federated.NoMatch
 	}
-	if f, err := openCSV(s); err == nil && f.titled {
+	if f, err := openCSV(place{source: s}); err == nil && f.titled {
 		return federated.ByContent
 	}
 	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
@@ -290,6 +290,14 @@ type place struct {
 	one  bool // it is the only file
 
 	reading *federated.Reading // may be nil
+	source  *federated.Source  // the table's own; nil: its file is somebody else's
+}
+
+func (n *place) Close() error {
+	if n.source == nil {
+		return nil
+	}
+	return n.source.File.Close()
 }
 
 func (n *place) path() string { return n.file }
@@ -337,32 +345,25 @@ func openTables(s *federated.Source, reading *federated.Reading) (list []tableFi
 	return list, nil
 }
 
-func openTableFile(of place) (tableFile, error) {
+func openTableFile(of place) (_ tableFile, err error) {
 	s, err := federated.OpenSource(of.file)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
-		p, err := openParquet(of, s)
+	defer func() {
 		if err != nil {
-			return nil, errors.Join(err, s.File.Close())
+			err = errors.Join(err, s.File.Close())
 		}
-		return p, nil
+	}()
+	of.source = s
+	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
+		one, err := parquetfile.Open(of.reading.At(s.File), s.Size)
+		if err != nil {
+			return nil, err
+		}
+		return newParquetTable(of, parquetfile.Join(one))
 	}
-	c, err := openCSV(s)
-	if err != nil {
-		return nil, errors.Join(err, s.File.Close())
-	}
-	c.place = of
-	return c, nil
-}
-
-func openParquet(of place, s *federated.Source) (*parquetTable, error) {
-	one, err := parquetfile.Open(of.reading.At(s.File), s.Size)
-	if err != nil {
-		return nil, err
-	}
-	return newParquetTable(of, parquetfile.Join(one), s)
+	return openCSV(of)
 }
 
 func closeAll(files []tableFile) {

@@ -287,7 +287,6 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 	}
 	nan := math.NaN()
 	report.TrainingLoss, report.WindowLoss, report.ValidationLoss = nan, nan, nan
-	mean, known := nan, 0 // of smallest_local_steps, mean_local_steps and largest_local_steps
 	for i := range r.columns {
 		c, at := &r.columns[i], r.places[i]
 		if c.Set == nil || at < 0 || cells[at] == "" && c.Optional {
@@ -309,16 +308,9 @@ func (r *reader) parse(line string) (report round.Report, err error) {
 			return report, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		c.Set(&report, v)
-		if strings.HasSuffix(c.Name, "_local_steps") {
-			known++
-		}
-		if c.Name == "mean_local_steps" {
-			mean = v.Float
-		}
 	}
-	s := &report.Steps
-	if known > 0 && !(known == 3 && mean >= float64(s.Smallest) && mean <= float64(s.Largest)) {
-		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", mean, s.Smallest, s.Largest)
+	if s := &report.Steps; (s.Sum != 0 || s.Smallest != 0 || s.Largest != 0) && !(s.Mean() >= float64(s.Smallest) && s.Mean() <= float64(s.Largest)) {
+		return report, fmt.Errorf("mean_local_steps: %v is not from %d to %d", s.Mean(), s.Smallest, s.Largest)
 	}
 	return report, nil
 }

@@ -103,23 +103,18 @@ func (r *recorder) timed(report *round.Report) {
 
 // trained takes how many of a round's clients have been trained.
 func (r *recorder) trained(done, of int) {
-	r.noteTraining(done, of)
-	r.progress.Trained, r.progress.Clients = done, of
-	if time.Since(r.shown) >= progressEvery {
-		r.show()
-	}
-}
-
-// noteTraining notes for how long of a round clients are trained.
-func (r *recorder) noteTraining(done, of int) {
 	r.remaining.Lock()
-	defer r.remaining.Unlock()
 	switch now := time.Now(); {
 	case done == 0:
 		r.remaining.training = now
 	case done == of:
 		r.remaining.trained += now.Sub(r.remaining.training).Seconds()
 		r.remaining.training = time.Time{}
+	}
+	r.remaining.Unlock()
+	r.progress.Trained, r.progress.Clients = done, of
+	if time.Since(r.shown) >= progressEvery {
+		r.show()
 	}
 }
 

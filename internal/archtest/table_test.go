@@ -49,7 +49,7 @@ internal/testkit/datatest: actors/data/federated actors/learn os github.com/parq
 actors/data/parquetfile: actors/data/federated
 	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
-actors/data/table: internal/registry actors/data/federated actors/data/parquetfile actors/learn os
+actors/data/table: internal/registry actors/data/federated actors/data/parquetfile actors/learn
 	github.com/parquet-go/parquet-go/...
 actors/data: internal/atomicfile internal/vector actors/data/federated actors/data/parquetfile actors/data/table actors/learn os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...

@@ -62,7 +62,6 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 		Example: `  fedpace calibrate serve --config exp.yaml
   fedpace calibrate serve --devices pi1,pi2 --listen 192.168.1.10:4222
   fedpace calibrate serve --devices pi1 --nats nats://server:4222 --creds coordinator.creds`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
 	}
 	s := c.Flags()
@@ -76,9 +75,10 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 	s.Float64Var(&f.serve.Seconds, "seconds", 30, "how long each device's transfers are measured; up to three times that where noisy")
 	// More than the 0.2 s after which Linux takes a connection over a short link for idle.
 	s.Float64Var(&f.pause, "pause", 0.5, "seconds of rest before a transfer, as in a run: an idle connection starts slowly")
+	cli.CheckRun(c)
+	cli.CheckTimes(c)
 	cli.QuietFlag(c)
 	cli.JSONFlag(c, "measured, a list of what each device's transfers came to")
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	return c
 }
 
@@ -111,9 +111,6 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 	case f.server.URL == "" && f.listen == "":
 		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
 	}
-	if err := cli.CheckTimes(f.pause, f.serve.Seconds); err != nil {
-		return err
-	}
 	seen := map[string]bool{}
 	for _, id := range f.devices {
 		if err := names.CheckDevice(id); err != nil {
@@ -124,10 +121,7 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 		}
 		seen[id] = true
 	}
-	if err := names.CheckToken("run", f.serve.Run); err != nil {
-		return fmt.Errorf("--run: %w", err)
-	}
-	return cli.CheckServer(c, &f.server)
+	return nil
 }
 
 // prepare takes what the flags do not say from the run's configuration, and its model.

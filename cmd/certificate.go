@@ -28,7 +28,6 @@ Everybody who connects is given ca.pem (--tls-ca), which is no secret; ca.key
 stays. The same command renews the certificate; a server takes it when it starts.`,
 		Example: `  fedpace certificate --host 192.168.1.10
   fedpace certificate --host lab.example --host 192.168.1.10 --out ca.pem`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(hosts) == 0 {
 				return cli.Usage(c, fmt.Errorf("--host is missing: the name or IP address in the URL that devices use; several with commas between them"))

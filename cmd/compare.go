@@ -39,10 +39,9 @@ The same command goes on with an interrupted comparison. The schedules are
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
-			if err = errors.Join(err, cli.CheckServer(c, &server)); err != nil {
+			if err != nil {
 				return err
 			}
 			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
@@ -104,7 +103,6 @@ The same command goes on with an interrupted comparison. The schedules are
 	cli.JSONFlag(c, "a summary for each schedule; of a sweep its rows")
 	schedules.add(c, []string{"fixed", "rounds"}, "")
 	c.Flags().StringVar(&tuned, "tuned", "", "`DIR` of fedpace tune, from which each schedule has its best keys; seeds are others than chose them")
-	cli.Complete(c, "tuned", cli.Folders)
 	return c
 }
 
@@ -123,6 +121,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
 	s.BoolVar(&f.controls, "controls", false, controlsUsage)
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
+	cli.Within(c, "seeds", 1, 1000)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)
@@ -132,9 +131,6 @@ func (f *sweepFlags) add(c *cobra.Command) {
 // apply makes the plan what the flags ask for, and finds what cannot go together before anything
 // runs. A grid over the kinds of schedule takes the place of --schedules.
 func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
-	if f.seeds < 1 || f.seeds > 1000 {
-		return fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds)
-	}
 	if !(f.until.Half >= 0) || f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
 		return fmt.Errorf("--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds", f.until.Half, f.until.Most)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,6 @@ that of --nats, or its own (nats.listen), which asks for credentials (fedpace en
 		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
   fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, options, show, err := f.load(c, "")
 			if err != nil {
@@ -62,26 +62,9 @@ its work again. Without the run's data or kernel class it leaves training to oth
 		Example: `  fedpace host --nats nats://server:4222
   fedpace host --nats nats://server:4222 --run demo --workers 4 --once
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.NATS.URL == "" {
 				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
-			}
-			if err := cli.CheckServer(c, &o.NATS); err != nil {
-				return err
-			}
-			if c.Flags().Changed("workers") && o.Workers < 1 {
-				return cli.Usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
-			}
-			for flag, token := range map[string]string{"run": o.Run, "name": o.Name} {
-				if err := names.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
-					return cli.Usage(c, fmt.Errorf("--%s: %w", flag, err))
-				}
-			}
-			if c.Flags().Changed("http") {
-				if err := names.CheckAddress(o.HTTP); err != nil {
-					return cli.Usage(c, fmt.Errorf("--http: %w", err))
-				}
 			}
 			o.Version = cli.Version()
 			if !cli.Quiet(c) {
@@ -103,6 +86,10 @@ its work again. Without the run's data or kernel class it leaves training to oth
 	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
 	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")
 	s.BoolVar(&o.Once, "once", false, "end with the first run")
+	cli.Within(c, "workers", 1, math.Inf(1))
+	cli.CheckRun(c)
+	cli.Check(c, "name", func(text string) error { return names.CheckToken("it", text) })
+	cli.Check(c, "http", names.CheckAddress)
 	cli.QuietFlag(c)
 	return c
 }

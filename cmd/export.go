@@ -56,7 +56,6 @@ Grafana to import (Dashboards, New, Import).`,
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%d dashboards in %s\n", len(files), args[0])
 			return err
 		},
-		ValidArgsFunction: cli.OneFolder,
 	}
 }
 
@@ -124,7 +123,6 @@ Prometheus removes what is older than its retention (15 days unless told).`,
 // folder, or to --out. export writes it and returns what it wrote, in words.
 func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir string, w io.Writer) (string, error)) *cobra.Command {
 	var out string
-	c.Args, c.ValidArgsFunction = cli.One(cli.ARun), cli.OneFolder
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := folder.HoldsRun(args[0]); err != nil {
 			return err

@@ -24,8 +24,6 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 		Example: `  fedpace fit runs/exp --out fleet.yaml
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,
-		Args:              cli.One(cli.ARun),
-		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := fleet.FitRun(args[0], pool)
 			if err != nil {
@@ -50,6 +48,5 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
 	cli.JSONFlag(c, "what was found of each device, and how well it fits")
-	cli.Complete(c, "out", cli.FilesOf("yaml", "yml"))
 	return c
 }

@@ -76,7 +76,6 @@ type configFlags struct {
 func (f *configFlags) add(c *cobra.Command, config, set string) {
 	c.Flags().StringArrayVar(&f.config, "config", nil, config)
 	c.Flags().StringArrayVar(&f.sets, "set", nil, set)
-	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	cli.Complete(c, "set", assignments)
 }
 
@@ -113,7 +112,6 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
 	cli.QuietFlag(c)
-	cli.Complete(c, "out", cli.Folders)
 }
 
 // Usage of flags that say which configuration is meant.
@@ -292,11 +290,11 @@ func (f *flags) study(show *cli.Display, server natsconn.Config) study.Options {
 	return o
 }
 
-// intoConfig checks the flags and makes their server the configuration's, without
-// its password, which nobody should read in the results.
-func intoConfig(f *natsconn.Config, c *cobra.Command, sets []string) ([]string, error) {
-	if f.URL != "" {
-		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.URL)))
+// intoConfig makes the server of the flags the configuration's, without its password,
+// which nobody should read in the results.
+func intoConfig(f *natsconn.Config, sets []string) []string {
+	if f.URL == "" {
+		return sets
 	}
-	return sets, cli.CheckServer(c, f)
+	return append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.URL)))
 }

@@ -215,7 +215,7 @@ completes and checks a file that begins with
 // pageCommand prints a page about the configuration.
 func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: cli.None,
+		Use: use, Short: short, Long: long, Example: example,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := c.OutOrStdout().Write(page())
 			return err

@@ -39,7 +39,6 @@ func manCommand() *cobra.Command {
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", n, args[0])
 			return err
 		},
-		ValidArgsFunction: cli.OneFolder,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -51,7 +52,6 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --schedules 'rounds,k3=3,k10=10' --controls
   fedpace paper --from docs/paper/femnist
   fedpace paper --verdicts --from docs/paper`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	s := c.Flags()
@@ -72,6 +72,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
 	cli.QuietFlag(c)
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
+	cli.Within(c, "beside", 1, math.Inf(1))
 	cli.AddServer(c, &f.server)
 	return c
 }
@@ -169,16 +170,10 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 		}
 		f.plan.Configs[base.Task] = path
 	}
-	if c.Flags().Changed("beside") && f.beside < 1 {
-		return nil, fmt.Errorf("--beside %d: want at least 1", f.beside)
-	}
 	if f.plan.Timing && f.server.URL != "" {
 		return nil, errors.New("--timing trains nothing that hosts could do: leave out --nats")
 	}
-	var err error
-	if f.plan.Sets, err = intoConfig(&f.server, c, f.plan.Sets); err != nil {
-		return nil, err
-	}
+	f.plan.Sets = intoConfig(&f.server, f.plan.Sets)
 	return f.plan.Cells()
 }
 

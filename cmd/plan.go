@@ -34,7 +34,6 @@ goes on with a plan that was interrupted.`,
 		Example: `  fedpace plan
   fedpace plan --config exp.yaml --learn 0
   fedpace plan --grid 'close=all,{rule: first, n: 80%}'`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
 			if err != nil {
@@ -79,6 +78,10 @@ goes on with a plan that was interrupted.`,
 	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted updates (updates), by their energy (energy), or by the time to evaluate.target (target); without it by the best model in equal time")
 	cli.Complete(c, "for", cli.Words(plan.Updates, plan.Energy, plan.Target))
 	cli.Complete(c, "grid", assignments)
+	cli.Within(c, "hours", 0, 1e6)
+	cli.Within(c, "draws", 1, 1000)
+	cli.Within(c, "learn", 0, 1000)
+	cli.Within(c, "seeds", 1, 1000)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
 }
@@ -95,21 +98,6 @@ type planFlags struct {
 // request is what the flags ask for.
 func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
 	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds, For: f.wanted}
-	for _, x := range []struct {
-		flag       string
-		n          int
-		from, upTo int
-	}{{"draws", f.draws, 1, 1000}, {"learn", f.learn, 0, 1000}, {"seeds", f.seeds, 1, 1000}} {
-		if x.n < x.from || x.n > x.upTo {
-			return q, fmt.Errorf("--%s %d: want %d to %d", x.flag, x.n, x.from, x.upTo)
-		}
-	}
-	if !slices.Contains([]string{"", plan.Updates, plan.Energy, plan.Target}, f.wanted) {
-		return q, fmt.Errorf("--for %q: want %s, %s or %s", f.wanted, plan.Updates, plan.Energy, plan.Target)
-	}
-	if !(f.hours >= 0 && f.hours <= 1e6) {
-		return q, fmt.Errorf("--hours %g: want 0 to 1e6", f.hours)
-	}
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

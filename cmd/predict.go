@@ -29,8 +29,7 @@ predicted; where K_r follows losses, it stays at K_0.`,
   fedpace predict runs/pis
   fedpace predict runs/pis --config fleet.yaml --figure pis.svg
   fedpace predict runs/pis --json | jq .rounds_inside`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cli.OneFolder,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.figure != "" {
 				if _, err := figure.Format(f.figure); err != nil {

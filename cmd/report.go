@@ -32,8 +32,6 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 		Example: `  fedpace report runs/demo
   fedpace report runs/fixed runs/rounds -o comparison.html
   fedpace report runs/demo --format pdf`,
-		Args:              cli.Some(cli.ARun),
-		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			kind, path, err := reportFile(format, out)
 			if err != nil {

@@ -21,9 +21,7 @@ checkpoint.seconds, at an interruption and at the signal SIGUSR1. The
 configuration is the folder's, but for its trainer's command, which --trainer
 gives again or --trust allows.`,
 		Example: `  fedpace resume runs/demo`,
-		Args:    cli.One(cli.ARun),
 
-		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := study.CheckExpected(&config.Config{Task: config.TaskCustom, Expect: f.expect}, nil, 0); err != nil {
 				return cli.Usage(c, err)

@@ -30,7 +30,6 @@ again without them, to the same bits.` + cli.Statuses,
   fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run
   fedpace run --set task=shakespeare --set train=false --set stop.equal_runtime_rounds=10000`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, options, show, err := f.load(c, replay)
 			if err != nil {
@@ -75,9 +74,7 @@ func (f *runFlags) add(c *cobra.Command, beside string) {
 // load makes the configuration that the flags ask for, or where a run is played again
 // its own, and how it is to be run.
 func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, o run.Options, show *cli.Display, err error) {
-	if f.sets, err = intoConfig(&f.server, c, f.sets); err != nil {
-		return loaded, o, nil, err
-	}
+	f.sets = intoConfig(&f.server, f.sets)
 	switch {
 	case replay == "":
 		loaded, err = f.flags.load(c)

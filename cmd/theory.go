@@ -74,7 +74,6 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		Example: `  fedpace theory advise
   fedpace theory advise --set task=femnist --l 4 --mu 0.1 --g 2 --loss 4.1 --figure k.svg
   fedpace theory advise --run runs/demo`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return f.advise(c) },
 	}
 	f.add(c)
@@ -103,11 +102,10 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	s.StringVar(&f.gap, "gap", lab.Forms[0], "form of the gap: proof, stated or appendix")
 	s.StringVar(&f.run, "run", "", "take what is known from the finished run in `DIR`")
 	s.IntVar(&f.points, "points", 12, "lines of the table")
+	cli.Within(c, "points", 2, 1000)
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
 	cli.JSONFlag(c, "what the table says")
 	cli.Complete(c, "gap", cli.Words(lab.Forms...))
-	cli.Complete(c, "run", cli.Folders)
-	cli.Complete(c, "figure", cli.FilesOf("svg", "png"))
 	return c
 }
 
@@ -115,8 +113,6 @@ func (f *adviceFlags) checkAdvice() (err error) {
 	switch {
 	case f.run != "" && (len(f.config) > 0 || len(f.sets) > 0):
 		return errors.New("--run brings its own configuration: leave --config and --set out")
-	case f.points < 2 || f.points > 1000:
-		return fmt.Errorf("--points %d: want 2 to 1000", f.points)
 	}
 	if f.figure != "" {
 		if _, err := figure.Format(f.figure); err != nil {
@@ -176,7 +172,6 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 		Example: `  fedpace theory lab
   fedpace theory lab --seeds 5 --out runs/lab
   fedpace theory lab --from runs/lab`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.from != "" {
 				for _, name := range []string{"seeds", "schedules", "out", "force", "config", "set"} {
@@ -192,21 +187,17 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	f.add(c)
 	s := c.Flags()
 	s.IntVar(&f.seeds, "seeds", 5, seedsUsage)
+	cli.Within(c, "seeds", 1, lab.MaxSeeds)
 	f.schedules.add(c, lab.Schedules, "")
 	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
 	s.StringVar(&f.from, "from", "", "only draw the figures anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
 	cli.QuietFlag(c)
 	cli.JSONFlag(c, "what the tables say")
-	cli.Complete(c, "from", cli.Folders)
-	cli.Complete(c, "out", cli.Folders)
 	return c
 }
 
 func (f *labFlags) run(c *cobra.Command) error {
-	if f.seeds < 1 || f.seeds > lab.MaxSeeds {
-		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to %d", f.seeds, lab.MaxSeeds))
-	}
 	config, err := f.load(c)
 	if err != nil {
 		return err
@@ -239,7 +230,6 @@ func errataCommand() *cobra.Command {
 		Use:     "errata",
 		Short:   "List what the paper prints wrong",
 		Example: "  fedpace theory errata",
-		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return cli.PrintTable(c, theory.Errata(), func(w io.Writer) {
 				fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")

@@ -31,12 +31,8 @@ The folder gets the best setting (best.yaml, for fedpace run), every setting
 was interrupted.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
-		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := f.load(c)
-			if err == nil {
-				err = cli.CheckServer(c, &server)
-			}
 			if err != nil {
 				return err
 			}

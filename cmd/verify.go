@@ -21,8 +21,6 @@ goes on, in its newest checkpoint, and list each as ok, damaged, missing, or unc
 missing, or there are no digests, the command says what to do, and exits with 1.`,
 		Example: `  fedpace verify runs/demo
   fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
-		Args:              cli.One(cli.ARun),
-		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			v, err := checkpoint.Verify(args[0])
 			if err != nil {

@@ -38,7 +38,6 @@ and each first minibatch's loss. It keeps nothing between tasks, survives lost
 connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
-		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case to.URL == "":
@@ -46,19 +45,8 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			case device.ID == "":
 				return Usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
 			}
-			if err := CheckServer(c, &to); err != nil {
-				return err
-			}
-			if err := names.CheckDevice(device.ID); err != nil {
-				return Usage(c, fmt.Errorf("--client: %w", err))
-			}
 			if err := real.CheckWithhold(device.Withhold); err != nil {
 				return Usage(c, fmt.Errorf("--withhold: %w", err))
-			}
-			if device.Run != "" {
-				if err := names.CheckToken("run", device.Run); err != nil {
-					return Usage(c, fmt.Errorf("--run: %w", err))
-				}
 			}
 			if calibration != "" {
 				var err error
@@ -77,6 +65,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 	AddServer(c, &to)
 	addDevice(c, &device)
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
+	CheckRun(c)
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
 	s.StringVar(&calibration, "calibration", "", "`FILE` that calibrate --json wrote: a run that gives this device a class that contradicts it says so first")
 	QuietFlag(c)
@@ -95,6 +84,7 @@ func addDevice(c *cobra.Command, device *real.Config) {
 // addClient gives a command the flag of the device's id.
 func addClient(c *cobra.Command, id *string) {
 	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	Check(c, "client", names.CheckDevice)
 }
 
 // actor works until it is stopped, which is its ordinary end. A server that is

@@ -13,7 +13,6 @@ import (
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/names"
 	"fedpace/internal/tasks"
 )
 
@@ -59,7 +58,6 @@ gives every client this speed. --seconds 600 shows what heat does.`,
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
   fedpace run --config pi4.yaml --set stop.rounds=100`,
-		Args: None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
 				return Usage(c, err)
@@ -71,7 +69,6 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
 	s.StringVar(&f.model, "model", "", "measure this model, as fedpace run --dry-run prints it, such as mlp:4,16,3")
 	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read; may be repeated, later ones over earlier ones")
-	Complete(c, "config", FilesOf("yaml", "yml"))
 	s.Lookup("config").Hidden = ofConfig == nil
 	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch, several separated by commas (default the run's, or 32 with --model)")
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured; up to three times that where noisy")
@@ -82,6 +79,9 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
+	CheckRun(c)
+	CheckTimes(c)
+	Check(c, "name", calibrate.CheckName)
 	QuietFlag(c)
 	JSONFlag(c, "all that was measured")
 	return c
@@ -100,14 +100,9 @@ func addOwn(c *cobra.Command, own *real.Config) {
 const maxBatch = 100_000
 
 // CheckTimes holds the flags of a calibration to their bounds.
-func CheckTimes(pause, seconds float64) error {
-	switch {
-	case !(pause >= 0 && pause <= 3600):
-		return fmt.Errorf("--pause %g: want 0 to 3600", pause)
-	case !(seconds >= 0.01 && seconds <= 86400):
-		return fmt.Errorf("--seconds %g: want 0.01 to 86400", seconds)
-	}
-	return nil
+func CheckTimes(c *cobra.Command) {
+	Within(c, "pause", 0, 3600)
+	Within(c, "seconds", 0.01, 86400)
 }
 
 func (f *calibration) check(c *cobra.Command) error {
@@ -141,21 +136,7 @@ func (f *calibration) check(c *cobra.Command) error {
 			return fmt.Errorf("--task %q: want one of%s", f.task, known)
 		}
 	}
-	if f.server.URL != "" {
-		if err := names.CheckDevice(f.id); err != nil {
-			return fmt.Errorf("--client: %w", err)
-		}
-		if err := names.CheckToken("run", f.run); err != nil {
-			return fmt.Errorf("--run: %w", err)
-		}
-	}
-	if err := calibrate.CheckName(f.name); err != nil {
-		return fmt.Errorf("--name: %w", err)
-	}
-	if err := CheckTimes(f.pause, f.seconds); err != nil {
-		return err
-	}
-	return CheckServer(c, &f.server)
+	return nil
 }
 
 // do measures, prints and writes.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // addCompletion makes the command that writes a shell's completion script. It
@@ -47,6 +48,36 @@ fi
 	}
 }
 
+// complete gives a command and its flags what their usage says: how many arguments it takes, and
+// what completes them. What is given already stays.
+func complete(c *cobra.Command) {
+	_, takes, _ := strings.Cut(c.Use, " ")
+	word := strings.Trim(takes, "[].")
+	switch many := strings.HasSuffix(takes, "..."); {
+	case word != "DIR" && word != "RUN" && word != "FOLDER" || c.ValidArgsFunction != nil:
+	case many:
+		c.ValidArgsFunction = folders
+	default:
+		c.ValidArgsFunction = oneFolder
+	}
+	switch {
+	case c.Args != nil:
+	case takes == "":
+		c.Args = none
+	case takes == "DIR":
+		c.Args = One(aRun)
+	case takes == word+"...":
+		c.Args = some(aRun)
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		what, usage := pflag.UnquoteUsage(f)
+		of := map[bool]cobra.CompletionFunc{what == "DIR": folders, strings.Contains(usage, ".svg or .png"): filesOf("svg", "png"), strings.HasPrefix(usage, "YAML"): filesOf("yaml", "yml")}[true]
+		if _, given := c.GetFlagCompletionFunc(f.Name); of != nil && !given {
+			Complete(c, f.Name, of)
+		}
+	})
+}
+
 // Complete gives a flag its completer; the flag must be there.
 func Complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
@@ -62,16 +93,16 @@ func Words(list ...string) cobra.CompletionFunc {
 	}
 }
 
-// Folders completes names of folders.
-var Folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+// folders completes names of folders.
+var folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
-// FilesOf completes names of files with these extensions.
-func FilesOf(extensions ...string) cobra.CompletionFunc {
+// filesOf completes names of files with these extensions.
+func filesOf(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }
 
-// OneFolder completes a command's one argument, a folder.
-func OneFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// oneFolder completes a command's one argument, a folder.
+func oneFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

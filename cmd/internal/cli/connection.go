@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"fedpace/bus/natsconn"
@@ -17,15 +15,5 @@ func AddServer(c *cobra.Command, to *natsconn.Config) {
 	s.StringVar(&to.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")
 	s.StringVar(&to.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")
 	s.StringVar(&to.TLS.Key, "tls-key", "", "PEM file of its key")
-}
-
-// CheckServer refuses a URL that is no server's.
-func CheckServer(c *cobra.Command, to *natsconn.Config) error {
-	if to.URL == "" {
-		return nil
-	}
-	if err := names.CheckURL(to.URL); err != nil {
-		return Usage(c, fmt.Errorf("--nats: %w", err))
-	}
-	return nil
+	Check(c, "nats", names.CheckURL)
 }

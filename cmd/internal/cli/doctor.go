@@ -8,7 +8,6 @@ import (
 
 	"fedpace/actors/doctor"
 	"fedpace/actors/real"
-	"fedpace/internal/names"
 )
 
 // DoctorCommand is the command that checks a device, of the program of this name.
@@ -24,16 +23,7 @@ call the device would take it. Give it the flags of actor. Below a line that is 
 ok stands what mends it. It joins no run and changes nothing. The exit status is 1
 if the device cannot take part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
-		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := CheckServer(c, &config.Conn); err != nil {
-				return err
-			}
-			if device.ID != "" {
-				if err := names.CheckDevice(device.ID); err != nil {
-					return Usage(c, fmt.Errorf("--client: %w", err))
-				}
-			}
 			if err := real.CheckWithhold(device.Withhold); err != nil {
 				return Usage(c, fmt.Errorf("--withhold: %w", err))
 			}

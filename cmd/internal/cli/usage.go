@@ -34,6 +34,7 @@ func Usage(c *cobra.Command, err error) error {
 // prepareUsage makes what cobra finds wrong with a command line, down to the
 // last command, an error of usage.
 func prepareUsage(c *cobra.Command) {
+	complete(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, flagError(c, err)) })
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, given []string) error {
@@ -50,6 +51,9 @@ func prepareUsage(c *cobra.Command) {
 
 // flagError says which flag a mistyped one may have meant.
 func flagError(c *cobra.Command, err error) error {
+	if refused := (refusedError{}); errors.As(err, &refused) {
+		return refused
+	}
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
 		kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a time, such as 30s"}[wrong.GetFlag().Value.Type()]
@@ -142,8 +146,8 @@ func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// None demands no argument.
-func None(c *cobra.Command, args []string) error {
+// none demands no argument.
+func none(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -154,11 +158,11 @@ func None(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no argument, found %q%s", c.CommandPath(), args[0], hint)
 }
 
-// ARun is the argument of the commands that are about runs.
-const ARun = "the folder of a run, such as runs/demo"
+// aRun is the argument of the commands that are about runs.
+const aRun = "the folder of a run, such as runs/demo"
 
-// Some demands one argument or more.
-func Some(what string) cobra.PositionalArgs {
+// some demands one argument or more.
+func some(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return fmt.Errorf("found no argument, want at least one: %s", what)

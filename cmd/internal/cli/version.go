@@ -56,7 +56,6 @@ func VersionCommand(program string) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  " + program + " version\n  " + program + " version --json",
-		Args:    None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if AsJSON(c) {
 				kernel, err := learn.SelectKernel(learn.AutoKernel)

@@ -41,7 +41,6 @@ separated by tabs, times are in seconds, and what is not known is empty.`,
 		Example: `  fedpace ls
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
-		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			list, err := listed(c, args, tags)
 			if err != nil {

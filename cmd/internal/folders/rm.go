@@ -27,8 +27,6 @@ a folder of several runs, all. A run that goes on is refused, and then nothing i
 removed. On a terminal the command asks first; elsewhere it wants --force.`,
 		Example: `  fedpace rm runs/demo-2
   fedpace rm --force runs/compare`,
-		Args:              cli.Some(cli.ARun),
-		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := targetsOf(c, args)
 			if err != nil {

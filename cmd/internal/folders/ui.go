@@ -26,7 +26,6 @@ on are followed. Nothing is changed but notes.json, which keeps tags and notes. 
 page has no password. fedpace report writes it as a file.`,
 		Example: `  fedpace ui
   fedpace ui runs/study --http 127.0.0.1:0`,
-		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			library, err := ui.Open(cli.Version(), orRuns(args)...)
 			if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {

@@ -65,7 +65,7 @@ devices measure. Else --devices names the devices, and a model of 1 MB travels.`
 		RunE: func(c *cobra.Command, _ []string) error { return f.do(c) },
 	}
 	s := c.Flags()
-	s.StringArrayVar(&f.config, "config", nil, configUsage)
+	s.StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
 	s.StringSliceVar(&f.devices, "devices", nil, "ids of the devices, with commas between them (default devices.names of --config)")
 	s.StringVar(&f.listen, "listen", "", "`ADDRESS` on which a server of this process listens (default nats.listen of --config)")
 	s.StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")

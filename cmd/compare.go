@@ -40,23 +40,9 @@ The same command goes on with an interrupted comparison. The schedules are
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := f.load(c)
+			loaded, plan, err := f.many(c, "-compare", &wide, &schedules)
 			if err != nil {
 				return err
-			}
-			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
-				loaded.Out += "-compare" // where no run of that name is
-			}
-			plan := study.Plan{
-				Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
-				Schedules: schedules.list, Out: loaded.Out,
-			}
-			if err := wide.apply(c, &plan); err != nil {
-				return cli.Usage(c, err)
-			}
-			schedules.list = plan.Schedules
-			if err := schedules.check(f.sets, loaded.Schedule); err != nil {
-				return cli.Usage(c, err)
 			}
 			if err := study.CheckExpected(&loaded, plan.Names(), plan.Seeds); err != nil {
 				return cli.Usage(c, err)
@@ -157,6 +143,23 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 		return nil
 	}
 	return p.CheckFigure(f.figure)
+}
+
+// many makes the plan of a study from the configuration that the flags ask for. Its folder ends
+// as suffix unless a flag names it: no run of that name is there.
+func (f *flags) many(c *cobra.Command, suffix string, wide *sweepFlags, schedules *scheduleFlag) (loaded config.Config, p study.Plan, err error) {
+	if loaded, err = f.load(c); err != nil {
+		return loaded, p, err
+	}
+	p = study.Plan{Load: func(sets ...string) (config.Config, error) { return f.read(c, sets...) }, Schedules: schedules.list, Out: loaded.Out}
+	if p.Out == standardFolder(loaded, "") && !f.toldOut(c) {
+		p.Out += suffix
+	}
+	if err = wide.apply(c, &p); err == nil {
+		schedules.list = p.Schedules
+		err = schedules.check(f.sets, loaded.Schedule)
+	}
+	return loaded, p, cli.Usage(c, err)
 }
 
 // keep leaves a comparison in its folder, with its runs on a page.

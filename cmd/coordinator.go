@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +85,7 @@ its work again. Without the run's data or kernel class it leaves training to oth
 	s.StringVar(&o.Name, "name", "", "name of this host (default made of the machine's)")
 	s.StringVar(&o.HTTP, "http", "", "serve metrics at this `ADDRESS`, on /metrics, for Prometheus")
 	s.BoolVar(&o.Once, "once", false, "end with the first run")
-	cli.Within(c, "workers", 1, math.Inf(1))
+	cli.Positive(c, "workers")
 	cli.CheckRun(c)
 	cli.Check(c, "name", func(text string) error { return names.CheckToken("it", text) })
 	cli.Check(c, "http", names.CheckAddress)

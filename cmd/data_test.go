@@ -244,9 +244,9 @@ func TestMistakesWithData(t *testing.T) {
 		{[]string{"info"}, 2, `found 0 arguments, want one: the set's path, or synthetic:TASK (see fedpace data info --help)`},
 		{[]string{"info", "a", "b"}, 2, `found 2 arguments, want one`},
 		{[]string{"info", "tweets.csv", "--fast"}, 2, `unknown flag: --fast (see fedpace data info --help)`},
-		{[]string{"info", "tweets.csv", "--task", "sent"}, 2, `--task "sent": want one of cifar100, femnist, logistic, quadratic, sent140, shakespeare`},
+		{[]string{"info", "tweets.csv", "--task", "sent"}, 2, `--task: "sent": want one of cifar100, femnist, logistic, quadratic, sent140, shakespeare`},
 		{[]string{"info", "tweets.csv", "--alpha", "0.3"}, 2, `--alpha: goes with --partition dirichlet, pachinko, quantity`},
-		{[]string{"info", "tweets.csv", "--partition", "natural"}, 2, `--partition "natural": want one of iid, dirichlet, shards, pachinko, quantity`},
+		{[]string{"info", "tweets.csv", "--partition", "natural"}, 2, `--partition: "natural": want one of iid, dirichlet, shards, pachinko, quantity`},
 		{[]string{"info", "tweets.csv", "--clients", "0"}, 2, `--clients 0: want more than 0`},
 		{[]string{"info", "tweets.csv", "--partition", "dirichlet", "--alpha", "NaN"}, 2, `--alpha NaN: want more than 0`},
 		{[]string{"info", "tweets.csv", "--plot", "figure.pdf"}, 2, `--plot: "figure.pdf": want a name that ends in .svg or .png`},
@@ -295,7 +295,7 @@ func TestExamplesOfData(t *testing.T) {
 	page := read(t, filepath.Join("..", "docs", "data.md"))
 	examples := page
 	for _, c := range append(of.Commands(), of) {
-		if c.Example == "" || c.Long == "" {
+		if c.Example == "" || c.Long == "" && !c.HasSubCommands() {
 			t.Errorf("%s has no example or no explanation", c.CommandPath())
 		}
 		examples += "\n" + c.Example

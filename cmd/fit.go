@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -29,20 +28,14 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 			if err != nil {
 				return err
 			}
-			write := atomicfile.Bytes(f.YAML())
-			if out != "" {
-				if err := atomicfile.Write(out, write); err != nil {
-					return fmt.Errorf("--out: %w", err)
-				}
-				write = func(w io.Writer) error {
-					if err := f.Write(w); err != nil {
-						return err
-					}
-					_, err := fmt.Fprintf(w, "\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n", out, out)
-					return err
-				}
+			classes := atomicfile.Bytes(f.YAML())
+			if out == "" {
+				return cli.Print(c, f, classes)
 			}
-			return cli.Print(c, f, write)
+			if err := atomicfile.Write(out, classes); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			return cli.PrintWith(c, f, f.Write, "\nThe classes: %s, to be given behind the run's configuration (--config exp.yaml --config %s)\n", out, out)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,21 +71,16 @@ type configFlags struct {
 	sets   []string
 }
 
-// add adds the flags; config and set explain them.
-func (f *configFlags) add(c *cobra.Command, config, set string) {
-	c.Flags().StringArrayVar(&f.config, "config", nil, config)
-	c.Flags().StringArrayVar(&f.sets, "set", nil, set)
-	cli.Complete(c, "set", assignments)
-}
-
-// check finds a --set that is no key=value, such as the example.
-func (f *configFlags) check(example string) error {
-	for _, s := range f.sets {
-		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-			return fmt.Errorf("--set %q: want key=value, e.g. %s", s, example)
+func (f *configFlags) add(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.config, "config", nil, cli.ConfigUsage)
+	c.Flags().StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	cli.Check(c, "set", func(text string) error {
+		if key, _, ok := strings.Cut(text, "="); !ok || key == "" {
+			return fmt.Errorf("%q: want key=value, e.g. schedule.k=error", text)
 		}
-	}
-	return nil
+		return nil
+	})
+	cli.Complete(c, "set", assignments)
 }
 
 // flags are those that run and compare share.
@@ -103,7 +97,7 @@ type flags struct {
 }
 
 func (f *flags) add(c *cobra.Command) {
-	f.configFlags.add(c, configUsage, setUsage)
+	f.configFlags.add(c)
 	s := c.Flags()
 	s.StringVarP(&f.out, "out", "o", "", "`DIR` for the results, as --set out= (default runs/NAME, followed by -compare, -tune or -plan)")
 	s.StringVar(&f.name, "name", "", "`NAME` of the run, as --set name=")
@@ -111,14 +105,10 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringArrayVar(&f.expect, "expect", nil, expectUsage)
 	s.StringVar(&f.trainer, "trainer", "", cli.TrainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
+	cli.Check(c, "name", names.CheckName)
+	cli.Check(c, "tag", names.CheckTag)
 	cli.QuietFlag(c)
 }
-
-// Usage of flags that say which configuration is meant.
-const (
-	configUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
-	setUsage    = "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)"
-)
 
 // seedsUsage explains --seeds.
 const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
@@ -128,9 +118,6 @@ const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accurac
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
-	if err := errors.Join(f.check("schedule.k=error"), f.checkNames(c)); err != nil {
-		return config.Config{}, cli.Usage(c, err)
-	}
 	loaded, err := f.read(c)
 	if err == nil {
 		err = cli.Usage(c, study.CheckExpected(&loaded, nil, 0))
@@ -200,21 +187,6 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 	}
 	if t := c.Evaluate.Target; t != nil && s.TimeToTarget == nil {
 		return cli.StatusError{Status: cli.ExitNotReached, Problem: fmt.Errorf("evaluate.target: %g was never reached", *t)}
-	}
-	return nil
-}
-
-// checkNames holds --name and --tag to their forms.
-func (f *flags) checkNames(c *cobra.Command) error {
-	if c.Flags().Changed("name") {
-		if err := names.CheckName(f.name); err != nil {
-			return fmt.Errorf("--name: %w", err)
-		}
-	}
-	for _, tag := range f.tags {
-		if err := names.CheckTag(tag); err != nil {
-			return fmt.Errorf("--tag: %w", err)
-		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
 	cli.QuietFlag(c)
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
-	cli.Within(c, "beside", 1, math.Inf(1))
+	cli.Positive(c, "beside")
 	cli.AddServer(c, &f.server)
 	return c
 }

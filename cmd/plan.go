@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,13 +56,7 @@ goes on with a plan that was interrupted.`,
 			if err := f.write(made, out); err != nil {
 				return err
 			}
-			return cli.Print(c, made, func(w io.Writer) error {
-				if err := made.Write(w); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(w, "\n%s runs it: fedpace run --config %s\n", plan.ConfigFile, filepath.Join(out, plan.ConfigFile))
-				return err
-			})
+			return cli.PrintWith(c, made, made.Write, "\n%s runs it: fedpace run --config %s\n", plan.ConfigFile, filepath.Join(out, plan.ConfigFile))
 		},
 	}
 	f.flags.add(c)

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,11 +30,6 @@ predicted; where K_r follows losses, it stays at K_0.`,
   fedpace predict runs/pis --json | jq .rounds_inside`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.figure != "" {
-				if _, err := figure.Format(f.figure); err != nil {
-					return cli.Usage(c, fmt.Errorf("--figure %w", err))
-				}
-			}
 			show := cli.NewDisplay(c)
 			o := run.Options{Version: cli.Version(), Shown: run.Shown{Notice: show.Notice}, Again: run.Again{Trust: f.trust}}
 			dir := strings.Join(args, "") // at most one
@@ -47,10 +41,11 @@ predicted; where K_r follows losses, it stays at K_0.`,
 			return f.write(c, cmp.Or(dir, "the run"), found)
 		},
 	}
-	f.add(c, configUsage, setUsage)
+	f.add(c)
 	s := c.Flags()
 	s.StringVar(&f.csv, "csv", "", "write the table by round to a file, - for standard output")
 	s.StringVar(&f.figure, "figure", "", "draw the rounds, as .svg or .png")
+	cli.Check(c, "figure", figure.Check)
 	trustFlag(c, &f.trust)
 	cli.JSONFlag(c, "the comparison, as in summary.json")
 	return c

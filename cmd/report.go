@@ -57,7 +57,7 @@ differ in their seed alone are one curve, with 95% confidence intervals.`,
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
 	c.Flags().StringVar(&format, "format", "", strings.Join(formats, ", ")+" (default that of the file's name, else html)")
-	cli.Complete(c, "format", cli.Words(formats...))
+	cli.OneOf(c, "format", formats...)
 	return c
 }
 
@@ -79,16 +79,12 @@ func writeReport(w io.Writer, kind string, dirs []string) (e ui.Exported, err er
 
 // reportFile is the format and the file that the flags ask for.
 func reportFile(format, out string) (kind, path string, err error) {
-	list := strings.Join(formats, ", ")
 	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(out), ".")))
 	if format == "" && (out == "" || out == "-") {
 		kind = "html"
 	}
-	switch known := slices.Contains(formats, kind); {
-	case !known && format != "":
-		return "", "", fmt.Errorf("--format %q: want %s", format, list)
-	case !known:
-		return "", "", fmt.Errorf("--out %s: the name ends in none of .%s; say --format", out, strings.ReplaceAll(list, ", ", ", ."))
+	if !slices.Contains(formats, kind) {
+		return "", "", fmt.Errorf("--out %s: the name ends in none of .%s; say --format", out, strings.Join(formats, ", ."))
 	}
 	return kind, cmp.Or(out, "report."+kind), nil
 }

@@ -53,7 +53,7 @@ func TestMistakesOfReports(t *testing.T) {
 		says   string
 	}{
 		{[]string{"report"}, cli.ExitUsage, "fedpace: found no argument, want at least one: the folder of a run, such as runs/demo (see fedpace report --help)\n"},
-		{[]string{"report", dir, "--format", "gif"}, cli.ExitUsage, "fedpace: --format \"gif\": want html, png, svg, pdf (see fedpace report --help)\n"},
+		{[]string{"report", dir, "--format", "gif"}, cli.ExitUsage, "fedpace: --format: \"gif\": want one of html, png, svg, pdf (see fedpace report --help)\n"},
 		{[]string{"report", dir, "-o", "a.txt"}, cli.ExitUsage, "fedpace: --out a.txt: the name ends in none of .html, .png, .svg, .pdf; say --format (see fedpace report --help)\n"},
 		{[]string{"report", dir, "-o", "no/such/a.svg"}, cli.ExitFailure, "fedpace: no/such/a.svg cannot be written: there is no folder no/such\n"},
 		{[]string{"report", empty}, cli.ExitFailure, "fedpace: report: " + empty + " holds no run: neither it nor a folder in it has a config.yaml\n"},

@@ -143,7 +143,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown flag", []string{"run", "--fast"}, nil, 2, `fedpace: unknown flag: --fast (see fedpace run --help)`},
 		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
 		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: fedpace run takes no argument, found "exp.yaml" (did you mean --config exp.yaml?) (see fedpace run --help)`},
-		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
+		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set: "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
 		{"a schedule that --schedules overrides", []string{"compare", "--set", "schedule.k=error"}, nil, 2,
 			"fedpace: --set schedule.k=error: --schedules fixed,rounds takes its place (write --schedules 'fixed,rounds,error' to compare it, too, or choose by --schedules alone) (see fedpace compare --help)"},
 		{"a schedule in a map that --schedules overrides", []string{"plan", "--set", "schedule={k0: 7, k: error}", "--schedules", "fixed"}, nil, 2, "fedpace: --set schedule={k0: 7, k: error}: --schedules fixed takes its place (write --schedules 'fixed,error' to compare it, too, or choose by --schedules alone) (see fedpace plan --help)"},
@@ -157,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		{"a paper's server that is none", []string{"paper", "--nats", "server"}, nil, 2, `fedpace: --nats: "server" is not a NATS server's URL (nats://host:4222) (see fedpace paper --help)`},
 		{"hosts for a paper that trains nothing", []string{"paper", "--timing", "--nats", "nats://server"}, nil, 2, `fedpace: --timing trains nothing that hosts could do: leave out --nats (see fedpace paper --help)`},
 		{"verdicts of two folders", []string{"paper", "--verdicts", "--from", "a", "--from", "b"}, nil, 2, `fedpace: --verdicts: want one --from, the folder of claims.yaml (see fedpace paper --help)`},
-		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want at least 1 (see fedpace paper --help)`},
+		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want more than 0 (see fedpace paper --help)`},
 		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
 		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo-compare, the same command goes on`},
 	} {

@@ -78,8 +78,6 @@ func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, 
 	switch {
 	case replay == "":
 		loaded, err = f.flags.load(c)
-	case f.checkNames(c) != nil:
-		err = cli.Usage(c, f.checkNames(c))
 	case len(f.config) > 0:
 		err = cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	default:

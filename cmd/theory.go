@@ -33,14 +33,7 @@ func theoryCommand() *cobra.Command {
 // convexFlags are those of a configuration whose task is quadratic unless told.
 type convexFlags struct{ configFlags }
 
-func (f *convexFlags) add(c *cobra.Command) {
-	f.configFlags.add(c, configUsage, setUsage)
-}
-
 func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
-	if err := f.check("schedule.eta0=0.01"); err != nil {
-		return config.Config{}, cli.Usage(c, err)
-	}
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
 	if len(f.config) == 0 && !named {
@@ -104,31 +97,17 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	s.IntVar(&f.points, "points", 12, "lines of the table")
 	cli.Within(c, "points", 2, 1000)
 	s.StringVar(&f.figure, "figure", "", "draw K* and eta* over time, as .svg or .png")
+	cli.Check(c, "figure", figure.Check)
 	cli.JSONFlag(c, "what the table says")
-	cli.Complete(c, "gap", cli.Words(lab.Forms...))
+	cli.OneOf(c, "gap", lab.Forms...)
 	return c
 }
 
-func (f *adviceFlags) checkAdvice() (err error) {
-	switch {
-	case f.run != "" && (len(f.config) > 0 || len(f.sets) > 0):
-		return errors.New("--run brings its own configuration: leave --config and --set out")
-	}
-	if f.figure != "" {
-		if _, err := figure.Format(f.figure); err != nil {
-			return fmt.Errorf("--figure: %w", err)
-		}
-	}
-	if f.given.Form, err = lab.ParseForm(f.gap); err != nil {
-		return fmt.Errorf("--gap: %w", err)
-	}
-	return nil
-}
-
 func (f *adviceFlags) advise(c *cobra.Command) (err error) {
-	if err := f.checkAdvice(); err != nil {
-		return cli.Usage(c, err)
+	if f.run != "" && (len(f.config) > 0 || len(f.sets) > 0) {
+		return cli.Usage(c, errors.New("--run brings its own configuration: leave --config and --set out"))
 	}
+	f.given.Form = theory.Form(slices.Index(lab.Forms, f.gap))
 	var a *lab.Advice
 	if f.run != "" {
 		a, err = lab.AdviseRun(c.Context(), f.run, f.given, f.points)
@@ -215,13 +194,7 @@ func (f *labFlags) run(c *cobra.Command) error {
 	if err := result.Save(f.out); err != nil {
 		return err
 	}
-	return cli.Print(c, result, func(w io.Writer) error {
-		if err := result.Write(w); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "\nTables, curves and figures: %s\n", filepath.Clean(f.out))
-		return err
-	})
+	return cli.PrintWith(c, result, result.Write, "\nTables, curves and figures: %s\n", filepath.Clean(f.out))
 }
 
 // errataCommand lists where the paper prints something else than holds.

@@ -1,15 +1,12 @@
 package cmd
 
 import (
-	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/tune"
 )
@@ -32,22 +29,9 @@ was interrupted.`,
 		Example: `  fedpace tune --grid schedule.k0=5,10,20,40,80
   fedpace tune --schedules fixed,rounds --grid schedule.k0=5..80 --grid schedule.eta0=0.01..1 --out runs/tuned`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := f.load(c)
+			_, plan, err := f.many(c, "-tune", &wide, &schedules)
 			if err != nil {
 				return err
-			}
-			if loaded.Out == standardFolder(loaded, "") && !f.toldOut(c) {
-				loaded.Out += "-tune"
-			}
-			plan := study.Plan{
-				Load:      func(sets ...string) (config.Config, error) { return f.read(c, sets...) },
-				Schedules: schedules.list, Out: loaded.Out,
-			}
-			if err := wide.apply(c, &plan); err != nil {
-				return cli.Usage(c, err)
-			}
-			if err := schedules.check(f.sets, loaded.Schedule); err != nil {
-				return cli.Usage(c, err)
 			}
 			show := cli.NewDisplay(c)
 			o := f.study(show, server)
@@ -60,13 +44,7 @@ was interrupted.`,
 			if err := result.Save(plan.Out); err != nil {
 				return err
 			}
-			return cli.Print(c, result, func(w io.Writer) error {
-				if err := result.Write(w); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(w, "%s runs it: fedpace run --config %s\n", tune.ConfigFile, filepath.Join(plan.Out, tune.ConfigFile))
-				return err
-			})
+			return cli.PrintWith(c, result, result.Write, "%s runs it: fedpace run --config %s\n", tune.ConfigFile, filepath.Join(plan.Out, tune.ConfigFile))
 		},
 	}
 	f.add(c)
@@ -74,6 +52,7 @@ was interrupted.`,
 	schedules.add(c, nil, " (default the configuration's)")
 	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated")
 	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
+	cli.Within(c, "seeds", 1, 1000)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")

@@ -197,6 +197,12 @@ func Format(path string) (string, error) {
 	return "", fmt.Errorf("%q: want a name that ends in .svg or .png", path)
 }
 
+// Check refuses a path that is no picture's.
+func Check(path string) error {
+	_, err := Format(path)
+	return err
+}
+
 // plot is the panel without its legend, and that. styles holds the lines' styles
 // by name; new names are added.
 func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,9 @@ import (
 
 // TrainerUsage explains the flag of those who run a trainer.
 const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
+
+// ConfigUsage explains the flag --config.
+const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
 
 // MapHelp explains the flag --map.
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or features=px_*; fedpace help data lists the options"
@@ -45,9 +49,6 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			case device.ID == "":
 				return Usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
 			}
-			if err := real.CheckWithhold(device.Withhold); err != nil {
-				return Usage(c, fmt.Errorf("--withhold: %w", err))
-			}
 			if calibration != "" {
 				var err error
 				if device.Measured, err = calibrate.Measured(calibration); err != nil {
@@ -76,7 +77,8 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
 	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), or samples,loss")
-	Complete(c, "withhold", Words(real.Samples, real.Losses))
+	Check(c, "withhold", func(text string) error { return real.CheckWithhold(strings.Split(text, ",")) })
+	Complete(c, "withhold", cobra.FixedCompletions([]string{real.Samples, real.Losses}, cobra.ShellCompDirectiveNoFileComp))
 	device.Data = real.SyntheticData
 	addOwn(c, device)
 }

@@ -68,7 +68,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s := c.Flags()
 	s.StringVar(&f.task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
 	s.StringVar(&f.model, "model", "", "measure this model, as fedpace run --dry-run prints it, such as mlp:4,16,3")
-	s.StringArrayVar(&f.config, "config", nil, "YAML `FILE` to read; may be repeated, later ones over earlier ones")
+	s.StringArrayVar(&f.config, "config", nil, ConfigUsage)
 	s.Lookup("config").Hidden = ofConfig == nil
 	s.IntSliceVar(&f.batches, "batch", nil, "samples of a minibatch, several separated by commas (default the run's, or 32 with --model)")
 	s.Float64Var(&f.seconds, "seconds", 5, "how long each model and size of minibatches is measured; up to three times that where noisy")

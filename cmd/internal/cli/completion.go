@@ -85,12 +85,18 @@ func Complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// Words completes one of a few.
-func Words(list ...string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+// OneOf has a flag take, and complete, one of a few words.
+func OneOf(c *cobra.Command, flag string, list ...string) {
+	Check(c, flag, func(text string) error {
+		if !slices.Contains(list, text) {
+			return fmt.Errorf("%.40q: want one of %s", text, strings.Join(list, ", "))
+		}
+		return nil
+	})
+	Complete(c, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		fit := slices.DeleteFunc(slices.Clone(list), func(w string) bool { return !strings.HasPrefix(w, begun) })
 		return fit, cobra.ShellCompDirectiveNoFileComp
-	}
+	})
 }
 
 // folders completes names of folders.

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/doctor"
-	"fedpace/actors/real"
 )
 
 // DoctorCommand is the command that checks a device, of the program of this name.
@@ -24,9 +23,6 @@ ok stands what mends it. It joins no run and changes nothing. The exit status is
 if the device cannot take part.`,
 		Example: "  " + program + " doctor\n  " + program + " doctor --nats tls://lab:4222 --client pi1 --creds pi1.creds --data own.parquet",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := real.CheckWithhold(device.Withhold); err != nil {
-				return Usage(c, fmt.Errorf("--withhold: %w", err))
-			}
 			device.Version = Version()
 			config.Conn.Name = "doctor of device " + device.ID
 			return examine(c, config)

@@ -84,6 +84,17 @@ func Print(c *cobra.Command, v any, write func(io.Writer) error) error {
 	return write(c.OutOrStdout())
 }
 
+// PrintWith is Print with a line for people behind what write wrote.
+func PrintWith(c *cobra.Command, v any, write func(io.Writer) error, line string, a ...any) error {
+	return Print(c, v, func(w io.Writer) error {
+		if err := write(w); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, line, a...)
+		return err
+	})
+}
+
 // PrintTable prints v as JSON with --json, else lines whose columns, which tabs separate, are
 // lined up.
 func PrintTable(c *cobra.Command, v any, write func(io.Writer)) error {

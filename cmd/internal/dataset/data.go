@@ -56,11 +56,6 @@ samples to other clients would come to.`,
 			if err := s.check(c, args); err != nil {
 				return err
 			}
-			if plot != "" {
-				if _, err := figure.Format(plot); err != nil {
-					return cli.Usage(c, fmt.Errorf("--plot: %w", err))
-				}
-			}
 			set, err := s.open(c)
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
 				text, _, err := Propose(s.path, "", s.options)
@@ -96,6 +91,7 @@ samples to other clients would come to.`,
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far a synthetic set's clients differ")
 	cli.JSONFlag(c, "what the set is like")
 	c.Flags().StringVar(&plot, "plot", "", "draw samples per client and classes to this .svg or .png file")
+	cli.Check(c, "plot", figure.Check)
 	return c
 }
 
@@ -147,12 +143,13 @@ const madePrefix = "synthetic:"
 func (s *source) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(synthetic.Tasks(), ", "))
-	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
+	cli.OneOf(c, "task", synthetic.Tasks()...)
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
 	f.StringVar(&s.config, "config", "", "configuration `FILE` whose key data has path and mapping")
 	f.StringArrayVar(&s.columns, "map", nil, cli.MapHelp)
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest and one)")
+	cli.Positive(c, "min-tweets", "classes")
 }
 
 // addPartition makes the flags of a partition, its kind under the given name.
@@ -160,12 +157,13 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(Dealt(), ", "))
-	cli.Complete(c, kind, cli.Words(Dealt()...))
+	cli.OneOf(c, kind, Dealt()...)
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
 	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5) and pachinko's coarse labels (default 0.1)")
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
 	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
 	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
+	cli.Positive(c, "clients", "shards", "min-samples", "alpha", "beta")
 }
 
 // Dealt lists the kinds of partition that deal samples.
@@ -188,40 +186,12 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
-	p := s.options.Partition
-	words := func(of string, list []string) string {
-		return fmt.Sprintf("%.40q: want one of %s", of, strings.Join(list, ", "))
-	}
-	tasks, kinds := synthetic.Tasks(), Dealt()
 	for _, of := range []struct {
 		flag  string
-		value float64  // 0, where it can be given, would mean the default
-		kinds []string // of the partitions that the flag goes with; nil: any
-	}{
-		{"task", 1, nil},
-		{s.kindFlag, 1, nil},
-		{"min-tweets", float64(s.options.MinTweets), nil},
-		{"classes", float64(s.options.Classes), nil},
-		{"clients", float64(p.Clients), nil},
-		{"shards", float64(p.Shards), []string{"shards"}},
-		{"min-samples", float64(p.Min), kinds},
-		{"alpha", p.Alpha, []string{"dirichlet", "pachinko", "quantity"}},
-		{"beta", p.Beta, []string{"pachinko"}},
-	} {
-		problem := ""
-		switch {
-		case !c.Flags().Changed(of.flag):
-		case of.flag == "task" && !slices.Contains(tasks, s.options.Task):
-			problem = " " + words(s.options.Task, tasks)
-		case of.flag == s.kindFlag && !slices.Contains(kinds, p.Kind):
-			problem = " " + words(p.Kind, kinds)
-		case !(of.value > 0):
-			problem = fmt.Sprintf(" %v: want more than 0", of.value)
-		case of.kinds != nil && !slices.Contains(of.kinds, p.Kind):
-			problem = ": goes with --" + s.kindFlag + " " + strings.Join(of.kinds, ", ")
-		}
-		if problem != "" {
-			return cli.Usage(c, errors.New("--"+of.flag+problem))
+		kinds []string // of the partitions that it goes with
+	}{{"shards", []string{"shards"}}, {"min-samples", Dealt()}, {"alpha", []string{"dirichlet", "pachinko", "quantity"}}, {"beta", []string{"pachinko"}}} {
+		if c.Flags().Changed(of.flag) && !slices.Contains(of.kinds, s.options.Partition.Kind) {
+			return cli.Usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
 		}
 	}
 	return nil

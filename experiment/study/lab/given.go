@@ -3,8 +3,6 @@ package lab
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"fedpace/coordinator/theory"
@@ -82,11 +80,3 @@ func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 
 // Forms names the forms of the gap on command lines.
 var Forms = []string{"proof", "stated", "appendix"}
-
-// ParseForm reads one of Forms.
-func ParseForm(name string) (theory.Form, error) {
-	if i := slices.Index(Forms, name); i >= 0 {
-		return theory.Form(i), nil
-	}
-	return 0, fmt.Errorf("%.40q is no form of the gap, want one of %s", name, strings.Join(Forms, ", "))
-}

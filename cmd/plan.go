@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ goes on with a plan that was interrupted.`,
 	s.IntVar(&f.learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
 	s.IntVar(&f.seeds, "seeds", 3, seedsUsage)
 	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted updates (updates), by their energy (energy), or by the time to evaluate.target (target); without it by the best model in equal time")
-	cli.Complete(c, "for", cli.Words(plan.Updates, plan.Energy, plan.Target))
+	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
 	cli.Within(c, "hours", 0, 1e6)
 	cli.Within(c, "draws", 1, 1000)

@@ -81,7 +81,7 @@ func (s *denseStage) Backward(p *Pass) {
 	case s.network.whole:
 		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
-	case s.network.alpha != 0 && s.Gradient && p.Samples <= kernel.StepSamples:
+	case s.network.alpha != 0 && s.Gradient && p.Samples <= s.network.isa.StepSamples():
 		s.step(p, dy)
 		return
 	}
@@ -107,7 +107,7 @@ func (s *denseStage) step(p *Pass, dy []float32) {
 	in, out := s.sizes()
 	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
 	if s.dx == nil {
-		s.dx = aligned(in * isa.Columns(kernel.StepSamples))
+		s.dx = aligned(in * isa.Columns(isa.StepSamples()))
 	}
 	from := isa.DenseStep(out, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
 	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), from)

@@ -47,7 +47,7 @@ var (
 
 // Steps of dense layers by samples-1.
 var (
-	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4, denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12}
+	denseSteps512 = [...]denseStep{denseStep512x1, denseStep512x2, denseStep512x3, denseStep512x4, denseStep512x5, denseStep512x6, denseStep512x7, denseStep512x8, denseStep512x9, denseStep512x10, denseStep512x11, denseStep512x12, denseStep512x13, denseStep512x14, denseStep512x15, denseStep512x16, denseStep512x17, denseStep512x18, denseStep512x19, denseStep512x20, denseStep512x21, denseStep512x22, denseStep512x23, denseStep512x24}
 	denseSteps256 = [...]denseStep{denseStep256x1, denseStep256x2, denseStep256x3, denseStep256x4, denseStep256x5, denseStep256x6, denseStep256x7, denseStep256x8, denseStep256x9, denseStep256x10, denseStep256x11, denseStep256x12}
 )
 

@@ -1,7 +1,7 @@
 package kernel
 
 // StepSamples is the most samples of a DenseStep: the sums of so many fit the registers.
-const StepSamples = 12
+func (isa ISA) StepSamples() int { return len(routines[isa].denseSteps) }
 
 // DenseStep is what becomes of a dense layer's weight w, out×in, in a step of few samples: it
 // writes Wᵀ·dy sample by sample to dx, zero where mask is set and x is not above 0, and adds
@@ -9,17 +9,20 @@ const StepSamples = 12
 // Every element is the same sum in the same order as that of Gemm. It does so for the first
 // columns of w and returns how many: 0 where products do better.
 func (isa ISA) DenseStep(out, in, samples int, w, dy, x, dx []float32, alpha float32, mask bool) (columns int) {
-	v := isa.vectors()
-	if v == nil || samples > StepSamples {
+	const pairs = 12 // more samples take two rows at once, fewer of AVX-512 two vectors
+	width := routines[isa].lanes
+	switch {
+	case samples > isa.StepSamples() || samples > pairs && out%2 > 0:
 		return 0
+	case samples <= pairs && isa == AVX512:
+		width *= 2
 	}
-	width := v.lanes * v.lanes / 8 // one vector of 8 or two of 16
 	strips := in / width
 	if strips == 0 {
 		return 0
 	}
 	_, _, _, _ = w[out*in-1], dy[(out-1)*Lanes+samples-1], x[samples*in-1], dx[samples*in-1]
 	var strip [Lanes * Lanes]float32
-	v.denseSteps[samples-1](strips, out, &w[0], 4*in, &dy[0], &x[0], 4*in, &dx[0], 4*in, alpha, mask, &strip[0])
+	routines[isa].denseSteps[samples-1](strips, out, &w[0], 4*in, &dy[0], &x[0], 4*in, &dx[0], 4*in, alpha, mask, &strip[0])
 	return strips * width
 }

@@ -394,6 +394,66 @@ func denseStep512x11(strips int, out int, w *float32, ldw int, dy *float32, x *f
 //go:noescape
 func denseStep512x12(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 
+// denseStep512x13 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x13(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x14 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x14(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x15 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x15(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x16 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x16(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x17 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x17(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x18 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x18(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x19 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x19(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x20 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x20(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x21 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x21(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x22 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x22(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x23 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x23(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
+// denseStep512x24 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
+//
+//go:noescape
+func denseStep512x24(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
+
 // softmax512 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //
 //go:noescape

@@ -8,22 +8,30 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// denseSamples is the most samples whose sums fit the registers.
+// denseSamples is the most samples whose sums fit 16 registers, by vectors of 512 bits two of
+// each; twice as many fit 32 registers.
 const denseSamples = 12
 
 // denseStep writes the kernel for so many samples. It walks down strips of the weight's
-// columns, of one vector or, with 32 registers, of two, and meets every weight once: it adds
-// to the sums of all samples, then becomes what the step makes of it.
+// columns and meets every weight once: it adds to the sums of all samples, then becomes what
+// the step makes of it. So that what is loaded serves two sums, a strip has two vectors, or
+// two rows go together.
 func denseStep(s simd, samples int) {
 	function(fmt.Sprintf("denseStep%sx%d", s.name, samples),
 		"func(strips, out int, w *float32, ldw int, dy, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)",
 		" is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.")
-	vectors := s.bytes / 32
+	vectors, rows := 1, 1
+	switch {
+	case samples > denseSamples:
+		rows = 2
+	case s.wide():
+		vectors = 2
+	}
 	width := vectors * s.bytes
 	w, ldw, x, ldx, dx, lddx, strip := load("w"), load("ldw"), load("x"), load("ldx"), load("dx"), load("lddx"), load("strip")
 	alpha := s.vec()
 	VBROADCASTSS(argument("alpha"), alpha)
-	var sum [denseSamples][2]reg.VecVirtual
+	var sum [2 * denseSamples][2]reg.VecVirtual
 	for i := range samples {
 		for v := range vectors {
 			sum[i][v] = s.vec()
@@ -44,31 +52,56 @@ func denseStep(s simd, samples int) {
 	}
 	row, dy, out := GP64(), load("dy"), load("out")
 	MOVQ(w, row)
+	if rows == 2 {
+		SHRQ(Imm(1), out)
+	}
 
 	Label("row")
-	var weight, gradient [2]reg.VecVirtual
-	for v := range vectors {
-		weight[v], gradient[v] = s.vec(), s.vec()
-		VMOVUPS(Mem{Base: row, Disp: v * s.bytes}, weight[v])
-		s.zero(gradient[v])
+	var weight, gradient [2]reg.VecVirtual // of vectors or of rows
+	at := []Mem{{Base: row}, {Base: row, Disp: s.bytes}}
+	if rows == 2 {
+		at[1] = Mem{Base: row, Index: ldw, Scale: 1}
+	}
+	at = at[:vectors*rows]
+	for i, m := range at {
+		weight[i], gradient[i] = s.vec(), s.vec()
+		VMOVUPS(m, weight[i])
+		s.zero(gradient[i])
 	}
 	for off := 0; off < width; off += 64 { // every row is in another page
 		PREFETCHT0(Mem{Base: row, Index: ldw, Scale: 8, Disp: off})
 	}
-	y := s.vec()
+	y, read := s.vec(), s.vec()
+	if rows == 2 {
+		next := GP64()
+		LEAQ(Mem{Base: row, Index: ldw, Scale: 1}, next)
+		PREFETCHT0(Mem{Base: next, Index: ldw, Scale: 8})
+	}
 	for i := range samples {
-		VBROADCASTSS(Mem{Base: dy, Disp: 4 * i}, y)
-		for v := range vectors {
-			VFMADD231PS(y, weight[v], sum[i][v])
-			VFMADD231PS(input(i, v), y, gradient[v])
+		if rows == 2 {
+			VMOVUPS(input(i, 0), read)
+		}
+		for j := range at {
+			if j < rows {
+				VBROADCASTSS(Mem{Base: dy, Disp: blockRow*j + 4*i}, y)
+			}
+			v := j % vectors
+			VFMADD231PS(y, weight[j], sum[i][v])
+			if rows == 2 {
+				VFMADD231PS(read, y, gradient[j])
+			} else {
+				VFMADD231PS(input(i, v), y, gradient[j])
+			}
 		}
 	}
-	for v := range vectors {
-		VFMADD213PS(weight[v], alpha, gradient[v])
-		VMOVUPS(gradient[v], Mem{Base: row, Disp: v * s.bytes})
+	for i, m := range at {
+		VFMADD213PS(weight[i], alpha, gradient[i])
+		VMOVUPS(gradient[i], m)
 	}
-	ADDQ(ldw, row)
-	advance(blockRow, dy)
+	for range rows {
+		ADDQ(ldw, row)
+		advance(blockRow, dy)
+	}
 	repeat("row", out)
 
 	mask := GP8()

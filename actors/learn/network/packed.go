@@ -9,10 +9,13 @@ type packing struct {
 	groups    int // of a row
 	ld        int // floats of a row of a group
 	row       int // floats of a row of what is read
-	// runs are those of the products: of all groups, or one list for each group of the inputs.
-	runs  []kernel.Segment
+	// lists are the runs of the products: one list for each row of the outputs, or for each
+	// group of the inputs.
 	lists [][]kernel.Segment
 }
+
+// slot is where row y is among what is read: as many rows as the kernels have are kept.
+func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
 
 // pack finds the least time for rows of so many positions. products is how many products
 // groups of a size need, in rows of them.
@@ -27,6 +30,9 @@ func pack(isa kernel.ISA, samples, width int, products func(positions int) int) 
 	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
 }
 
+// behind is room for what is copied behind the last piece of a row.
+const behind = 16
+
 // in is how many positions group g has in a row of so many.
 func (k *packing) in(g, width int) int { return min(k.positions, width-g*k.positions) }
 
@@ -40,7 +46,7 @@ func reserve(x *[]float32, n int) {
 // packed are what a convolution needs to compute groups of positions.
 type packed struct {
 	forward, backward [Lanes + 1]*packing // by samples
-	x, dy             []float32           // rows of [groups, size, channels, ld]: what each column of the kernels reads
+	x, dy             []float32           // some rows of [groups, size, channels, ld]: what each column of the kernels reads
 	out, aux          []float32           // of products
 }
 
@@ -52,29 +58,37 @@ func (s *convStage) outputs(samples int) *packing {
 	}
 	k := pack(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
 	run := s.Size * s.X.Channels
-	k.row = k.groups * run * k.ld
-	for ky := range s.Size {
-		k.runs = append(k.runs, kernel.Segment{A: ky * run, B: ky * k.row})
+	k.row = k.groups*run*k.ld + behind
+	for y := range s.height {
+		var list []kernel.Segment
+		for ky := range s.Size {
+			list = append(list, kernel.Segment{A: ky * run, B: s.slot(&k, y*s.Stride+ky)})
+		}
+		k.lists = append(k.lists, list)
 	}
 	if k.positions > 1 {
-		reserve(&s.packed.x, ((s.height-1)*s.Stride+s.Size)*k.row)
+		reserve(&s.packed.x, s.Size*k.row)
 		reserve(&s.packed.out, 2*k.groups*s.Maps*k.ld)
 	}
 	*p = &k
 	return *p
 }
 
-// gather writes the inputs of all groups.
-func (s *convStage) gather(k *packing, p *Pass) {
+// gather writes the inputs that row y of the outputs reads and those before it did not.
+func (s *convStage) gather(k *packing, y int, p *Pass) {
 	in, x := s.X.Channels, s.X.values(p)
 	first, row, column, _ := s.X.steps()
-	at := 0
-	for y := range (s.height-1)*s.Stride + s.Size {
+	from, to := y*s.Stride, y*s.Stride+s.Size
+	if y > 0 {
+		from = max(from, to-s.Stride)
+	}
+	for ; from < to; from++ {
+		at := s.slot(k, from)
 		for g := range k.groups {
-			from := first + (y-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
+			here := first + (from-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
 			for kx := range s.Size {
 				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[at:], Row: k.ld, Step: p.Samples},
-					kernel.Pieces{Data: x[from+kx*column:], Row: Lanes, Step: s.Stride * column}, in, k.in(g, s.width), p.Samples)
+					kernel.Pieces{Data: x[here+kx*column:], Row: Lanes, Step: s.Stride * column}, in, k.in(g, s.width), p.Samples)
 				at += in * k.ld
 			}
 		}
@@ -84,16 +98,16 @@ func (s *convStage) gather(k *packing, p *Pass) {
 // group computes the outputs of group g of row y.
 func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
 	run := s.Size * s.X.Channels
-	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.runs, kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
-		kernel.Matrix{Data: s.packed.x[y*s.Stride*k.row+g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
+	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
+		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
 }
 
 // forwardPacked is Forward by groups.
 func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
-	s.gather(k, p)
 	to, out := s.Y.values(p), s.packed.out
 	first, row, column, channel := s.Y.steps()
 	for y := range s.height {
+		s.gather(k, y, p)
 		for g := range k.groups {
 			s.group(k, y, g, out, op, p.Samples)
 			s.network.isa.CopyPieces(kernel.Pieces{Data: to[first+y*row+g*k.positions*column:], Row: channel, Step: column},
@@ -105,13 +119,15 @@ func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
 // forwardPacked is Forward by groups. Each pooling reads its positions where they are in
 // their groups.
 func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
-	s.gather(k, p)
 	to, out := s.Y.values(p), s.packed.out
 	first, row, column, channel := s.Y.steps()
 	group := s.Maps * k.ld
 	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
 	for y := range s.Y.Height {
 		for i := range 2 * k.groups {
+			if i%k.groups == 0 {
+				s.gather(k, 2*y+i/k.groups, p)
+			}
 			s.group(k, 2*y+i/k.groups, i%k.groups, out[i*group:], kernel.BiasReLU, p.Samples)
 		}
 		for x := range s.Y.Width {
@@ -151,8 +167,8 @@ func (s *convStage) gradients(samples int) *packing {
 		return *p
 	}
 	part := s.Maps * k.ld
-	k.row = k.groups * s.Size * part
-	reserve(&s.packed.dy, s.height*k.row)
+	k.row = k.groups*s.Size*part + behind
+	reserve(&s.packed.dy, s.Size*k.row)
 	reserve(&s.packed.out, s.X.Channels*k.ld)
 	reserve(&s.packed.aux, s.X.Channels*k.ld)
 	for i := range s.X.Height * k.groups {
@@ -161,7 +177,7 @@ func (s *convStage) gradients(samples int) *packing {
 		for tap := range s.Size * s.Size {
 			oy, kx := y+s.Pad-tap/s.Size, tap%s.Size
 			if from, to := s.reach(k.positions, g, kx); from < to && oy >= 0 && oy < s.height {
-				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: oy*k.row + (g*s.Size+kx)*part})
+				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.slot(&k, oy) + (g*s.Size+kx)*part})
 			}
 		}
 		k.lists = append(k.lists, list)
@@ -169,41 +185,41 @@ func (s *convStage) gradients(samples int) *packing {
 	return *p
 }
 
-// gatherGradients writes the outputs' gradients for all groups of inputs, zeros where a
-// position has no output.
-func (s *convStage) gatherGradients(k *packing, dy []float32, channel, samples int) {
-	at := 0
-	for y := range s.height {
-		for i := range k.groups * s.Size {
-			g, kx := i/s.Size, i%s.Size
-			if from, to := s.reach(k.positions, g, kx); from < to {
-				part := s.packed.dy[at:]
-				s.network.isa.CopyPieces(kernel.Pieces{Data: part[from*samples:], Row: k.ld, Step: samples},
-					kernel.Pieces{Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:], Row: channel, Step: s.dyColumn},
-					s.Maps, to-from, samples)
-				if n := k.in(g, s.X.Width); to-from < n {
-					for o := range s.Maps {
-						clear(part[o*k.ld:][:from*samples])
-						clear(part[o*k.ld+to*samples:][:(n-to)*samples])
-					}
+// gatherGradients writes the gradients of row y of the outputs for all groups of inputs,
+// zeros where a position has no output.
+func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
+	at := s.slot(k, y)
+	for i := range k.groups * s.Size {
+		g, kx := i/s.Size, i%s.Size
+		if from, to := s.reach(k.positions, g, kx); from < to {
+			part := s.packed.dy[at:]
+			s.network.isa.CopyPieces(kernel.Pieces{Data: part[from*samples:], Row: k.ld, Step: samples},
+				kernel.Pieces{Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:], Row: channel, Step: s.dyColumn},
+				s.Maps, to-from, samples)
+			if n := k.in(g, s.X.Width); to-from < n {
+				for o := range s.Maps {
+					clear(part[o*k.ld:][:from*samples])
+					clear(part[o*k.ld+to*samples:][:(n-to)*samples])
 				}
 			}
-			at += s.Maps * k.ld
 		}
+		at += s.Maps * k.ld
 	}
 }
 
 // inputsPacked is inputs by groups.
 func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
-	s.gatherGradients(k, dy, dyChannel, p.Samples)
 	in, isa := s.X.Channels, s.network.isa
 	x, dx, out, aux := s.X.values(p), s.X.gradient(p), s.packed.out, s.packed.aux
 	first, xRow, xColumn, _ := s.X.steps()
 	row, column, channel := s.X.gradientSteps()
 	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: p.Samples} }
-	op := s.gradientOp()
+	op, gathered := s.gradientOp(), 0
 	for i, list := range k.lists {
 		y, g := i/k.groups, i%k.groups
+		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
+			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
+		}
 		from, n := g*k.positions, k.in(g, s.X.Width)
 		to := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
 		switch {

@@ -27,18 +27,13 @@ const (
 // ErrDamaged reports that a message is not the one that was sent.
 var ErrDamaged = errors.New("bus: the message was damaged on its way: its digest is not that of what it holds")
 
-// MarshalSealed appends m and its digest to dst.
-func MarshalSealed[M Sealed](dst []byte, m M) ([]byte, error) {
-	from := len(dst)
-	if dst == nil {
-		dst = make([]byte, 0, proto.Size(m)+digestLength)
-	}
-	dst, err := Marshal(dst, m)
+// MarshalSealed is m and its digest.
+func MarshalSealed[M Sealed](m M) ([]byte, error) {
+	b, err := Marshal(make([]byte, 0, proto.Size(m)+digestLength), m)
 	if err != nil {
 		return nil, err
 	}
-	digest := xxhash.Sum64(dst[from:])
-	return binary.LittleEndian.AppendUint64(append(dst, digestTag), digest), nil
+	return binary.LittleEndian.AppendUint64(append(b, digestTag), xxhash.Sum64(b)), nil
 }
 
 // UnmarshalSealed is [Unmarshal] of a message that ends with its digest, which m does

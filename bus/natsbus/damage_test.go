@@ -24,7 +24,7 @@ func TestADamagedSumIsAskedForAgain(t *testing.T) {
 	defer bare.Close()
 	s := d.Sum(1)
 	s.Sum.Trainer, s.Sum.Chunks, s.Sum.Params, s.Sum.Values = "box", 1, 3, bytes.Repeat([]byte{7}, 24)
-	b, err := bus.MarshalSealed(nil, s.Sum)
+	b, err := bus.MarshalSealed(s.Sum)
 	d.OK(err)
 	b[bytes.IndexByte(b, 7)] ^= 0x10
 	m, err := bare.Request("fedpace.r.sums", b, patience)
@@ -97,7 +97,7 @@ func TestADamagedJobIsSentAgain(t *testing.T) {
 	p := newPlace(t, true)
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := someJob(1, d.Digest, len(model))
-	b, err := bus.MarshalSealed(nil, j)
+	b, err := bus.MarshalSealed(j)
 	d.OK(err)
 	b[bytes.Index(b, []byte("linear"))] ^= 0x01
 	js, err := jetstream.New(p.bare(t))

@@ -38,7 +38,7 @@ func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }
 func Sealed(b []byte) []byte {
 	m := new(bus.Sum)
 	m.ProtoReflect().SetUnknown(b)
-	b, err := bus.MarshalSealed(nil, m)
+	b, err := bus.MarshalSealed(m)
 	if err != nil {
 		panic(err)
 	}

@@ -198,7 +198,7 @@ const sumPatience = 10 * time.Second
 // sumRequest sends one message of a sum until it is answered. One of which either way
 // arrives damaged is sent again; then the sum is refused, and the job done again.
 func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
-	b, err := bus.MarshalSealed(nil, w)
+	b, err := bus.MarshalSealed(w)
 	if err != nil {
 		return false, err
 	}

@@ -157,7 +157,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if c.sums.expect(j) {
 		return nil // the queue has it
 	}
-	b, err := bus.MarshalSealed(nil, j)
+	b, err := bus.MarshalSealed(j)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *Coordinator) queueJob(j *bus.Job, b []byte) error {
 // queueRest puts the open jobs into the queue that it did not take.
 func (c *Coordinator) queueRest(ctx context.Context) error {
 	for _, j := range c.sums.unqueued() {
-		b, err := bus.MarshalSealed(nil, j)
+		b, err := bus.MarshalSealed(j)
 		if err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (c *Coordinator) queueAgain(job uint64) error {
 	if j == nil {
 		return nil // its sum has come
 	}
-	b, err := bus.MarshalSealed(nil, j)
+	b, err := bus.MarshalSealed(j)
 	if err != nil {
 		return err
 	}

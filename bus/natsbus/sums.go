@@ -379,7 +379,7 @@ func (d *sumCollector) answer(m *nats.Msg, v bus.Status, reason string) {
 	if m.Reply == "" {
 		return
 	}
-	b, err := bus.MarshalSealed(nil, &bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
+	b, err := bus.MarshalSealed(&bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
 	if err == nil {
 		_ = m.Respond(b) // a closed connection has its own handler
 	}

@@ -21,7 +21,6 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 	d.mu.Lock()
 	d.rest()
 	d.mu.Unlock()
-	var batch []deviceArrival
 	for {
 		d.mu.Lock()
 		run := d.run
@@ -31,21 +30,15 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 				return nil, err
 			}
 		}
-		var err error
-		if batch, err = d.mailbox.Take(ctx, batch); err != nil {
+		x, err := d.mailbox.TakeOne(ctx)
+		if err != nil {
 			return nil, err
 		}
-		for i, x := range batch {
-			if x.isTask() && slices.ContainsFunc(batch[i+1:], x.ended) {
-				continue
-			}
-			task, err := d.handle(ctx, x)
-			if task != nil || err != nil {
-				for _, y := range batch[i+1:] {
-					d.mailbox.Put(y)
-				}
-				return task, err
-			}
+		if x.isTask() && d.mailbox.Holds(x.ended) {
+			continue
+		}
+		if task, err := d.handle(ctx, x); task != nil || err != nil {
+			return task, err
 		}
 	}
 }

@@ -104,7 +104,8 @@ func TestTheNormalisedRuleIsFedAvgs(t *testing.T) {
 func ruleModels(t *testing.T, l *lab, a algorithm.Algorithm, play func(change func(*coordinator.Config))) (models [][]float32) {
 	t.Helper()
 	play(func(c *coordinator.Config) {
-		c.Learning.Algorithm = algorithm.New(a, nil, l.problem.Model.Params(), c.Round.Clients)
+		params := l.problem.Model.Params()
+		c.Learning.Algorithm = algorithm.NewPartly(a, nil, params, params, 0, c.Round.Clients)
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
 	})
 	return models

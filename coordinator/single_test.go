@@ -158,7 +158,8 @@ func TestABoundThatIsNotMet(t *testing.T) {
 	for _, rule := range []algorithm.Algorithm{algorithm.FedAvg{Rate: 1}, algorithm.FedNova{Rate: 1}, algorithm.FedAsync{Mixing: 0.6, Rule: "hinge", Slope: 1}} {
 		play := func(of combine.Setup) []float32 {
 			return ruleRunWith(t, l, fleet, ruleConfig(l, fleet, closing.Buffered{N: 3}, nil), 1, 2, func(c *coordinator.Config) {
-				c.Learning.Algorithm = algorithm.New(rule, nil, l.problem.Model.Params(), c.Round.Clients)
+				params := l.problem.Model.Params()
+				c.Learning.Algorithm = algorithm.NewPartly(rule, nil, params, params, 0, c.Round.Clients)
 				c.Learning.Combine = of
 			}).Params
 		}

@@ -73,16 +73,11 @@ func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
 	of.Join(sum, i.trainable, fresh, stale)
 }
 
-// New makes the state of an algorithm for a model of so many parameters and a
-// population of so many clients, whose updates are compressed unless c is nil. At
-// most one of the two keeps client state.
-func New(a Algorithm, c Compression, params, population int) *Instance {
-	return NewPartly(a, c, params, params, 0, population)
-}
-
-// NewPartly is New for a model of which the first parameters alone are trained, by steps
-// that remember so many values of each client. The other parameters are not compressed,
-// and the algorithm does not see them: they are averaged.
+// NewPartly makes the state of an algorithm for a model of so many parameters, of which the
+// first alone are trained, by steps that remember so many values of each client, and for a
+// population of so many clients, whose updates are compressed unless c is nil. At most one of
+// the two keeps client state. The other parameters are not compressed, and the algorithm does not
+// see them: they are averaged.
 func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
 	i := &Instance{Algorithm: a, Compression: c, Server: serverOf(a, params, trainable), trainable: trainable}
 	switch {

@@ -11,6 +11,11 @@ import (
 	"fedpace/internal/registry"
 )
 
+// whole is an algorithm for a model of which all is trained.
+func whole(a Algorithm, c Compression, params, population int) *Instance {
+	return NewPartly(a, c, params, params, 0, population)
+}
+
 func TestDefaults(t *testing.T) {
 	half := Staleness{0.5}
 	for name, want := range map[string]Algorithm{
@@ -63,7 +68,7 @@ func TestOptionsAreRefusedByKey(t *testing.T) {
 func TestStateBytesAreThoseOfTheState(t *testing.T) {
 	const params, clients, updates = 7, 5, 3
 	for _, name := range Algorithms.Names() {
-		a := New(made(t, name), nil, params, clients)
+		a := whole(made(t, name), nil, params, clients)
 		want := int64(8 * params * len(a.Server.State()))
 		if v := a.Variates; v != nil {
 			next := make([]Variate, clients)

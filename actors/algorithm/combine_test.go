@@ -63,7 +63,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 		}
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				r := &run{model: quadraticModel{q}, set: q, algorithm: New(smooth(t, name), nil, 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
+				r := &run{model: quadraticModel{q}, set: q, algorithm: whole(smooth(t, name), nil, 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
 				r.play(t, 3000)
 				var want []float64
 				switch name {
@@ -98,7 +98,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 // FedAvg misses.
 func TestScaffoldWithSampledClients(t *testing.T) {
 	q := four()
-	r := &run{model: quadraticModel{q}, set: q, algorithm: New(Scaffold{Rate: 1}, nil, 2, 4), k: from{schedule.FixedK{}, 10}, eta: 0.05, batch: 1,
+	r := &run{model: quadraticModel{q}, set: q, algorithm: whole(Scaffold{Rate: 1}, nil, 2, 4), k: from{schedule.FixedK{}, 10}, eta: 0.05, batch: 1,
 		cohort: func(round int) []int { return []int{rand.New(rand.NewPCG(1, uint64(round))).IntN(4)} }}
 	r.play(t, 6000)
 	if d := farthest(r.x, q.optimum()); d > 1e-4 {
@@ -123,7 +123,7 @@ func TestFedNovaWithUnequalSteps(t *testing.T) {
 	q := four()
 	steps := func(c, k int) int { return 1 + c*k }
 	play := func(a Algorithm, eta float64, rounds int) *run {
-		r := &run{model: quadraticModel{q}, set: q, algorithm: New(a, nil, 2, 4), k: from{schedule.FixedK{}, 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
+		r := &run{model: quadraticModel{q}, set: q, algorithm: whole(a, nil, 2, 4), k: from{schedule.FixedK{}, 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
 		r.play(t, rounds)
 		return r
 	}
@@ -205,7 +205,7 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				play := func(parts func([]int, int) [][]int) *run {
-					r := &run{model: model, set: set, algorithm: New(made(t, name), nil, model.Params(), set.Clients()),
+					r := &run{model: model, set: set, algorithm: whole(made(t, name), nil, model.Params(), set.Clients()),
 						k: kSchedule(t, kind, 6), eta: 0.3, batch: 8, parts: parts,
 						cohort: func(round int) []int { return rand.New(rand.NewPCG(3, uint64(round))).Perm(set.Clients())[:8] },
 						steps:  func(c, k int) int { return max(1, k-c%3) }}
@@ -234,7 +234,7 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 func TestMethodsThatReduceToFedAvg(t *testing.T) {
 	model, set := tiny(t)
 	play := func(a Algorithm) []float32 {
-		r := &run{model: model, set: set, algorithm: New(a, nil, model.Params(), set.Clients()), k: from{schedule.FixedK{}, 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
+		r := &run{model: model, set: set, algorithm: whole(a, nil, model.Params(), set.Clients()), k: from{schedule.FixedK{}, 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
 		r.play(t, 1)
 		return r.x
 	}

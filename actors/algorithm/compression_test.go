@@ -250,7 +250,7 @@ func TestResidualsAreCounted(t *testing.T) {
 	if got := StateBytes(Default, TopK{Share: 0.1}, params, 0, clients, 0); got != 0 {
 		t.Errorf("without feedback %d bytes", got)
 	}
-	v := New(Default, c, params, clients).Variates
+	v := whole(Default, c, params, clients).Variates
 	v.Update(nil, []int{3}, []Variate{{Values: vector(params)}})
 	again := NewResiduals(params, clients)
 	if err := again.Restore(v.State()); err != nil || !slices.Equal(again.Client(3).Values, vector(params)) {

@@ -47,7 +47,7 @@ func TestStretchByHand(t *testing.T) {
 			t.Errorf("%v with a value that is not trained: %v, want %v", c.updates, got, c.want)
 		}
 	}
-	if got := New(Default, nil, 1, 5).Stretch([][]int64{{One}, {-One}}, []float64{0.5, 0.5}, []int64{0}); got != 1 {
+	if got := whole(Default, nil, 1, 5).Stretch([][]int64{{One}, {-One}}, []float64{0.5, 0.5}, []int64{0}); got != 1 {
 		t.Errorf("FedAvg stretches its step by %v", got)
 	}
 }

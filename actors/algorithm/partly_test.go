@@ -20,7 +20,7 @@ func TestPartlyTrainedModels(t *testing.T) {
 	for name, a := range map[string]Algorithm{
 		"fedavg": FedAvg{Rate: 3}, "fedavgm": FedAvgM{Rate: 1, Momentum: 0.5}, "fedadam": FedAdam{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3},
 	} {
-		whole, part := New(a, nil, 2, 4), NewPartly(a, nil, 4, 2, 0, 4)
+		whole, part := NewPartly(a, nil, 2, 2, 0, 4), NewPartly(a, nil, 4, 2, 0, 4)
 		x, y := []float32{1, 2}, []float32{1, 2, 3, -4}
 		for range 3 {
 			whole.Server.Apply(x, exact(0.25, -0.5), 2)

@@ -22,6 +22,14 @@ type timing struct {
 	before func(number int) []round.Event
 	task   func(e *round.TaskReport)   // a task has its outcome; may be nil
 	report func(r *round.Report) error // a round is complete; may be nil
+
+	// While it is played:
+	machine *round.Machine
+	clock   *simclock.Clock
+	open    []round.Task // issued since all were answered
+	taken   int          // of them
+	ones    []float64
+	round   int // whose tasks are answered
 }
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
@@ -40,12 +48,12 @@ const askEvery = 1 << 12
 // play plays a run to its end. Where the machine asks for what only learning gives,
 // every loss is 1: schedules that follow losses stay at K_0, and of candidates that
 // tell their losses the first are taken. Nothing is evaluated between rounds.
-func (t *timing) play(ctx context.Context) (round.Stop, uint64, error) {
-	m, err := round.New(t.rounds)
+func (p *timing) play(ctx context.Context) (round.Stop, uint64, error) {
+	m, err := round.New(p.rounds)
 	if err != nil {
 		return round.Stop{}, 0, err
 	}
-	p := player{timing: t, machine: m, clock: simclock.New()}
+	p.machine, p.clock = m, simclock.New()
 	if err := p.enter(1); err != nil {
 		return round.Stop{}, 0, err
 	}
@@ -70,19 +78,8 @@ func (t *timing) play(ctx context.Context) (round.Stop, uint64, error) {
 	}
 }
 
-// player is a run that is played.
-type player struct {
-	*timing
-	machine *round.Machine
-	clock   *simclock.Clock
-	open    []round.Task // issued since all were answered
-	taken   int          // of them
-	ones    []float64
-	round   int // whose tasks are answered
-}
-
 // act does what a step leads to at once.
-func (p *player) act(effects *round.Effects) error {
+func (p *timing) act(effects *round.Effects) error {
 	for _, timer := range effects.Timers {
 		p.clock.Schedule(timer)
 	}
@@ -102,7 +99,7 @@ func (p *player) act(effects *round.Effects) error {
 }
 
 // next is the event that follows a step.
-func (p *player) next(effects *round.Effects) (round.Event, error) {
+func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	switch {
 	case len(effects.Query) > 0:
 		return round.Event{Kind: round.Queried, Losses: p.losses(len(effects.Query))}, nil
@@ -129,7 +126,7 @@ func (p *player) next(effects *round.Effects) (round.Event, error) {
 }
 
 // enter tells the machine who joins and leaves before a round opens.
-func (p *player) enter(number int) error {
+func (p *timing) enter(number int) error {
 	if p.before == nil {
 		return nil
 	}
@@ -142,7 +139,7 @@ func (p *player) enter(number int) error {
 }
 
 // losses are so many losses of 1.
-func (p *player) losses(n int) []float64 {
+func (p *timing) losses(n int) []float64 {
 	for len(p.ones) < n {
 		p.ones = append(p.ones, 1)
 	}

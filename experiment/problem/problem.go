@@ -84,7 +84,7 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		{c.Train, func() error { return p.selectKernel(remote) }},
 		{true, func() (err error) { p.Fleet, err = c.NewFleet(); return err }},
 		{c.Train || c.Clients == config.AllClients || c.ReadsData(), func() error { return p.open(ctx, reading) }},
-		{true, p.dealDevices},
+		{true, func() error { c.Fit(nil); p.Fleet.SetDevices(c.Clients); return p.correlate() }}, // who has which device
 		{c.Train || c.Network.ModelMegabits == 0, func() error { return p.parse(ctx) }},
 		{true, p.judge},
 		{true, p.size},
@@ -106,13 +106,6 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		}
 	}
 	return p, nil
-}
-
-// dealDevices settles the population, and who of it has which device.
-func (p *Timing) dealDevices() error {
-	p.Config.Fit(nil)
-	p.Fleet.SetDevices(p.Config.Clients)
-	return p.correlate()
 }
 
 // params is how many parameters the model has, and how many of them are trained; 0 where it is

@@ -81,8 +81,7 @@ type openJob struct {
 // sentSum is a sum that waits for the coordinator's answer.
 type sentSum struct {
 	answered chan struct{} // closed once there is an answer
-	accepted bool
-	reason   string // why it was not
+	refused  error         // nil: it was accepted
 }
 
 // run finds a run, or makes one of which nothing is there.

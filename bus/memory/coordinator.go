@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -139,20 +140,20 @@ func (c *Coordinator) receive(r *bus.Result) (sent *sentSum, first bool, err err
 	var once sync.Once
 	c.sums.Put(&bus.ReceivedSum{
 		Result: r,
-		Accept: func() { once.Do(func() { c.answer(o, true, "") }) },
-		Reject: func(reason string) { once.Do(func() { c.answer(o, false, reason) }) },
+		Accept: func() { once.Do(func() { c.answer(o, nil) }) },
+		Reject: func(reason string) { once.Do(func() { c.answer(o, errors.New(reason)) }) },
 	})
 	return o.sum, true, nil
 }
 
 // answer answers the sum of a job, which is closed if it is accepted.
-func (c *Coordinator) answer(o *openJob, accepted bool, reason string) {
+func (c *Coordinator) answer(o *openJob, refused error) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	if accepted && c.run.jobs[o.job.Job] == o {
+	if refused == nil && c.run.jobs[o.job.Job] == o {
 		delete(c.run.jobs, o.job.Job)
 	}
-	o.sum.accepted, o.sum.reason = accepted, reason
+	o.sum.refused = refused
 	close(o.sum.answered)
 	o.sum = nil
 }

@@ -108,9 +108,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	if err == nil && s != nil {
 		select {
 		case <-s.answered:
-			if !s.accepted {
-				err = fmt.Errorf("%s", s.reason)
-			}
+			err = s.refused
 		case <-c.life.Done():
 			return nil
 		case <-ctx.Done():

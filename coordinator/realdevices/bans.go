@@ -167,8 +167,7 @@ func count(list []bool) (n int) {
 
 // refuse answers the open task of a device that is banned.
 func (d *Devices) refuse(o *openTask) {
-	plan := round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))}
-	d.answers = append(d.answers, &Answer{Kind: round.Invalid, Task: o.task.Task, Client: d.run.First + o.device, Plan: plan})
+	d.answer(round.Invalid, o, round.Plan{Compute: min(o.observed(time.Now()), round.Time(d.TaskLimit))})
 }
 
 // Urgent reports, once, that something has happened that a run must not forget.

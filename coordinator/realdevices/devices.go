@@ -234,12 +234,10 @@ func (d *Devices) overtake(now time.Time, closes func() (round.Time, bool)) {
 		return
 	}
 	most := time.Duration(at) + max(leastSlack, time.Duration(at)/10)
-	for task, o := range d.open {
+	for _, o := range d.open {
 		if took := now.Sub(o.sent); took > most {
 			d.gateway.Forget(o.device)
-			d.answers = append(d.answers, &Answer{
-				Kind: round.Overtaken, Task: task, Client: d.run.First + o.device, Plan: round.Plan{Compute: round.Time(took)},
-			})
+			d.answer(round.Overtaken, o, round.Plan{Compute: round.Time(took)})
 		}
 	}
 }
@@ -345,7 +343,7 @@ func (d *Devices) leaves(n *gateway.Event) {
 	d.arrived = slices.DeleteFunc(d.arrived, func(x arrival) bool { return x.device == n.Device })
 	d.gone[n.Device] = true
 	if o := d.taskOf(n.Device); o != nil && !slices.ContainsFunc(d.answers, func(a *Answer) bool { return a.Task == o.task.Task }) {
-		d.silent(o).Plan.Compute = max(1, o.observed(time.Now()))
+		d.answer(round.Silent, o, round.Plan{Compute: max(1, o.observed(time.Now()))})
 	}
 }
 
@@ -403,7 +401,7 @@ func (d *Devices) look() error {
 		case now.Sub(o.sent) > d.TaskLimit && d.run.First == 0: // a deployment takes it back when it is done
 			d.notice("Device %s is lost: it has worked on one task for more than %v (devices.task_seconds). It may join again.", name, d.TaskLimit)
 			d.gateway.Lost(o.device)
-			d.silent(o)
+			d.answer(round.Silent, o, round.Plan{})
 		case now.Sub(o.sent) > d.TaskLimit:
 			if err := d.suspend(o.device, fmt.Sprintf("it has worked on one task for more than %v (devices.task_seconds)", d.TaskLimit), false); err != nil {
 				return err
@@ -411,7 +409,7 @@ func (d *Devices) look() error {
 		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
 			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
 			d.gateway.Lost(o.device)
-			d.silent(o)
+			d.answer(round.Silent, o, round.Plan{})
 		case now.Sub(o.repeated) > resendAfter && !d.gateway.Holds(o.device):
 			if err := d.send(o); err != nil {
 				return err
@@ -421,9 +419,7 @@ func (d *Devices) look() error {
 	return nil
 }
 
-// silent answers a task in the place of its device.
-func (d *Devices) silent(o *openTask) *Answer {
-	a := &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device}
-	d.answers = append(d.answers, a)
-	return a
+// answer answers a task in the place of its device.
+func (d *Devices) answer(kind round.EventKind, o *openTask, plan round.Plan) {
+	d.answers = append(d.answers, &Answer{Kind: kind, Task: o.task.Task, Client: d.run.First + o.device, Plan: plan})
 }

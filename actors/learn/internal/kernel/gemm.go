@@ -1,5 +1,10 @@
 package kernel
 
+import (
+	"slices"
+	"sync"
+)
+
 // Lanes is the number of samples of a block, and the distance in floats from one
 // feature of a block to the next.
 const Lanes = 32
@@ -15,7 +20,7 @@ func Filled(samples int) int { return (samples + Vector - 1) &^ (Vector - 1) }
 func (isa ISA) Columns(samples int) int {
 	step := 8
 	if isa == Go {
-		step = 4
+		step = 2
 	}
 	return (samples + step - 1) / step * step
 }
@@ -100,69 +105,96 @@ func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	routines[isa].gemm(isa, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
-// gemmGo works on tiles of two rows by four columns, whose sums the compiler can
-// keep in registers, and rounds every product, so that no architecture fuses it.
+// near is how many elements of B gemmGo takes together, if it can.
+const near = 1 << 16
+
+// pack is what gemmGo multiplies: three rows of A side by side, and columns of B by twos, each
+// two behind the last. Neither has strides or bounds to check.
+type pack struct {
+	a   [][3]float32
+	b   [][2]float32
+	out [3][]float32 // three rows of the product
+}
+
+var packs = sync.Pool{New: func() any { return new(pack) }}
+
+// grown is a slice of n elements of any values.
+func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// gemmGo works on tiles of three rows by two columns, whose sums the compiler can keep in
+// registers, and rounds every product, so that no architecture fuses it.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	var tile [2][4]float32
-	for j := 0; j < n; j += 4 {
-		w := min(4, n-j)
-		for i := 0; i < m; i += 2 {
-			h := min(2, m-i)
-			tile = [2][4]float32{}
-			if h == 2 && w == 4 {
-				for _, g := range segments {
-					multiply(&tile, k, a.Data[g.A+i*a.Row:], a.Data[g.A+(i+1)*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
-				}
-			} else {
-				for r := range h {
-					for _, g := range segments {
-						accumulate(tile[r][:w], k, a.Data[g.A+(i+r)*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
-					}
-				}
+	p := packs.Get().(*pack)
+	defer packs.Put(p)
+	depth := k * len(segments)
+	width := min(n, max(2, near/depth&^1))
+	for r := range p.out {
+		p.out[r] = grown(p.out[r], width+1)
+	}
+	for j := 0; j < n; j += width {
+		w := min(width, n-j)
+		p.columns(j, w, n, k, segments, b)
+		for i := 0; i < m; i += 3 {
+			p.rows(i, m, k, segments, a)
+			for c := 0; c < w; c += 2 {
+				s := multiply(p.a, p.b[c/2*depth:])
+				p.out[0][c], p.out[0][c+1] = s[0], s[1]
+				p.out[1][c], p.out[1][c+1] = s[2], s[3]
+				p.out[2][c], p.out[2][c+1] = s[4], s[5]
 			}
-			for r := range h {
-				place(dst, tile[r][:w], i+r, j, op, aux, alpha)
+			for r := range min(3, m-i) {
+				place(dst, p.out[r][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}
 }
 
-// multiply adds the product of two rows of A, each k long, with k rows of B, of
-// which it takes four columns.
-func multiply(sum *[2][4]float32, k int, a0, a1 []float32, col int, b []float32, ld int) {
-	s00, s01, s02, s03 := sum[0][0], sum[0][1], sum[0][2], sum[0][3]
-	s10, s11, s12, s13 := sum[1][0], sum[1][1], sum[1][2], sum[1][3]
-	at, from := 0, 0
-	for range k {
-		x, y := a0[at], a1[at]
-		row := (*[4]float32)(b[from:])
-		s00 += float32(x * row[0])
-		s10 += float32(y * row[0])
-		s01 += float32(x * row[1])
-		s11 += float32(y * row[1])
-		s02 += float32(x * row[2])
-		s12 += float32(y * row[2])
-		s03 += float32(x * row[3])
-		s13 += float32(y * row[3])
-		at += col
-		from += ld
+// rows takes rows i to i+2 of A; behind the last the last again.
+func (p *pack) rows(i, m, k int, segments []Segment, a Operand) {
+	p.a = grown(p.a, k*len(segments))
+	to := p.a
+	for _, g := range segments {
+		x, y, z := a.Data[g.A+i*a.Row:], a.Data[g.A+min(i+1, m-1)*a.Row:], a.Data[g.A+min(i+2, m-1)*a.Row:]
+		at := 0
+		for l := range to[:k] {
+			to[l] = [3]float32{x[at], y[at], z[at]}
+			at += a.Col
+		}
+		to = to[k:]
 	}
-	*sum = [2][4]float32{{s00, s01, s02, s03}, {s10, s11, s12, s13}}
 }
 
-// accumulate adds k rows of b, each times its element of a, to s.
-func accumulate(s []float32, k int, a []float32, col int, b []float32, ld int) {
-	at, from := 0, 0
-	for range k {
-		x := a[at]
-		row := b[from:]
-		row = row[:len(s)]
-		for l, v := range row {
-			s[l] += float32(x * v)
+// columns takes w columns of B from column j on; behind the last the last again.
+func (p *pack) columns(j, w, n, k int, segments []Segment, b Matrix) {
+	p.b = grown(p.b, (w+1)/2*k*len(segments))
+	to := p.b
+	for c := j; c < j+w; c += 2 {
+		second := min(1, n-1-c)
+		for _, g := range segments {
+			at := g.B + c
+			for l := range to[:k] {
+				to[l] = [2]float32{b.Data[at], b.Data[at+second]}
+				at += b.LD
+			}
+			to = to[k:]
 		}
-		at += col
-		from += ld
 	}
+}
+
+// multiply returns the products of three rows with two columns, row by row.
+func multiply(a [][3]float32, b [][2]float32) [6]float32 {
+	var s0, s1, s2, s3, s4, s5 float32
+	b = b[:len(a)]
+	for i := range a {
+		x, y := &a[i], &b[i]
+		s0 += float32(x[0] * y[0])
+		s1 += float32(x[0] * y[1])
+		s2 += float32(x[1] * y[0])
+		s3 += float32(x[1] * y[1])
+		s4 += float32(x[2] * y[0])
+		s5 += float32(x[2] * y[1])
+	}
+	return [6]float32{s0, s1, s2, s3, s4, s5}
 }
 
 // place puts a piece p of a product's row i, from column j on, into C.

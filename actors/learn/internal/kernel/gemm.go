@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
 // Lanes is the number of samples of a block, and the distance in floats from one
 // feature of a block to the next.
@@ -116,7 +113,24 @@ type pack struct {
 	out [3][]float32 // three rows of the product
 }
 
-var packs = sync.Pool{New: func() any { return new(pack) }}
+// packs are those at rest.
+var packs = make(chan *pack, 64)
+
+func takePack() *pack {
+	select {
+	case p := <-packs:
+		return p
+	default:
+		return new(pack)
+	}
+}
+
+func (p *pack) rest() {
+	select {
+	case packs <- p:
+	default:
+	}
+}
 
 // grown is a slice of n elements of any values.
 func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
@@ -124,8 +138,8 @@ func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 // gemmGo works on tiles of three rows by two columns, whose sums the compiler can keep in
 // registers, and rounds every product, so that no architecture fuses it.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	p := packs.Get().(*pack)
-	defer packs.Put(p)
+	p := takePack()
+	defer p.rest()
 	depth := k * len(segments)
 	width := min(n, max(2, near/depth&^1))
 	for r := range p.out {

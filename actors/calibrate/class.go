@@ -1,8 +1,8 @@
 package calibrate
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,19 +27,16 @@ type Result struct {
 
 // Measured is what a device tells a coordinator of a result that calibrate --json wrote.
 func Measured(file string) (list []*bus.Measured, err error) {
-	var r Result
+	r := struct {
+		Compute []Compute
+		Network Network // null: nothing is known of the link
+	}{}
 	b, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
-	if err == nil && len(r.Compute) == 0 {
-		err = errors.New("nothing was measured")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (want what calibrate --json prints)", err)
-	}
-	if r.Network == nil {
-		r.Network = &Network{}
+	if err != nil || len(r.Compute) == 0 {
+		return nil, fmt.Errorf("--calibration: %w", cmp.Or(err, fmt.Errorf("%s: nothing was measured (want what calibrate --json prints)", file)))
 	}
 	down, up := &r.Network.Download, &r.Network.Upload
 	for _, c := range r.Compute {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,7 +51,7 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 			if calibration != "" {
 				var err error
 				if device.Measured, err = calibrate.Measured(calibration); err != nil {
-					return fmt.Errorf("--calibration: %w", err)
+					return err
 				}
 			}
 			show := NewDisplay(c)

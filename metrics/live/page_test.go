@@ -122,6 +122,10 @@ func TestPageShowsTheRun(t *testing.T) {
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Completed" {
 		t.Errorf("the status of a run that has ended is %q", got)
 	}
+	// All clients are alike, and each round is its last update: a tenth faster is a part of 1 - 1/1.1 shorter.
+	if got := js[string](b, "document.getElementById('waits').innerText"); !strings.Contains(got, "10 % faster, rounds are up to 9.09 % shorter") {
+		t.Errorf("who makes the run wait: %q", got)
+	}
 	b.Quiet(run.address)
 
 	kept := browsertest.Open(t, 1280, 900, false)

@@ -141,6 +141,8 @@ export function showWaiting(card, title, rows) {
     : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
   const most = Math.max(...bars.map(b => sum(b.of)));
   const slowest = (c, w) => `${c.class} slowest in ${percent(c.rounds / w.rounds)} of rounds, mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
+  // Where rounds wait for all, a class that takes 1/1.1 of its time makes them shorter by no more than what its last updates gain.
+  const gain = (c, w) => `; 10 % faster, rounds are up to ${percent((sum(c) - c.waiting) / 11 / w.classes.reduce((a, c) => a + sum(c), 0))} shorter`;
   const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
     r.energy ? short((r.energy.useful + r.energy.wasted) / 1000, 4) + ' kJ' : null].filter(Boolean).join('; ');
   const out = bars.flatMap(b => {
@@ -151,7 +153,7 @@ export function showWaiting(card, title, rows) {
       if (width > 0) bar.append(make('svg:rect', { class: phase, x, y: 0, width, height: 14 }));
       x += width;
     }
-    const says = b.only ? slowest(b.only, b.row.waits).slice(b.only.class.length + 1) : slowest(byWait(b.row)[0], b.row.waits);
+    const says = b.only ? slowest(b.only, b.row.waits).slice(b.only.class.length + 1) + gain(b.only, b.row.waits) : slowest(byWait(b.row)[0], b.row.waits);
     return [make('span', { class: 'who' }, ...b.name), make('span', { class: 'of' }, bar), make('span', { title: b.only ? null : facts(b.row) }, b.only ? says : `${known(b.row.share) ? percent(b.row.share) + ' of a round; ' : ''}${says}`)];
   });
   const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));

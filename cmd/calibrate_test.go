@@ -130,7 +130,7 @@ func TestMistakesWithACalibration(t *testing.T) {
 		exit int
 		want string
 	}{
-		{[]string{"--task", "quadratic"}, 2, `--task "quadratic": want one of sent140 femnist cifar100 shakespeare`},
+		{[]string{"--task", "quadratic"}, 2, `--task: "quadratic": want one of sent140, femnist, cifar100, shakespeare`},
 		{[]string{"--task", "femnist", "--model", "mlp:4,16,3"}, 2, "--task, --model and --config: want one of them"},
 		{[]string{"--out", "/none/x.yaml"}, 2, "--out needs --task"},
 		{[]string{"--model", "mlp:4,16,3", "--batch", "8,0"}, 2, "--batch 0: want 1 to 100000"},

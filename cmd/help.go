@@ -19,6 +19,7 @@ import (
 // helpCommand is help whose topic must exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	var page bool
+	root.InitDefaultHelpCmd()
 	help := &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about any command or key of the configuration",
@@ -44,20 +45,10 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			of.InitDefaultHelpFlag()
 			return of.Help()
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			of, _, err := root.Find(args)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
-			for _, below := range of.Commands() {
-				if !below.Hidden && strings.HasPrefix(below.Name(), begun) {
-					names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
 	}
+	standard, _, _ := root.Find([]string{"help"})
+	help.ValidArgsFunction = standard.ValidArgsFunction
+	root.RemoveCommand(standard)
 	help.Flags().BoolVar(&page, "markdown", false, "print the help of all commands as one page, docs/commands.md")
 	return help
 }

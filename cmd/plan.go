@@ -66,7 +66,7 @@ goes on with a plan that was interrupted.`,
 	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
 	s.IntVar(&f.learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
 	s.IntVar(&f.seeds, "seeds", 3, seedsUsage)
-	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted updates (updates), by their energy (energy), or by the time to evaluate.target (target); without it by the best model in equal time")
+	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the time to evaluate.target (target) (default the best model)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
 	cli.Within(c, "hours", 0, 1e6)

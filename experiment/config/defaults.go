@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 
 	"fedpace/internal/tasks"
 )
@@ -56,7 +57,8 @@ func Defaults(task Task) (Config, error) {
 }
 
 func taskNames() []string {
-	return optionsAt("task")[0].Words
+	i := slices.IndexFunc(KnownKeys(), func(k Key) bool { return k.Name == "task" })
+	return KnownKeys()[i].Words
 }
 
 // convex makes the defaults of a convex task: a round's communication takes as

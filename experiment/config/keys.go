@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"fedpace/internal/registry"
 )
@@ -43,8 +44,8 @@ func KeysOf(path string, t reflect.Type, required bool) (list []Key) {
 }
 
 // KnownKeys lists all keys in the order of the file that YAML writes. Behind a choice are the
-// options of its entries, those that say the same of themselves once.
-func KnownKeys() (list []Key) {
+// options of its entries, those that say the same of themselves once. The list is shared.
+var KnownKeys = sync.OnceValue(func() (list []Key) {
 	for _, k := range KeysOf("", reflect.TypeFor[Config](), false) {
 		list = append(list, k)
 		if k.Point == nil {
@@ -64,7 +65,7 @@ func KnownKeys() (list []Key) {
 		list = append(list, options...)
 	}
 	return list
-}
+})
 
 // beside is the path of the options of a choice's entries.
 func (k *Key) beside() string {

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
@@ -199,11 +198,6 @@ func parseFile(name string, text []byte) (*tree.Node, error) {
 	return tree.Parse(name, text)
 }
 
-// choices are the keys that choose an entry.
-var choices = sync.OnceValue(func() []Key {
-	return slices.DeleteFunc(KeysOf("", reflect.TypeFor[Config](), false), func(k Key) bool { return k.Point == nil || k.Listed() })
-})
-
 // inOrder puts the first set that names an entry, as close=first does, before those of its
 // options, such as close.n=3.
 func inOrder(sets []string) (list []string) {
@@ -211,8 +205,8 @@ func inOrder(sets []string) (list []string) {
 	for _, s := range sets {
 		key, _, _ := strings.Cut(s, "=")
 		at := -1
-		for _, k := range choices() {
-			if of := k.beside(); (of == key || k.Is(key)) && !named[of] {
+		for _, k := range KnownKeys() {
+			if of := k.beside(); k.Point != nil && k.Entries == nil && (of == key || k.Is(key)) && !named[of] {
 				named[of] = true
 				at = slices.IndexFunc(list, func(before string) bool { return strings.HasPrefix(before, of+".") })
 			}
@@ -249,33 +243,9 @@ func parseSet(s string) (*tree.Node, error) {
 // takesText says whether the key at a path holds text of any kind.
 func takesText(path string) bool {
 	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
-	return slices.ContainsFunc(optionsAt(path), func(o registry.Option) bool {
-		return isText(o) || o.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(o.Type), isText)
+	return slices.ContainsFunc(KnownKeys(), func(k Key) bool {
+		return k.Name == path && (isText(k.Option) || k.Type.Kind() == reflect.Struct && slices.ContainsFunc(registry.Short(k.Type), isText))
 	})
-}
-
-// optionsAt lists what the key at a path may be: one option, none, or those of
-// several entries of a choice.
-func optionsAt(path string) (list []registry.Option) {
-	types := []reflect.Type{reflect.TypeFor[Config]()}
-	for _, name := range strings.Split(path, ".") {
-		list = nil
-		for i := 0; i < len(types); i++ { // which grows by the entries whose options stand beside others
-			for _, o := range registry.Options(types[i]) {
-				if o.Key == name {
-					list = append(list, o)
-				}
-				if o.Flat {
-					types = append(types, structsOf(o.Type)...)
-				}
-			}
-		}
-		types = nil
-		for _, o := range list {
-			types = append(types, structsOf(o.Type)...)
-		}
-	}
-	return list
 }
 
 // structsOf lists the structs whose options a value of a type may have: a

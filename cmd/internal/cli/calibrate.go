@@ -79,6 +79,11 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
+	var known []string
+	for _, p := range tasks.Paper() {
+		known = append(known, string(p.Task))
+	}
+	OneOf(c, "task", known...)
 	CheckRun(c)
 	CheckTimes(c)
 	Check(c, "name", calibrate.CheckName)
@@ -126,15 +131,6 @@ func (f *calibration) check(c *cobra.Command) error {
 		return errors.New("--out needs --task, --model, --config, --trainer or --nats: a class of devices is of one model")
 	case f.server.URL != "" && f.id == "":
 		return errors.New("--client is missing: the id of this device, as the coordinator knows it")
-	}
-	if f.task != "" {
-		known := ""
-		for _, p := range tasks.Paper() {
-			known += " " + string(p.Task)
-		}
-		if _, ok := tasks.Task(f.task).Paper(); !ok {
-			return fmt.Errorf("--task %q: want one of%s", f.task, known)
-		}
 	}
 	return nil
 }

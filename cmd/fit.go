@@ -40,6 +40,6 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "`FILE` to write the classes to")
 	c.Flags().BoolVar(&pool, "pool", false, "one class for all devices of a class in devices.names")
-	cli.JSONFlag(c, "what was found of each device, and how well it fits")
+	cli.JSONFlag(c, "each device, and how well it fits")
 	return c
 }

@@ -25,9 +25,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Short: "Help about any command or key of the configuration",
 		Example: `  fedpace help configuration
   fedpace help schedule.k0
-  fedpace help close.deadline
-  fedpace help data prepare
-  fedpace help --markdown > docs/commands.md`,
+  fedpace help data prepare`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if page {
 				return writeCommands(c.OutOrStdout(), root)
@@ -127,7 +125,7 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		usage := "Usage:\n  " + c.UseLine() + "\n\n"         // which the title says
 		fmt.Fprintf(&b, "## %s\n\n```text\n%s", title, strings.Replace(help, usage, "", 1))
 	}
-	b.WriteString("# All commands\n\n`fedpace COMMAND --help` prints the same. `fedpace help --markdown` makes this page.\n\n")
+	b.WriteString("# All commands\n\nWhat `fedpace COMMAND --help` prints, as `fedpace help --markdown` writes it.\n\n")
 	all := &cobra.Command{Use: "fedpace COMMAND", Short: "Below they are named behind \"and from above\".", Run: func(*cobra.Command, []string) {}}
 	all.Flags().AddFlagSet(shared)
 	page("Flags of several commands", all)

@@ -83,7 +83,7 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 		{"f-star", "least loss F*", &f.given.FStar},
 		{"loss", "loss F from which to look ahead", &f.given.Loss},
 	} {
-		s.Func(n.name, n.what+", a `number`", func(text string) error {
+		s.Func(n.name, "`number`: "+n.what, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)
 			if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 				return fmt.Errorf("%.40q is not a number", text)

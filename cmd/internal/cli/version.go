@@ -55,7 +55,7 @@ func VersionCommand(program string) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Example: "  " + program + " version\n  " + program + " version --json",
+		Example: "  " + program + " version --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if AsJSON(c) {
 				kernel, err := learn.SelectKernel(learn.AutoKernel)

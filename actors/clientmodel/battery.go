@@ -12,7 +12,7 @@ import (
 // class's [Watts], and between tasks it is charged. What it holds is remembered by
 // whoever issues tasks; the functions below are pure.
 type Battery struct {
-	Joules      float64      `key:"joules" range:"[1e-3,1e9]" unit:"J" help:"energy of a full battery"`
+	Joules      float64      `key:"joules" range:"[1e-3,1e9]" unit:"J" help:"a full battery's energy"`
 	Start       Distribution `key:"start" is:"null" help:"part of it at virtual time 0, at most 1; null: 1"`
 	Floor       float64      `key:"floor" default:"0.2" range:"(0,1]" help:"part of it below which a client gets no task"`
 	ChargeWatts float64      `key:"charge_watts" default:"0" range:"[0,1e6]" unit:"W" help:"power that charges it while the client has no task"`

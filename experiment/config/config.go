@@ -517,7 +517,7 @@ func (c *Config) EverAbsent() bool {
 // Aggregate makes the next global model of the updates.
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
-	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of a client's update"`
+	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of client updates"`
 	Clip      combine.Clip        `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
 	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
 }

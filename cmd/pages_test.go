@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"fedpace/cmd/internal/cli"
 )
 
 // A page is followed as a reader would: its commands are typed one after the other
@@ -145,7 +147,10 @@ func TestCommandsOnThePages(t *testing.T) {
 }
 
 func parses(line string) error {
-	found, rest, err := rootCommand(program{}).Find(typedWords(line)[1:])
+	root := rootCommand(program{})
+	cli.Prepare(root)
+	line = strings.ReplaceAll(line, "$cluster", "tls://a:4222,tls://b:4222") // as the page has set it
+	found, rest, err := root.Find(typedWords(line)[1:])
 	if err == nil {
 		err = found.ParseFlags(rest)
 	}

@@ -98,7 +98,7 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SetErr(stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addCompletion(root)
-	prepareUsage(root)
+	Prepare(root)
 	wrapHelp(root, screenOf(stdout).width())
 	err := root.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)

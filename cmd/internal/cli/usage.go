@@ -31,9 +31,9 @@ func Usage(c *cobra.Command, err error) error {
 	return UsageError{command, err}
 }
 
-// prepareUsage makes what cobra finds wrong with a command line, down to the
-// last command, an error of usage.
-func prepareUsage(c *cobra.Command) {
+// Prepare gives a command, and those below it, what its usage says of its arguments, and makes
+// what cobra finds wrong with a command line an error of usage.
+func Prepare(c *cobra.Command) {
 	complete(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, flagError(c, err)) })
 	if args := c.Args; args != nil {
@@ -45,7 +45,7 @@ func prepareUsage(c *cobra.Command) {
 		}
 	}
 	for _, below := range c.Commands() {
-		prepareUsage(below)
+		Prepare(below)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"fedpace/experiment/fleet"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/realdata"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/throttle"
@@ -209,7 +210,7 @@ func checkFigures(t *testing.T, dir string, rounds int) {
 	if len(clients) != 7 {
 		t.Errorf("%s holds %d clients, want the 7 devices", tables.ClientsFile, len(clients))
 	}
-	reports, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	reports, err := runtest.ReadRounds(filepath.Join(dir, folder.RoundsFile))
 	if err != nil || len(reports) != rounds {
 		t.Fatalf("%d rounds: %v", len(reports), err)
 	}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +41,6 @@ var library = program{
 
 // Main runs fedpace with the arguments of the process and exits.
 func Main() { cli.Main(rootCommand(library)) }
-
-// execute is the whole program but for signals.
-func execute(ctx context.Context, p program, args []string, stdout, stderr io.Writer) int {
-	return cli.Perform(ctx, rootCommand(p), args, stdout, stderr)
-}
 
 // sameCommand ends the note of what goes on when it is asked for again.
 const sameCommand = ", the same command goes on"

@@ -421,3 +421,8 @@ func TestQuietIsQuiet(t *testing.T) {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }
+
+// execute is the whole program but for signals.
+func execute(ctx context.Context, p program, args []string, stdout, stderr io.Writer) int {
+	return cli.Perform(ctx, rootCommand(p), args, stdout, stderr)
+}

@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -181,7 +182,7 @@ func TestThePictureOfDecay(t *testing.T) {
 		if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		rounds, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+		rounds, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -460,3 +460,14 @@ func TestColumnsOfMetrics(t *testing.T) {
 		}
 	}
 }
+
+// ReadRounds are all rounds of a rounds.csv, as [Reports].
+func ReadRounds(path string) (list []round.Report, err error) {
+	for r, err := range Reports(path) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}

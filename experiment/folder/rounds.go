@@ -216,17 +216,6 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 	}
 }
 
-// ReadRounds are all rounds of a rounds.csv, as [Reports].
-func ReadRounds(path string) (list []round.Report, err error) {
-	for r, err := range Reports(path) {
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
-}
-
 // Progress is a run at the end of a round, with the mean loss of its window.
 type Progress struct {
 	round.Report

@@ -165,7 +165,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	}
 	addr := prometheusOn(t, prometheus, blocks)
 
-	reports, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	reports, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

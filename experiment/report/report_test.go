@@ -21,6 +21,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/statistics"
+	"fedpace/internal/testkit/runtest"
 )
 
 // play runs an experiment of a moment into a folder.
@@ -54,7 +55,7 @@ func TestACurve(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	s := play(t, dir)
 	r := find(t, dir)[0]
-	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(dir, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

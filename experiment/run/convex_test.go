@@ -45,7 +45,7 @@ func TestConvexTasksLearn(t *testing.T) {
 			if s.ValidationAccuracy != nil || s.BestValidationAccuracy != nil {
 				t.Error("a quadratic has an accuracy")
 			}
-			rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+			rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestTheorySchedule(t *testing.T) {
 	t.Parallel()
 	c := runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
 	s := mustRun(t, c, Options{Place: Place{Workers: 1}})
-	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestTheorySchedule(t *testing.T) {
 	// The time ahead shrinks, so K grows again towards the end.
 	c = runtest.Convex(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.01", "schedule.k0=20", "theory.time=ahead", "stop.equal_runtime_rounds=60")
 	mustRun(t, c, Options{})
-	if rows, err = folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile)); err != nil {
+	if rows, err = runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile)); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(rows); rows[n-1].LocalSteps <= rows[n/2].LocalSteps {

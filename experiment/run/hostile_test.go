@@ -146,7 +146,7 @@ func TestLiesAboutLossesMoveKLittle(t *testing.T) {
 			u.FirstStepLoss = lie(task.Round)
 		}
 		s, dir := together(t, map[string]lies{"d1": honest, "evil": liar}, "[d1, evil]", "schedule={k: error, k0: 27, window: 1, f0: first}")
-		rounds, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+		rounds, err := runtest.ReadRounds(filepath.Join(dir, folder.RoundsFile))
 		if err != nil {
 			t.Fatal(err)
 		}

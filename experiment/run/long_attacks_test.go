@@ -159,7 +159,7 @@ func (s siege) play(t *testing.T) (o outcome) {
 		}
 	}
 	o.dir = c.Out
-	list, err := folder.ReadRounds(c.Out + "/" + folder.RoundsFile)
+	list, err := runtest.ReadRounds(c.Out + "/" + folder.RoundsFile)
 	if err != nil {
 		t.Fatal(err)
 	}

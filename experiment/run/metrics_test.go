@@ -82,7 +82,7 @@ func TestMetricsOfAModelsOwn(t *testing.T) {
 	t.Parallel()
 	plain := runtest.Small(t, judgedSets(t, plainModel)...)
 	accurate := mustRun(t, plain, Options{})
-	rows, err := folder.ReadRounds(filepath.Join(plain.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(plain.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestMetricsOfAModelsOwn(t *testing.T) {
 		if *s.ModelSHA256 != *accurate.ModelSHA256 || s.Fingerprint != accurate.Fingerprint || s.ValidationAccuracy != nil || s.BestValidationAccuracy != nil {
 			t.Fatalf("%s: %+v, with an accuracy %+v", bus, s, accurate)
 		}
-		got, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+		got, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 		if err != nil || len(got) != len(rows) {
 			t.Fatal(len(got), err)
 		}

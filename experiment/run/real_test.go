@@ -44,7 +44,7 @@ func femnist(t *testing.T, sets ...string) []round.Report {
 		t.Fatal(err)
 	}
 	mustRun(t, c, Options{})
-	rows, err := folder.ReadRounds(filepath.Join(out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

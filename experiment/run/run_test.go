@@ -211,7 +211,7 @@ func TestResultsAgree(t *testing.T) {
 	if !file.Completed || file.Rounds != 6 || *file.ModelSHA256 != *s.ModelSHA256 || file.Version != "test" || file.Outcomes[0] != 60 {
 		t.Errorf("summary.json holds %+v", file)
 	}
-	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestInitContinues(t *testing.T) {
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{})
 	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, outputs.ModelFile)), Options{})
-	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -351,7 +351,7 @@ func TestTimeToTarget(t *testing.T) {
 	t.Parallel()
 	c := runtest.Small(t, "evaluate={every: 1, target: 0.1}", "stop.rounds=12", "schedule.k0=20")
 	s := mustRun(t, c, Options{})
-	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	rows, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestPhonesAgreeWithASimulationWrittenOut(t *testing.T) {
 	c := runtest.Small(t, "train=false", "clients=710", "cohort=710", "schedule={k: fixed, k0: 100}", "compute={seconds_per_step: 6, std: 0}",
 		"stop={rounds: null, virtual_seconds: 518400}", "dropout.when_unavailable=true", fmt.Sprintf(byPhones, path, ""))
 	mustRun(t, c, Options{})
-	got, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	got, err := runtest.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

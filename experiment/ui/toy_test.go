@@ -24,6 +24,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 	"fedpace/experiment/run"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"
@@ -53,7 +54,7 @@ func TestAValueIsOneEntry(t *testing.T) {
 	if _, err := run.Run(context.Background(), c, run.Options{Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	rounds, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	rounds, err := runtest.ReadRounds(filepath.Join(dir, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"fedpace/experiment/study"
 	"fedpace/experiment/ui"
 	"fedpace/internal/testkit/browsertest"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -210,7 +211,7 @@ func check(t *testing.T, b *browsertest.Tab, dir string) {
 				t.Errorf("%s: the list does not hold %s: %s", name, text, cells)
 			}
 		}
-		rounds, err := folder.ReadRounds(filepath.Join(dir, name, folder.RoundsFile))
+		rounds, err := runtest.ReadRounds(filepath.Join(dir, name, folder.RoundsFile))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/statistics"
+	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -108,7 +109,7 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 		for rung, of := range []float64{9, 3, 1}[:len(s.tails)] {
 			var values []float64
 			for _, c := range s.cells {
-				rounds, err := folder.ReadRounds(c.Run().Path(folder.RoundsFile))
+				rounds, err := runtest.ReadRounds(c.Run().Path(folder.RoundsFile))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,29 +30,21 @@ what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and c
 		}
 	}
 	keys := config.KeysOf("", reflect.TypeFor[config.Config](), false)
-	groups := slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool {
-		name := group(&k)
-		n := 0
-		for _, other := range keys {
-			if group(&other) == name {
-				n++
-			}
+	count := map[string]int{}
+	for _, k := range keys {
+		count[group(&k)]++
+	}
+	section := func(k *config.Key) string {
+		if name := group(k); count[name] >= 7 {
+			return "`" + name + "`"
 		}
-		return n < 7
-	})
-	general := slices.DeleteFunc(keys, func(k config.Key) bool {
-		return slices.ContainsFunc(groups, func(g config.Key) bool { return g.Name == k.Name })
-	})
-	r.table("General", "key")
-	r.rows(general)
-	for len(groups) > 0 {
-		n := slices.IndexFunc(groups, func(k config.Key) bool { return group(&k) != group(&groups[0]) })
-		if n < 0 {
-			n = len(groups)
-		}
-		r.table(fmt.Sprintf("`%s`", group(&groups[0])), "key")
-		r.rows(groups[:n])
-		groups = groups[n:]
+		return "General" // as the first key's is
+	}
+	for len(keys) > 0 {
+		title := section(&keys[0])
+		r.table(title, "key")
+		r.rows(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return section(&k) != title }))
+		keys = slices.DeleteFunc(keys, func(k config.Key) bool { return section(&k) == title })
 	}
 	for i := 0; i < len(r.points); i++ { // which grows
 		r.entries(&r.points[i])

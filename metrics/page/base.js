@@ -1,11 +1,10 @@
 // --- elements
 
-export const SVG = 'http://www.w3.org/2000/svg';
 export const $ = id => document.getElementById(id);
 
 // make is an element with attributes and children; a string is a text node.
 export function make(name, attributes, ...children) {
-  const e = name.startsWith('svg:') ? document.createElementNS(SVG, name.slice(4)) : document.createElement(name);
+  const e = name.startsWith('svg:') ? document.createElementNS('http://www.w3.org/2000/svg', name.slice(4)) : document.createElement(name);
   for (const key in attributes) {
     if (attributes[key] !== null && attributes[key] !== undefined) e.setAttribute(key, attributes[key]);
   }

@@ -33,8 +33,6 @@ export const kept = {
   async snapshot(id) { return (await this.unpack('snapshot-' + id)).json(); },
 };
 
-const metricOf = (run, name) => run.summary && (run.summary.metrics || []).find(m => m.name === name);
-
 // The columns of the list: what a run has, and how it is shown. The first are what it is, the others what came of it.
 const listColumns = [
   { id: 'name', name: 'run', of: r => r.name },
@@ -42,7 +40,7 @@ const listColumns = [
   { id: 'task', name: 'task', of: r => r.task },
   { id: 'schedule', name: 'schedule', of: r => (r.config && r.config.get('schedule.k.formula')) || r.schedule },
   { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
-  { id: 'best', name: 'best', number: true, of: r => (metricOf(r, r.quality.name) || {}).best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
+  { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
   { id: 'loss', name: 'training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
   { id: 'time', name: 'virtual time', number: true, of: r => r.virtual_seconds, text: (_, v) => duration(v) },

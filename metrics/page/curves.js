@@ -24,8 +24,7 @@ export const axesOf = columns => [
   { id: 'wall', name: 'wall time', seconds: true, of: c => cost(c, 'wall_seconds', 1) },
 ];
 
-const isMetric = name => name.startsWith('validation_') && name !== 'validation_loss';
-const rank = c => (c.steps || c.fromZero ? 2 : isMetric(c.column) ? 0 : 1);
+const rank = c => (c.steps || c.fromZero ? 2 : /^validation_(?!loss$)/.test(c.column) ? 0 : 1);
 
 // chartsOf are the charts of columns: metrics first, then losses.
 export const chartsOf = columns => columns.filter(c => c.title).map(c => ({ column: c.name, title: c.title, help: c.help, steps: c.at_start, integers: isWhole(c), fromZero: isWhole(c) || c.kind === 'time' }))

@@ -41,8 +41,6 @@ export function matches(run, text, valueOf) {
   });
 }
 
-const maxName = 60;
-
 // order puts what a run is called by first: task and schedule, the seed last.
 export const order = key => key === 'task' ? 0 : key === 'schedule.k.rule' ? 1 : key.startsWith('schedule.k') ? 2 : key.startsWith('schedule.') ? 3 : key === 'seed' ? 9 : 4;
 
@@ -70,7 +68,7 @@ export function names(runs, configs, without = []) {
   const bare = key => key === 'task' || key === 'schedule.k.rule';
   const text = called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
   const alone = new Set(groups.filter(g => g.length === 1).flat());
-  return runs.map((r, i) => !text[i] || text[i].length > maxName ? base(r) : alone.has(i) ? text[i] : `${text[i]}, ${base(r)}`);
+  return runs.map((r, i) => !text[i] || text[i].length > 60 ? base(r) : alone.has(i) ? text[i] : `${text[i]}, ${base(r)}`);
 }
 
 // differing are the keys of configurations, those that differ first.

@@ -156,8 +156,8 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"--revoke ends credentials":            {"enroll", "pi", "--revoke", "--renew"},
 		"--site-config stand alone":            {"enroll", "pi", "--server-config"},
 		"one at a time":                        {"enroll", "pi", "--host", "box"},
-		"--workers 0: want at least 1":         {"host", "--nats", s.url(), "--workers", "0"},
-		`--run: it "a.b" holds '.'; letters`:   {"host", "--nats", s.url(), "--run", "a.b"},
+		"--workers 0: want more than 0":        {"host", "--nats", s.url(), "--workers", "0"},
+		`--run: run "a.b" holds '.'; letters`:  {"host", "--nats", s.url(), "--run", "a.b"},
 	} {
 		p := fedpace(t, args...)
 		<-p.done

@@ -80,10 +80,21 @@ func Merge(dst, partial []int64) error {
 	if len(dst) != len(partial) {
 		panic("algorithm: Merge of slices of different lengths")
 	}
+	// Where a partial sum and the result are both in ±2^61, the sum before is in
+	// Limit, too. That needs no branch an element and is all that happens in
+	// practice; the rest is looked at again.
+	const half = 1 << 61
+	bits := uint64(0)
 	for i, p := range partial {
-		before := dst[i]
-		dst[i] += p
-		switch {
+		s := dst[i] + p
+		dst[i] = s
+		bits |= uint64(p+half) | uint64(s+half)
+	}
+	if bits < 2*half {
+		return nil
+	}
+	for i, p := range partial {
+		switch before := dst[i] - p; {
 		case beyond(p):
 			return fmt.Errorf("algorithm: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
 		case beyond(before):

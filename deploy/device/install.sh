@@ -57,7 +57,7 @@ creds=$1
 id=$(name_of "$(basename "$creds" .creds)")
 env=$etc/$id.env
 [ -n "$root" ] || [ "$(id -u)" -eq 0 ] || fail "it writes to /usr/local and /etc: run it with sudo"
-[ -n "${2:-}" ] || [ -e "$env" ] || fail "the server's URL is missing: install.sh $creds nats://host:4222"
+[ -n "${2:-}" ] || [ -e "$env" ] || fail "the server's URL is missing: install.sh $creds tls://host:4222"
 case ${3:-synthetic} in # the service sees neither homes nor /tmp
 synthetic | trainer) ;;
 /home/* | /root/* | /tmp/* | /var/tmp/*) fail "the service cannot see $3: move it to /var/lib/fedpace" ;;

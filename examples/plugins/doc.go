@@ -1,7 +1,7 @@
 // Package plugins has one small plug-in of each kind, as an example: a closing
 // rule, a selection and so on, each in one file.
 //
-// docs/extending.md shows these files and explains them. A program that imports
+// docs/extending.md explains the kinds and links these files. A program that imports
 // this package can name the plug-ins in its configuration. The package knows
 // only the packages that hold the tables.
 package plugins

@@ -112,6 +112,7 @@ var onAllPages = []handling{
 	{holds: "fedpace man /usr", reason: "it writes into a folder of the system; TestManualPages writes them elsewhere"},
 	{holds: "fedpace ui", serves: true, more: "--http 127.0.0.1:0"},
 	{holds: "fedpace paper --timing", more: "--scale 0.001"},
+	{holds: "--from runs/more", reason: hours},
 	{holds: "fedpace paper --from"},
 	{holds: "fedpace paper", reason: hours},
 	{holds: "theory lab", more: "--force --seeds 1 --set stop.rounds=5"},

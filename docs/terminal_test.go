@@ -21,13 +21,12 @@ const (
 	perRound     = 0.25     // seconds that a line of progress is shown
 )
 
+var figures = regexp.MustCompile(`\d[\d.,]*`)
+
 // A terminal plays the demonstration: its progress from round to round, then its summary.
 func TestThePictureOfATerminal(t *testing.T) {
 	if !*rewrite {
 		slow.Test(t, "it builds the program and plays the demonstration")
-		if k, err := learn.SelectKernel(learn.AutoKernel); err != nil || k.Class() != "avx" {
-			t.Skip("losses differ in their last bits between kernel classes")
-		}
 	}
 	text := animated(playedInATerminal(t))
 	if *rewrite {
@@ -35,7 +34,15 @@ func TestThePictureOfATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if old, err := os.ReadFile(terminal); err != nil || string(old) != text {
+	k, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(s string) string { return s }
+	if k.Class() != "avx" { // losses have other last bits there
+		same = func(s string) string { return figures.ReplaceAllString(s, "0") }
+	}
+	if old, err := os.ReadFile(terminal); err != nil || same(string(old)) != same(text) {
 		t.Errorf("%s is stale, %v: go test ./docs -run %s -rewrite", terminal, err, t.Name())
 	}
 }

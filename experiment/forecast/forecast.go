@@ -56,6 +56,8 @@ type Forecast struct {
 	// Gains say, of a fleet of classes, for whom rounds wait, and what speed would be worth; null:
 	// it is of one class, or the run too long to be played again.
 	Gains []Gain `json:"gains"`
+	// Unlike says how mild or severe the fleet is.
+	Unlike *Unlike `json:"heterogeneity"`
 	// Attackers says who attacks and how; empty: nobody.
 	Attackers string   `json:"attackers,omitempty"`
 	State     string   `json:"state"` // what the algorithm keeps, and what a round holds of single updates
@@ -85,7 +87,7 @@ type Trial struct {
 // Of forecasts the run of a problem to limit (0: none). try plays about so many tasks of its
 // rounds to limit, without learning, with the messages that the run would have.
 func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, try func(context.Context, *problem.Problem) (Trial, error)) (f Forecast, err error) {
-	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers()}
+	f = Forecast{kernel: p.Kernel, Config: p.Config, Open: len(p.Targets) > 0, Tied: p.CorrelationNotes(), State: p.State(), Attackers: p.AboutAttackers(), Unlike: unlikeOf(p)}
 	w, c, err := newWalk(p, limit)
 	if err != nil {
 		return f, err
@@ -204,7 +206,7 @@ func (f Forecast) Write(w io.Writer) error {
 		notes = append(notes, "The training loss is a "+long+".")
 	}
 	text := ""
-	for _, note := range append(append(notes, f.Tied...), f.gains(), f.State, f.private, f.noise, f.Attackers) {
+	for _, note := range append(append(notes, f.Tied...), f.gains(), f.Unlike.String(), f.State, f.private, f.noise, f.Attackers) {
 		if note != "" {
 			text += "# " + note + "\n"
 		}

@@ -48,4 +48,5 @@ const (
 
 	Together Purpose = 37 // (virtual time): the factors of all tasks that start then
 	Control  Purpose = 38 // the order of a schedule's values of K in its control
+	Unlike   Purpose = 39 // a seed: who is drawn in the rounds that say how unlike clients are
 )

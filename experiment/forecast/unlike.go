@@ -1,0 +1,175 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"fedpace/actors/clientmodel"
+	"fedpace/experiment/problem"
+	"fedpace/internal/human"
+	"fedpace/internal/keyed"
+)
+
+// Unlike says how unlike a fleet's devices and their presence are: DevMC-R, StatMC-R and InterMC-R
+// of FLHetBench (Zhang et al., CVPR 2024), from 0 to 1, where clients do all that they are asked
+// for. nil: nothing of it is configured.
+type Unlike struct {
+	Clients  int      `json:"clients"` // that take part, drawn from all
+	Most     float64  `json:"most"`    // what so many reach if none is ever late or away
+	Devices  *float64 `json:"devices"`
+	Presence *float64 `json:"presence"`
+	Both     *float64 `json:"both"`
+}
+
+// The rounds of FLHetBench, in nanoseconds of virtual time.
+const (
+	unlikeRounds, unlikeCohort = 3000, 20
+	unlikeDeadline             = int64(120e9)
+	unlikeBreak                = int64(20e9)
+	unlikeEnough               = 600 // successes of a client that count
+	unlikeHorizon              = unlikeRounds*(unlikeBreak+unlikeDeadline) + unlikeDeadline
+
+	unlikeClients = 1000
+	unlikeChanges = 1_000_000 // looks at when clients come and go, in all
+)
+
+// unlikeOf plays FLHetBench's rounds with a problem's clients: tasks of K_0 steps, or, for presence
+// alone, of 10 to 120 s.
+func unlikeOf(p *problem.Problem) *Unlike {
+	c := &p.Config
+	steps, looks := p.InitialSteps(), unlikeChanges
+	random := func() *rand.Rand { return keyed.New(c.Seed, keyed.Unlike) }
+	clients := random().Perm(c.Clients)
+	clients = clients[:min(len(clients), unlikeClients)]
+	away, stays := false, [][]int64{}
+	for _, client := range clients {
+		if list := staysOf(p.Fleet, client, &looks); looks > 0 {
+			stays = append(stays, list)
+			away = away || len(list) != 2 || list[0] > 0
+		}
+	}
+	n := len(stays)
+	if n < min(unlikeCohort, len(clients)) || n == 0 {
+		return nil // they come and go all the time, or there is none
+	}
+	u := &Unlike{Clients: n, Most: successes(n, unlikeRounds*min(n, unlikeCohort))}
+	play := func(took func(i, round int, at int64) int64, stays [][]int64) float64 {
+		return unlikeRoundsOf(random(), n, took, stays)
+	}
+	own := func(i, round int, at int64) int64 {
+		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, at)
+		if err != nil { // it would take years
+			return clientmodel.Never / 2
+		}
+		return d.Total()
+	}
+	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
+		u.Devices = new(play(own, nil))
+	}
+	if away {
+		mean := 0.
+		for seconds := int64(10); seconds <= 120; seconds += 10 {
+			mean += play(func(int, int, int64) int64 { return seconds * 1e9 }, stays) / 12
+		}
+		u.Presence = &mean
+	}
+	switch {
+	case u.Devices != nil && away:
+		u.Both = new(play(own, stays))
+	case u.Devices == nil && !away:
+		return nil
+	}
+	return u
+}
+
+// staysOf is when a client comes and goes, in turn, for so many looks.
+func staysOf(f *clientmodel.Fleet, client int, looks *int) (list []int64) {
+	there := false
+	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
+		*looks--
+		if now := f.Available(client, t); now != there {
+			list, there = append(list, t), now
+		}
+	}
+	if there {
+		list = append(list, clientmodel.Never)
+	}
+	return list
+}
+
+// unlikeRoundsOf plays the rounds of n clients: up to 20 of those that are there work until they are
+// done, for 120 s at most; who goes away works on when he is back. stays may be nil: all are there.
+func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, at int64) int64, stays [][]int64) float64 {
+	done, next, ready := make([]int, n), make([]int, n), make([]int, 0, n)
+	at, sum := int64(0), 0
+	for r := range unlikeRounds {
+		at += unlikeBreak
+		ready = ready[:0]
+		for i := range n {
+			if stays != nil {
+				for next[i] < len(stays[i]) && stays[i][next[i]+1] <= at {
+					next[i] += 2
+				}
+				if next[i] == len(stays[i]) || stays[i][next[i]] > at {
+					continue
+				}
+			}
+			ready = append(ready, i)
+		}
+		end := at
+		for j := range min(unlikeCohort, len(ready)) {
+			other := j + random.IntN(len(ready)-j)
+			ready[j], ready[other] = ready[other], ready[j]
+			i := ready[j]
+			ends := at + took(i, r, at)
+			if stays != nil {
+				ends = finish(stays[i][next[i]:], at, ends-at)
+			}
+			if ends <= at+unlikeDeadline {
+				done[i]++
+			}
+			end = max(end, min(ends, at+unlikeDeadline))
+		}
+		at = end
+	}
+	for _, s := range done {
+		sum += min(s, unlikeEnough)
+	}
+	return successes(n, sum)
+}
+
+// finish is when work is done that goes on while its client is there, from a time on.
+func finish(stays []int64, at, work int64) int64 {
+	for ; len(stays) > 0; stays = stays[2:] {
+		from := max(at, stays[0])
+		if work <= stays[1]-from {
+			return from + work
+		}
+		work -= stays[1] - from
+	}
+	return clientmodel.Never
+}
+
+// successes is the index: ln(1 + sum) / ln(1 + 600 n).
+func successes(n, sum int) float64 {
+	most := float64(unlikeEnough * n)
+	return math.Log1p(min(float64(sum), most)) / math.Log1p(most)
+}
+
+// String is the index in words.
+func (u *Unlike) String() string {
+	if u == nil {
+		return ""
+	}
+	text := fmt.Sprintf("In rounds of 120 s (FLHetBench) %s clients come to %.3f at most; with these", human.Thousands(int64(u.Clients)), u.Most)
+	for _, of := range []struct {
+		name string
+		v    *float64
+	}{{"devices", u.Devices}, {"absences", u.Presence}, {"both", u.Both}} {
+		if of.v != nil {
+			text += fmt.Sprintf(" %s %.3f,", of.name, *of.v)
+		}
+	}
+	return text[:len(text)-1] + "."
+}

@@ -1,4 +1,5 @@
-// Package fairshare is a server's link that transfers share max-min fairly.
+// Package fairshare is links that transfers share max-min fairly: a server's, and those of
+// sites before it.
 //
 // All transfers have one size. Each has its own speed, that of its client's
 // link, and is never faster. The transfers that the server slows down share the
@@ -15,6 +16,7 @@
 //	work.go      128-bit fixed point: additions round nothing, so no drift
 //	fairlink.go  transfers in, transfers out, the next that is complete
 //	level.go     which transfers go at the level, which at their own speed
+//	tree.go      links of sites that meet at the server
 //	heap.go      a heap whose members can be removed and moved
 //
 // A transfer that is never slowed down takes its own time. That holds to the

@@ -5,8 +5,9 @@ import "math"
 // FairLink is the link that transfers share. It is not safe for concurrent use.
 // Times are whole nanoseconds, and none may be before one given earlier.
 type FairLink struct {
-	need Work // what every transfer needs
-	now  int64
+	need       Work   // what every transfer needs
+	cap, bound uint64 // all rates together are at most cap, each at most bound
+	now        int64
 
 	level uint64 // rate of each transfer that the server slows down
 	clock Work   // service that such a transfer would have had since the start
@@ -51,7 +52,7 @@ type group struct {
 // New returns a server without transfers at time now, each of which will need
 // so much.
 func New(need Work, now int64) *FairLink {
-	s := &FairLink{need: need, now: now, byOwn: map[int64]int32{}}
+	s := &FairLink{need: need, cap: whole, bound: whole, now: now, byOwn: map[int64]int32{}}
 	// Ties are broken by what no history decides.
 	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
 	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }

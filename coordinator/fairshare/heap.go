@@ -12,6 +12,10 @@ func (h *heap) empty() bool { return len(h.list) == 0 }
 
 func (h *heap) first() int32 { return h.list[0] }
 
+func (h *heap) has(x int32) bool {
+	return int(x) < len(h.at) && int(h.at[x]) < len(h.list) && h.list[h.at[x]] == x
+}
+
 func (h *heap) add(x int32) {
 	for int(x) >= len(h.at) {
 		h.at = append(h.at, 0)

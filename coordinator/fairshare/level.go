@@ -4,12 +4,12 @@ import "math/bits"
 
 // relevel finds the level at which the water stands: a group is slowed down
 // where its own rate is not below what the server has left for each of those
-// slowed down. Adding a transfer only lowers the level and removing one only
+// slowed down, or not below the bound from beyond it. Adding a transfer only lowers the level and removing one only
 // raises it, so that groups move one way, but for the one just added.
 func (s *FairLink) relevel() {
 	for {
 		switch {
-		case s.slow == 0 && s.free <= whole:
+		case s.slow == 0 && s.free <= s.cap && (s.freeByRate.empty() || s.groups[s.freeByRate.first()].rate <= s.bound):
 			return
 		case s.slow == 0:
 			s.move(s.freeByRate.first())
@@ -21,19 +21,43 @@ func (s *FairLink) relevel() {
 			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
 			// no more; n transfers so have at most n·2^-63 of a server too much.
 			n := uint64(s.slow)
-			s.level = (whole - s.free + n - 1) / n
+			s.level = min(s.bound, (s.cap-s.free+n-1)/n)
 			return
 		}
 	}
 }
 
-// below tells whether a rate is less than an equal part of what is left.
-func (s *FairLink) below(rate uint64) bool {
-	if s.free >= whole {
+// below tells whether a rate is less than the bound and than an equal part of what is left.
+func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.has(rate) }
+
+// has tells whether more is left than so much for each of those slowed down.
+func (s *FairLink) has(rate uint64) bool {
+	if s.free >= s.cap {
 		return false
 	}
 	hi, lo := bits.Mul64(rate, uint64(s.slow))
-	return hi == 0 && lo < whole-s.free
+	return hi == 0 && lo < s.cap-s.free
+}
+
+// setBound sets the rate that no transfer is faster than.
+func (s *FairLink) setBound(now int64, bound uint64) {
+	if bound == s.bound {
+		return
+	}
+	s.advance(now)
+	s.bound = bound
+	s.relevel()
+}
+
+// demand is what all rates come to: fixed, and slow times the bound.
+func (s *FairLink) demand() (fixed, slow uint64) {
+	switch {
+	case s.slow == 0:
+		return s.free, 0
+	case s.has(s.bound):
+		return s.free, uint64(s.slow)
+	}
+	return s.cap, 0
 }
 
 // move moves a group between those slowed down and the others.

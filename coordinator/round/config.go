@@ -55,7 +55,7 @@ type Config struct {
 
 	Devices Devices // real devices, clients beyond the population
 
-	// Server is what all transfers of simulated clients share. Leaves says when
+	// Server is what transfers of simulated clients share. Leaves says when
 	// a client that is given a task at t drops out because it is not available
 	// any longer, false for never; it is pure, and asked only where transfers
 	// are shared: otherwise plans say it. nil: never.
@@ -87,23 +87,25 @@ type Limits struct {
 	Taken func(client int) int
 }
 
-// Bandwidth is that at the server that the transfers of all simulated
-// clients share: what one transfer of the model needs of it each way. Zero
-// means that transfers that way do not touch each other (the paper's
-// assumption, and the default).
+// Bandwidth is what the transfers of simulated clients share, of all of them at the
+// server, and of those behind one site on its link: what one transfer of the model needs of
+// it each way. Zero means that transfers that way do not touch each other there (the
+// paper's assumption, and the default). Client c is behind site c modulo Sites.
 //
-// A plan's download and upload are then what they take where the server slows
-// nobody down: a transfer goes at most as fast as its client's plan has it, and
-// with others it shares the server max-min fairly (package fairshare). Where it
+// A plan's download and upload are then what they take where nobody slows them
+// down: a transfer goes at most as fast as its client's plan has it, and with
+// others it shares its site and the server max-min fairly (package fairshare). Where it
 // goes with capacity that changes by the second, its mean is what counts. A
 // client that drops out does so at the time in its plan, however far it has
 // come by then.
 type Bandwidth struct {
-	Download, Upload fairshare.Work
+	Download, Upload         fairshare.Work
+	Sites                    int
+	SiteDownload, SiteUpload fairshare.Work
 }
 
 // shared tells whether transfers touch each other at all.
-func (b *Bandwidth) shared() bool { return !b.Download.IsZero() || !b.Upload.IsZero() }
+func (b *Bandwidth) shared() bool { return *b != (Bandwidth{Sites: b.Sites}) }
 
 // asksCandidates reports whether the selection asks candidates for their losses.
 func (c *Config) asksCandidates() bool { return selection.QueryOf(c.Select) > 0 }

@@ -410,6 +410,10 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	drops := rapid.IntRange(0, 3).Draw(t, "drops")
 	if rapid.Bool().Draw(t, "shared") {
 		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
+		if c.Server.Sites = rapid.IntRange(0, 4).Draw(t, "sites"); c.Server.Sites > 0 {
+			s := server(rapid.IntRange(0, 60).Draw(t, "a site's download"), rapid.IntRange(0, 60).Draw(t, "a site's upload"))
+			c.Server.SiteDownload, c.Server.SiteUpload = s.Download, s.Upload
+		}
 		// Not where rounds overlap: were all to leave early, they would never end.
 		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && !closing.Overlaps(c.Closing) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }

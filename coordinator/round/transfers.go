@@ -11,27 +11,24 @@ import (
 type transfers struct {
 	step     *step
 	leaves   func(client int, t Time) (Time, bool)
-	down, up *fairshare.FairLink // nil: transfers that way are not shared
-	ends     uint64              // timer of the next that is complete; 0: none
-	endsAt   Time                // when that is; 0: none
+	down, up *fairshare.Tree // nil: transfers that way are not shared
+	ends     uint64          // timer of the next that is complete; 0: none
+	endsAt   Time            // when that is; 0: none
 }
 
 func newTransfers(c *Config, step *step) *transfers {
 	if !c.Server.shared() {
 		return nil
 	}
-	x := &transfers{step: step, leaves: c.Leaves}
-	if need := c.Server.Download; !need.IsZero() {
-		x.down = fairshare.New(need, int64(step.now))
+	s := &c.Server
+	return &transfers{
+		step: step, leaves: c.Leaves,
+		down: fairshare.NewTree(s.Download, s.SiteDownload, s.Sites), up: fairshare.NewTree(s.Upload, s.SiteUpload, s.Sites),
 	}
-	if need := c.Server.Upload; !need.IsZero() {
-		x.up = fairshare.New(need, int64(step.now))
-	}
-	return x
 }
 
 // way is the link that a task shares at a stage; nil: none.
-func (x *transfers) way(stage Stage) *fairshare.FairLink {
+func (x *transfers) way(stage Stage) *fairshare.Tree {
 	switch stage {
 	case Downloading:
 		return x.down
@@ -56,7 +53,7 @@ func (x *transfers) begin(t *TaskState, candidate, hasModel bool) {
 		x.compute(t, t.Download, candidate)
 		return
 	}
-	t.Stage, t.Link = Downloading, uint64(x.down.Start(int64(x.step.now), t.Task, int64(t.Download)))
+	t.Stage, t.Link = Downloading, x.down.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Download))
 }
 
 // compute sets the timer for the end of a task's computing, with the transfers
@@ -76,7 +73,7 @@ func (x *transfers) take(timer Timer) (task uint64, err error) {
 	if err := unset(&x.ends, timer); err != nil {
 		return 0, err
 	}
-	for _, way := range [...]*fairshare.FairLink{x.down, x.up} {
+	for _, way := range [...]*fairshare.Tree{x.down, x.up} {
 		if way != nil {
 			if task, ok := way.Take(int64(x.step.now)); ok {
 				return task, nil
@@ -96,7 +93,7 @@ func (x *transfers) advance(t *TaskState, candidate bool) (done bool) {
 		x.compute(t, 0, candidate)
 		return false
 	case t.Stage == Computing && x.up != nil && !candidate:
-		t.Stage, t.Link = Uploading, uint64(x.up.Start(int64(x.step.now), t.Task, int64(t.Upload)))
+		t.Stage, t.Link = Uploading, x.up.Start(int64(x.step.now), t.Task, int(t.Client), int64(t.Upload))
 		return false
 	case t.Stage == Uploading:
 		t.Upload = after - t.Download - t.Compute
@@ -120,7 +117,7 @@ func (x *transfers) end(t *TaskState) {
 		if t.Stage == Uploading {
 			own, after = &t.Upload, max(0, after-t.Download-t.Compute)
 		}
-		left := way.Stop(int64(x.step.now), int32(t.Link)).Of(way.Need())
+		left := way.Stop(int64(x.step.now), t.Link).Of(way.Need())
 		*own = Time(fairshare.Stretched(int64(after), int64(*own), left, int64(MaxDuration)))
 	}
 	t.Stage, t.Link = NoStage, 0
@@ -132,7 +129,7 @@ func (x *transfers) setTimer() {
 		return
 	}
 	due, ok := Time(0), false
-	for _, way := range [...]*fairshare.FairLink{x.down, x.up} {
+	for _, way := range [...]*fairshare.Tree{x.down, x.up} {
 		if way == nil {
 			continue
 		}
@@ -156,7 +153,7 @@ func (x *transfers) left(t *TaskState) (left fairshare.Work, ok bool) {
 	if x == nil || x.way(t.Stage) == nil {
 		return left, false
 	}
-	return x.way(t.Stage).Left(int64(x.step.now), int32(t.Link)), true
+	return x.way(t.Stage).Left(int64(x.step.now), t.Link), true
 }
 
 // resume puts a task back of whose transfer so much is left.
@@ -165,5 +162,5 @@ func (x *transfers) resume(t *TaskState, left fairshare.Work) {
 	if t.Stage == Uploading {
 		own = t.Upload
 	}
-	t.Link = uint64(x.way(t.Stage).Resume(int64(x.step.now), t.Task, int64(own), left))
+	t.Link = x.way(t.Stage).Resume(int64(x.step.now), t.Task, int(t.Client), int64(own), left)
 }

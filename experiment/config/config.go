@@ -220,6 +220,14 @@ type Network struct {
 	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
 	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared fairly by all downloads; null: no limit"`
 	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
+	Sites              Sites   `key:"sites"`
+}
+
+// Sites are access points, or places, whose clients have one link to the server together.
+type Sites struct {
+	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo so many; null: none"`
+	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"capacity of a site's link, shared fairly by its downloads; null: no limit"`
+	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 }
 
 // ModelBits is the size that a model of so many float32 parameters has on the
@@ -259,7 +267,9 @@ func (c *Config) Overlap() int {
 }
 
 // Shared reports whether transfers slow each other down.
-func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 }
+func (n Network) Shared() bool {
+	return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 || n.Sites.Count > 0
+}
 
 // Devices says how real devices take part in a run.
 type Devices struct {

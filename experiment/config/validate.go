@@ -26,7 +26,7 @@ import (
 // returns as a *[KeyError].
 func (c Config) Validate() error {
 	for _, check := range []func() error{
-		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkOverlap, c.checkAccuracy, c.checkChoices,
+		c.checkCustom, c.checkOptions, c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkOverlap, c.checkSites, c.checkAccuracy, c.checkChoices,
 		c.checkLate, c.checkFleet, c.checkDevices, c.checkDevicesAlone, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
@@ -201,7 +201,21 @@ func (c *Config) checkSchedules() error {
 // checkOverlap refuses what steps that overlap with transfers are not timed with.
 func (c *Config) checkOverlap() error {
 	if c.Overlap() > 0 && c.Network.Shared() {
-		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps and network.server_upload_mbps)", c.Overlap())
+		return problem("aggregate.overlap", []string{"network"}, "%d steps that overlap with transfers are timed where clients do not share the server's bandwidth (set 0, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)", c.Overlap())
+	}
+	return nil
+}
+
+// checkSites refuses links of no site, and sites without one.
+func (c *Config) checkSites() error {
+	s := c.Network.Sites
+	switch limited := s.DownloadMbps > 0 || s.UploadMbps > 0; {
+	case s.Count == 0 && limited:
+		return problem("network.sites.count", nil, "it is missing, so no client is behind a site (set it)")
+	case s.Count > 0 && !limited:
+		return problem("network.sites", nil, "%d sites without a limit change nothing (set download_mbps, upload_mbps or both, or remove count)", s.Count)
+	case s.Count > 0 && c.DevicesAlone():
+		return problem("network.sites", []string{"clients"}, "are those of simulated clients, and clients is 0 (remove it)")
 	}
 	return nil
 }
@@ -305,7 +319,7 @@ func (c *Config) checkFleet() error {
 	case i < 0:
 		return nil
 	case c.Network.Shared():
-		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps"}, "plans say when a battery is empty, and transfers that share the server's bandwidth take longer than planned (remove one of the two)")
+		return problem(key, []string{"network.server_download_mbps", "network.server_upload_mbps", "network.sites"}, "plans say when a battery is empty, and transfers that share the server's bandwidth, or a site's, take longer than planned (remove one of the two)")
 	case registry.NeedsOf(c.Select).Candidates:
 		return problem(key, []string{"select"}, "%s asks candidates, whose batteries are not followed (use another selection)", selection.Rules.NameOf(c.Select))
 	}

@@ -77,7 +77,7 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 	case !all && !first && !deadline:
 		return refuse("close", "whether others' updates count depends on one client in more ways than are accounted for (set all, deadline or first)")
 	case !all && c.Network.Shared():
-		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps and network.server_upload_mbps)")
+		return refuse("close", "clients that share the server's bandwidth decide whether others' updates count (set all, or remove network.server_download_mbps, network.server_upload_mbps and network.sites)")
 	case fits:
 		return refuse("select", "the steps of a round's clients follow the times of the others: one client moves all their updates (set uniform)")
 	case needs.Losses || needs.Candidates || needs.Samples:

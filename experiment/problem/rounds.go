@@ -123,9 +123,10 @@ func (p *Timing) Steps(k int) int {
 	return k
 }
 
-// shareServer adds what transfers share at the server.
+// shareServer adds what transfers share at the server, and on the links of sites.
 func (p *Timing) shareServer(r *round.Config) error {
 	n := p.Config.Network
+	r.Server.Sites = n.Sites.Count
 	for _, way := range []struct {
 		key  string
 		mbps float64
@@ -134,6 +135,8 @@ func (p *Timing) shareServer(r *round.Config) error {
 	}{
 		{"network.server_download_mbps", n.ServerDownloadMbps, p.Bits.Down, &r.Server.Download},
 		{"network.server_upload_mbps", n.ServerUploadMbps, p.Bits.Up, &r.Server.Upload},
+		{"network.sites.download_mbps", n.Sites.DownloadMbps, p.Bits.Down, &r.Server.SiteDownload},
+		{"network.sites.upload_mbps", n.Sites.UploadMbps, p.Bits.Up, &r.Server.SiteUpload},
 	} {
 		if way.mbps == 0 {
 			continue

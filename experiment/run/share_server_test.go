@@ -25,8 +25,11 @@ func TestEqualClientsShareTheServer(t *testing.T) {
 		{"network.server_upload_mbps=100", 0.3355 + 80*0.017 + 60*0.0671},
 		{"network.server_upload_mbps=300", 0.3355 + 80*0.017 + 1.342}, // 60·5 Mbit/s
 		{"network={server_download_mbps: 100, server_upload_mbps: 299}", 60*0.0671 + 80*0.017 + 60*6.71/299},
+		// Ten clients a site, one of 50 Mbit/s down and 20 up; then a server that is slower still.
+		{"network.sites={count: 6, download_mbps: 50, upload_mbps: 20}", 10*6.71/50 + 80*0.017 + 10*6.71/20},
+		{"network={server_upload_mbps: 100, sites: {count: 6, upload_mbps: 20}}", 0.3355 + 80*0.017 + 60*0.0671},
 	} {
-		c := runtest.Small(t, "train=false", "cohort=60", "schedule.k0=80", "stop.rounds=3", "schedule.k=fixed", x.server)
+		c := runtest.Small(t, "train=false", "clients=60", "cohort=60", "schedule.k0=80", "stop.rounds=3", "schedule.k=fixed", x.server)
 		s := mustRun(t, c, Options{})
 		if got := s.VirtualSeconds / 3; math.Abs(got-x.want) > 1e-8 {
 			t.Errorf("%s: a round takes %.9f s, want %.9f", x.server, got, x.want)

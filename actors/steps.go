@@ -92,7 +92,7 @@ func newGoSteps(p *Problem, client algorithm.Client) *goSteps {
 		local:   make([]float32, p.Model.Params()),
 	}
 	if p.Optimizer != nil {
-		s.stepper = p.Optimizer.Stepper(len(s.local))
+		s.stepper = p.Optimizer.Stepper(p.Model.Trainable())
 	}
 	if client != nil || s.stepper != nil {
 		s.gradient = make([]float32, len(s.local))
@@ -182,15 +182,17 @@ func (s *goSteps) step(client algorithm.Client, rate float32) (loss float64, err
 	if loss, err = s.work.Gradient(s.gradient, s.local, &s.batch); err != nil {
 		return loss, err
 	}
+	n := s.problem.Model.Trainable()
+	local, gradient := s.local[:n], s.gradient[:n]
 	if client != nil {
-		client.Correct(s.local, s.gradient)
+		client.Correct(local, gradient)
 	}
 	if s.stepper != nil {
-		s.stepper.Step(s.local, s.gradient, rate)
+		s.stepper.Step(local, gradient, rate)
 		return loss, nil
 	}
-	for i, g := range s.gradient[:len(s.local)] {
-		s.local[i] -= float32(rate * g)
+	for i, g := range gradient {
+		local[i] -= float32(rate * g)
 	}
 	return loss, nil
 }

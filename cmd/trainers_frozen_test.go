@@ -60,16 +60,26 @@ func newMeter(t *testing.T, target string) *meter {
 	return m
 }
 
-// A device whose trainer has 97 % of its parameters frozen fetches these once, and each task
-// sends 3 % of the model and at most 2 kB more, both ways.
+// A device of whose model 97 % of the parameters are frozen fetches these once, and each task
+// sends 3 % of the model and at most 2 kB more, both ways: a trainer's model, and one of layers.
 func TestADeviceFetchesWhatIsFrozenOnce(t *testing.T) {
 	t.Parallel()
 	const trained, frozen = 10_226, 330_641 // of mlp:784,12,62
 	trainer := externaltest.Command("-frozen", strconv.Itoa(frozen), "-buffers", "0")
+	fetchesOnce(t, trained, frozen, fmt.Sprintf("trainer: %q\n", trainer), "--trainer", trainer)
+}
+
+func TestADeviceFetchesFrozenLayersOnce(t *testing.T) {
+	t.Parallel()
+	const frozen, trained = 784*440 + 440, 440*20 + 20 + 20*62 + 62
+	fetchesOnce(t, trained, frozen, "model: [flatten, dense: {width: 440, frozen: true}, relu, dense: 20, relu, dense]\n")
+}
+
+func fetchesOnce(t *testing.T, trained, frozen int64, sets string, flags ...string) {
 	measure := func(rounds int) (up, down int64) {
-		s := newSite(t, 1, 2, rounds, fmt.Sprintf("devices: {names: [pi], liveness_seconds: 300}\ntrainer: %q\n", trainer))
+		s := newSite(t, 1, 2, rounds, "devices: {names: [pi], liveness_seconds: 300}\n"+sets)
 		m := newMeter(t, strings.TrimPrefix(s.url, "nats://"))
-		s.listen(fedpace(t, "actor", "--nats", "nats://"+m.address, "--client", "pi", "--creds", s.creds("pi"), "--once", "--trainer", trainer))
+		s.listen(fedpace(t, append([]string{"actor", "--nats", "nats://" + m.address, "--client", "pi", "--creds", s.creds("pi"), "--once"}, flags...)...))
 		if summary := s.end(); summary.Outcomes[round.Accepted] != 2*int64(rounds) {
 			t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
 		}

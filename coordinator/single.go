@@ -6,6 +6,7 @@ import (
 
 	"fedpace/actors/algorithm"
 	"fedpace/actors/algorithm/combine"
+	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
@@ -60,7 +61,7 @@ func (l *learner) singleAll(number int, tasks []round.Task, weights []float64) (
 		of.Apply(sum, s.updates, shares)
 		l.scale *= l.algorithm.Stretch(s.updates, shares, sum)
 		if private != nil {
-			private.Add(number, sum)
+			private.Add(number, sum[:learn.Travels(l.config.Learning.Model)])
 		}
 		return nil
 	}

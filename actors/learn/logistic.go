@@ -32,8 +32,8 @@ func (a Logistic) Model(Samples) (Model, error) {
 	}
 	m := newModel(fmt.Sprintf("logistic:%d,%d,%v", a.Features, a.Classes, mu), samples)
 	m.convex = Logistic{a.Features, a.Classes, float64(mu)}
-	m.add("weight", nil, a.Classes, a.Features)
-	m.add("bias", nil, a.Classes)
+	m.add(0, "weight", nil, a.Classes, a.Features)
+	m.add(1, "bias", nil, a.Classes)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}

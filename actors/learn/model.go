@@ -85,15 +85,17 @@ type model struct {
 	metrics    []Metric
 	tensors    []Tensor
 	initials   []network.Init // of each tensor
+	streams    []int          // of each tensor, the number of its random numbers
 	params     int
+	frozen     int // of them, the last ones
 	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
 
-// add appends a tensor.
-func (m *model) add(name string, start network.Init, shape ...int) {
+// add appends a tensor, which would be number i if none were frozen.
+func (m *model) add(i int, name string, start network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
-	m.initials = append(m.initials, start)
+	m.initials, m.streams = append(m.initials, start), append(m.streams, i)
 	m.params += t.Len()
 }
 
@@ -103,7 +105,8 @@ func newModel(name string, of Samples) *model {
 
 func (m *model) String() string    { return m.name }
 func (m *model) Params() int       { return m.params }
-func (m *model) Trainable() int    { return m.params }
+func (m *model) Trainable() int    { return m.params - m.frozen }
+func (m *model) Frozen() int       { return m.frozen }
 func (m *model) Tensors() []Tensor { return m.tensors }
 func (m *model) Samples() Samples  { return m.samples }
 func (m *model) Metrics() []Metric { return m.metrics }
@@ -114,7 +117,7 @@ func (m *model) Init(params []float32, seed uint64) {
 	clear(params)
 	for i, t := range m.tensors {
 		if start := m.initials[i]; start != nil {
-			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(i)))
+			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(m.streams[i])))
 		}
 	}
 }

@@ -67,12 +67,15 @@ func architecture(name string) (_ Architecture, of Samples, err error) {
 // fields are those of a component that its name holds.
 func fields(component reflect.Type) (list []reflect.StructField) {
 	for _, f := range reflect.VisibleFields(component) {
-		if f.IsExported() && !f.Anonymous {
+		if f.IsExported() && !f.Anonymous && f.Name != frozenField {
 			list = append(list, f)
 		}
 	}
 	return list
 }
+
+// frozenField is that of [network.Freezing]. Names say it last, and only of layers that are frozen.
+const frozenField, frozen = "Frozen", "frozen"
 
 var numbers = reflect.TypeFor[[]int]()
 
@@ -108,6 +111,9 @@ func words(component any) (list []string) {
 		}
 		list = append(list, text)
 	}
+	if f := v.FieldByName(frozenField); f.IsValid() && f.Bool() {
+		list = append(list, frozen)
+	}
 	return list
 }
 
@@ -127,6 +133,10 @@ func layersText(layers []network.Layer) string {
 func component(entry any, text string) (any, error) {
 	v := reflect.New(reflect.TypeOf(entry)).Elem()
 	all, rest := fields(v.Type()), split(text)
+	if f := v.FieldByName(frozenField); f.IsValid() && len(rest) > 0 && rest[len(rest)-1] == frozen {
+		f.SetBool(true)
+		rest = rest[:len(rest)-1]
+	}
 	for i, f := range all {
 		n := 1
 		if open(all[i:]) {

@@ -37,7 +37,7 @@ func (a Quadratic) Model(Samples) (Model, error) {
 		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", n, maxWidth/3)
 	}
 	m := &model{name: NameOf(a), convex: a, samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
-	m.add("x", nil, n)
+	m.add(0, "x", nil, n)
 	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}

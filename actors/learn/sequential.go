@@ -44,19 +44,32 @@ func sequential(name string, of Samples, list []network.Layer, names ...string) 
 		return nil, err
 	}
 	m := newModel(name, of)
+	var all []network.Parameter
 	in := network.ShapeOf(of)
 	for i, l := range list {
 		prefix := fmt.Sprintf("%d.", i)
 		if names != nil {
 			prefix = names[i]
 		}
-		for _, p := range l.Parameters(in) {
-			m.add(prefix+p.Name, p.Init, p.Shape...)
+		for _, p := range network.ParametersOf(l, in) {
+			p.Name = prefix + p.Name
+			all = append(all, p)
 		}
 		in, _ = l.Shape(in)
 	}
+	for _, frozen := range []bool{false, true} {
+		for i, p := range all {
+			if p.Frozen == frozen {
+				m.add(i, p.Name, p.Init, p.Shape...)
+			}
+		}
+		if !frozen {
+			m.frozen = -m.params
+		}
+	}
+	m.frozen += m.params
 	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
-		return network.New(list, of, m.params, maxBatch, isa)
+		return network.New(list, of, m.Trainable(), m.params, maxBatch, isa)
 	}
 	return m, nil
 }

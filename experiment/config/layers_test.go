@@ -63,7 +63,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		{"model:\n- conv\n- dense\n", `config.yaml:2: model[0].conv.maps: is not set`},
 		{"model:\n- conv: {maps: 8}\n  size: 3\n", `config.yaml:2: model[0]: a map of 2 keys stands where a layer is wanted`},
 		{"model:\n- flatten\n- relu: 3\n", `config.yaml:3: model[1].relu: 3 stands where nothing, or a map of options is wanted`},
-		{"model:\n- conv: {maps: 8, padding: 1}\n", `config.yaml:2: model[0].conv.padding: unknown key (maps, size, pad or stride)`},
+		{"model:\n- conv: {maps: 8, padding: 1}\n", `config.yaml:2: model[0].conv.padding: unknown key (maps, size, pad, stride or frozen)`},
 		{"model:\n- conv: {maps: 8, pad: x}\n", `config.yaml:2: model[0].conv.pad: "x" is not a whole number from 0 to 63`},
 		{"model:\n- residual:\n  - pool: 1\n", `config.yaml:3: model[0].residual[0].pool: 1 is out of range`},
 		{"model: [flatten, dense: 9, conv: 8, flatten, dense]", `config.yaml:1: model: layer 3 (conv: 8 maps of 3×3): it reads an image, and is given a vector of 9 values`},

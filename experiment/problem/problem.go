@@ -108,21 +108,18 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	return p, nil
 }
 
-// params is how many parameters the model has, and how many of them are trained; 0 where it is
-// not made.
-func (p *Problem) params() (all, trainable int) {
+// params is how many parameters a task transfers (not what is frozen, which clients have), and how
+// many of them are trained; 0 where the model is not made.
+func (p *Problem) params() (travel, trainable int) {
 	if p.Model == nil {
 		return 0, 0
 	}
-	return p.Model.Params(), p.Model.Trainable()
+	return learn.Travels(p.Model), p.Model.Trainable()
 }
 
-// size settles how much a task transfers: not what is frozen, which clients have.
+// size settles how much a task transfers.
 func (p *Problem) size() error {
 	params, trainable := p.params()
-	if params > 0 {
-		params = learn.Travels(p.Model)
-	}
 	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {
 		key, what string

@@ -14,6 +14,7 @@ type ConvLayer struct {
 	Size   int `key:"size" default:"3" range:"[1,64]" help:"height and width of kernels"`
 	Pad    int `key:"pad" default:"0" range:"[0,63]" help:"rows and columns of zeros on each side"`
 	Stride int `key:"stride" default:"1" range:"[1,64]" help:"step between positions"`
+	Freezing
 }
 
 func (l ConvLayer) String() string {

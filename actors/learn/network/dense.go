@@ -13,6 +13,7 @@ func init() {
 // DenseLayer is y = W x + b, with the weight [outputs, inputs].
 type DenseLayer struct {
 	Width int `key:"width" is:"short" default:"open" word:"open=0" range:"[1,1048576]" help:"outputs; open: as many as classes or targets"`
+	Freezing
 }
 
 func (l DenseLayer) String() string {
@@ -81,7 +82,7 @@ func (s *denseStage) Backward(p *Pass) {
 	case s.network.whole:
 		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
 		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
-	case s.network.alpha != 0 && s.Gradient && p.Samples <= s.network.isa.StepSamples():
+	case s.network.alpha != 0 && s.Gradient && !s.frozen && p.Samples <= s.network.isa.StepSamples():
 		s.step(p, dy)
 		return
 	}

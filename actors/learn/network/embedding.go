@@ -15,6 +15,7 @@ func init() {
 // EmbeddingLayer turns tokens into a sequence of vectors, the rows of its weight.
 type EmbeddingLayer struct {
 	Width int `key:"width" is:"short" range:"[1,1048576]" help:"width of a token's vector"`
+	Freezing
 }
 
 func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
@@ -25,7 +26,7 @@ func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
 }
 
 func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
-	return []Parameter{{"weight", []int{in.Channels, l.Width}, normal}}
+	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
 }
 
 func (l EmbeddingLayer) Stage(at *Place) Stage {

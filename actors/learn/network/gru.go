@@ -16,6 +16,7 @@ type GRULayer struct {
 	Width  int    `key:"width" is:"short" range:"[1,1048576]" help:"width of a layer's state"`
 	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states before"`
 	Output string `key:"output" default:"last" words:"last,all" help:"states that go on: the last step's, or all as a sequence"`
+	Freezing
 }
 
 func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
@@ -38,10 +39,10 @@ func (l GRULayer) Parameters(in Shape) (list []Parameter) {
 			width = l.Width
 		}
 		for _, p := range []Parameter{
-			{"weight_ih", []int{3 * l.Width, width}, bound},
-			{"weight_hh", []int{3 * l.Width, l.Width}, bound},
-			{"bias_ih", []int{3 * l.Width}, bound},
-			{"bias_hh", []int{3 * l.Width}, bound},
+			{Name: "weight_ih", Shape: []int{3 * l.Width, width}, Init: bound},
+			{Name: "weight_hh", Shape: []int{3 * l.Width, l.Width}, Init: bound},
+			{Name: "bias_ih", Shape: []int{3 * l.Width}, Init: bound},
+			{Name: "bias_hh", Shape: []int{3 * l.Width}, Init: bound},
 		} {
 			p.Name = fmt.Sprintf("%s_l%d", p.Name, k)
 			list = append(list, p)

@@ -35,6 +35,30 @@ type Parameter struct {
 	Name  string // within the layer, e.g. "weight"
 	Shape []int
 	Init  Init // nil: zeros
+
+	Frozen bool // it does not train
+}
+
+// Freezing is the option of layers that have parameters.
+type Freezing struct {
+	Frozen bool `key:"frozen" default:"false" help:"the parameters do not train, and no task transfers them"`
+}
+
+func (f Freezing) freezes() bool { return f.Frozen }
+
+// freezes reports whether a layer says that its parameters do not train.
+func freezes(l Layer) bool {
+	f, ok := l.(interface{ freezes() bool })
+	return ok && f.freezes()
+}
+
+// ParametersOf are a layer's parameters, and which of them are frozen.
+func ParametersOf(l Layer, in Shape) []Parameter {
+	list := l.Parameters(in)
+	for i := range list {
+		list[i].Frozen = list[i].Frozen || freezes(l)
+	}
+	return list
 }
 
 // Init draws a tensor's initial values.
@@ -51,7 +75,7 @@ func constant(v float32) Init {
 
 // affine are a weight and a bias that start within PyTorch's default bound.
 func affine(fan int, shape ...int) []Parameter {
-	return []Parameter{{"weight", shape, fanIn(fan)}, {"bias", shape[:1], fanIn(fan)}}
+	return []Parameter{{Name: "weight", Shape: shape, Init: fanIn(fan)}, {Name: "bias", Shape: shape[:1], Init: fanIn(fan)}}
 }
 
 // fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
@@ -157,7 +181,8 @@ type Place struct {
 	Gradient bool
 
 	network *network
-	offset  int // of the layer's parameters
+	offset  int  // of the layer's parameters
+	frozen  bool // they do not train
 }
 
 // Stage is a layer at work. It is given whole blocks of samples, first forward and,

@@ -1,6 +1,9 @@
 package network
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Limits of a list: what a mistyped number may at most ask for.
 const (
@@ -53,9 +56,12 @@ func Fit(list []Layer, of Samples) ([]Layer, error) {
 	if volume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
 	}
-	switch n := count(parametersOf(list, in)); {
+	parameters := parametersOf(list, in)
+	switch n := count(parameters); {
 	case n < 1:
 		return nil, fmt.Errorf("0 parameters; a model has at least 1")
+	case !trains(parameters):
+		return nil, fmt.Errorf("all parameters are frozen; at least one layer trains (leave frozen out of it)")
 	case n > MaxParams:
 		return nil, fmt.Errorf("more than %d parameters", MaxParams)
 	}
@@ -86,10 +92,15 @@ func checkList(list []Layer, depth int) error {
 // closed gives the last layer the width that it leaves open.
 func closed(list []Layer, outputs int) []Layer {
 	last := len(list) - 1
-	if last < 0 || list[last] != Layer(DenseLayer{}) {
+	if last < 0 {
 		return list
 	}
-	return append(list[:last:last], DenseLayer{outputs})
+	d, ok := list[last].(DenseLayer)
+	if !ok || d.Width > 0 {
+		return list
+	}
+	d.Width = outputs
+	return append(list[:last:last], d)
 }
 
 // volume is how many values layers make of one sample, with the gates and states of all
@@ -156,13 +167,18 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 // number. The list's shapes are known to fit.
 func parametersOf(list []Layer, in Shape) (all []Parameter) {
 	for i, l := range list {
-		for _, p := range l.Parameters(in) {
+		for _, p := range ParametersOf(l, in) {
 			p.Name = fmt.Sprintf("%d.%s", i, p.Name)
 			all = append(all, p)
 		}
 		in, _ = l.Shape(in)
 	}
 	return all
+}
+
+// trains reports whether any of some parameters is not frozen.
+func trains(parameters []Parameter) bool {
+	return slices.ContainsFunc(parameters, func(p Parameter) bool { return !p.Frozen })
 }
 
 // count is the number of values of some parameters, and at most MaxParams + 1.

@@ -34,6 +34,10 @@ type network struct {
 	// parameters at once.
 	whole    bool
 	dropouts int
+	// trainable is where the parameters that train end, and next where the next layer's begin:
+	// those that train, and those that are frozen.
+	trainable int
+	next      [2]int
 
 	input       *Activation
 	links       []*link       // of the list
@@ -64,20 +68,22 @@ type link struct {
 	Stage
 	*Place
 	params  int     // how many parameters it has
+	trains  bool    // they train, or some of those of its layers
 	updater updater // nil: its gradient is a part of the network's
 	mask    bool    // the stage leaves it to the network to stop gradients where a ReLU left 0
 }
 
 // New makes the arithmetic of layers that fit each other and the samples, for batches of up
-// to maxBatch samples. The layers have so many parameters.
-func New(list []Layer, of Samples, params, maxBatch int, isa kernel.ISA) Arithmetic {
+// to maxBatch samples. The layers have so many parameters, of which the first ones train: the
+// frozen ones of all layers stand behind them.
+func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
 	if len(list) == 1 && of.Input == Sparse && of.Targets == 0 {
 		return &linearWork{newColumns(of.Features, of.Classes)}
 	}
-	n := &network{samples: of, isa: isa, whole: of.Input == Tokens}
+	n := &network{samples: of, isa: isa, whole: of.Input == Tokens, trainable: trainable, next: [2]int{0, trainable}}
 	n.input = &Activation{Shape: ShapeOf(of)}
 	n.activations = append(n.activations, n.input)
-	n.links = n.chain(list, n.input, nil, 0, false)
+	n.links = n.chain(list, n.input, nil, false, false)
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
 		if a.flat == nil {
 			n.z, a.last = a, true
@@ -124,9 +130,9 @@ func (n *network) lay(list []*link) {
 	}
 }
 
-// chain makes the stages of a list that reads x, has its parameters from offset on, and
-// wants the gradient of x or not. The last stage writes y, or an activation of its own.
-func (n *network) chain(list []Layer, x, y *Activation, offset int, gradient bool) (links []*link) {
+// chain makes the stages of a list that reads x, is frozen as a whole or not, and wants the
+// gradient of x or not. The last stage writes y, or an activation of its own.
+func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
 	for i := 0; i < len(list); {
 		l, in := list[i], x.Shape
 		out, _ := l.Shape(in) // shapes that fit
@@ -138,7 +144,6 @@ func (n *network) chain(list []Layer, x, y *Activation, offset int, gradient boo
 			}
 			continue
 		}
-		params := int(count(l.Parameters(in)))
 		fused, relu := fuse(list[i:])
 		if fused == 3 {
 			out, _ = list[i+2].Shape(out)
@@ -148,16 +153,16 @@ func (n *network) chain(list []Layer, x, y *Activation, offset int, gradient boo
 			to = &Activation{Shape: out, relu: relu}
 			n.activations = append(n.activations, to)
 		}
-		at := &Place{X: x, Y: to, Gradient: gradient, network: n, offset: offset}
+		at := &Place{X: x, Y: to, Gradient: gradient, network: n, frozen: frozen || freezes(l)}
 		x.wanted = x.wanted || gradient
-		gradient = gradient || params > 0
+		parameters := ParametersOf(l, in)
+		gradient = gradient || !frozen && trains(parameters)
 		to.wanted = to.wanted || gradient
 		stage := l.Stage(at)
 		if fused == 3 {
 			stage = &pooledStage{convStage: *stage.(*convStage)}
 		}
-		links = append(links, n.link(stage, at, params))
-		offset += params
+		links = append(links, n.link(stage, at, parameters))
 		i += fused
 		x = to
 	}
@@ -182,12 +187,12 @@ func fuse(list []Layer) (layers int, relu bool) {
 	return 1, false
 }
 
-// link notes a stage.
-func (n *network) link(stage Stage, at *Place, params int) *link {
-	l := &link{Stage: stage, Place: at, params: params}
+// link notes a stage, and gives its parameters their place.
+func (n *network) link(stage Stage, at *Place, parameters []Parameter) *link {
+	l := &link{Stage: stage, Place: at, params: int(count(parameters)), trains: !at.frozen && trains(parameters)}
 	masks, ok := stage.(interface{ masks() bool })
 	l.mask = at.X.relu && at.Gradient && !(ok && masks.masks())
-	if params == 0 {
+	if l.params == 0 {
 		return l
 	}
 	if _, ok := stage.(*residualStage); ok { // whose stages are noted themselves
@@ -197,6 +202,12 @@ func (n *network) link(stage Stage, at *Place, params int) *link {
 	if _, dense := stage.(*denseStage); dense && n.whole {
 		l.updater = nil
 	}
+	next := &n.next[0]
+	if at.frozen {
+		next = &n.next[1]
+	}
+	at.offset = *next
+	*next += l.params
 	n.leaves = append(n.leaves, l)
 	return l
 }
@@ -271,11 +282,12 @@ func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss flo
 
 func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	for _, l := range n.leaves {
-		if l.updater != nil {
+		if l.updater != nil && l.trains {
 			l.updater.Update(dst[l.offset:][:l.params], b, op, alpha)
 		}
 	}
 	for _, r := range n.ranges {
+		r.to = max(r.from, min(r.to, n.trainable))
 		if op == kernel.Store {
 			copy(dst[r.from:r.to], n.grad[r.from:])
 		} else {
@@ -310,7 +322,7 @@ func (l *link) forward(p *Pass) {
 }
 
 func (l *link) backward(p *Pass) {
-	if l.params == 0 && !l.Gradient {
+	if !l.trains && !l.Gradient {
 		return
 	}
 	l.use(p)

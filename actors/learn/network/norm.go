@@ -19,6 +19,7 @@ func init() {
 // be averaged and one sample's output does not depend on the others.
 type NormLayer struct {
 	Groups int `key:"groups" is:"short" default:"1" range:"[1,1048576]" help:"groups of channels"`
+	Freezing
 }
 
 const normEpsilon = 1e-5
@@ -39,7 +40,7 @@ func (l NormLayer) Shape(in Shape) (Shape, error) {
 }
 
 func (l NormLayer) Parameters(in Shape) []Parameter {
-	return []Parameter{{"weight", []int{in.Channels}, constant(1)}, {"bias", []int{in.Channels}, nil}}
+	return []Parameter{{Name: "weight", Shape: []int{in.Channels}, Init: constant(1)}, {Name: "bias", Shape: []int{in.Channels}}}
 }
 
 func (l NormLayer) Stage(at *Place) Stage {

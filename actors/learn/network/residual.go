@@ -12,6 +12,7 @@ func init() {
 // module with a Sequential "body" and a Conv2d "shortcut".
 type ResidualLayer struct {
 	Layers []Layer `key:"layers" is:"short" help:"what is added to the input"`
+	Freezing
 }
 
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
@@ -67,17 +68,17 @@ func (l ResidualLayer) Stage(at *Place) Stage {
 	s := &residualStage{Place: at}
 	body := &Activation{Shape: at.Y.Shape, shadows: at.Y}
 	n.activations = append(n.activations, body)
-	s.body = n.chain(l.Layers, at.X, body, at.offset, at.Gradient)
+	s.body = n.chain(l.Layers, at.X, body, at.frozen, at.Gradient)
 	conv, _ := l.shortcut(at.X.Shape, at.Y.Shape)
 	if conv == nil {
 		return s
 	}
 	s.other = &Activation{Shape: at.Y.Shape, gradientOf: at.Y}
 	n.activations = append(n.activations, s.other)
-	place := &Place{X: at.X, Y: s.other, Gradient: at.Gradient, network: n, offset: at.offset + int(count(parametersOf(l.Layers, at.X.Shape)))}
+	place := &Place{X: at.X, Y: s.other, Gradient: at.Gradient, network: n, frozen: at.frozen}
 	stage := conv.Stage(place).(*convStage)
 	stage.add = true
-	s.shortcut = n.link(stage, place, int(count(conv.Parameters(at.X.Shape))))
+	s.shortcut = n.link(stage, place, conv.Parameters(at.X.Shape))
 	return s
 }
 

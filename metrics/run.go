@@ -117,6 +117,16 @@ type Stats struct {
 	CheckpointFailures int64
 	Devices            DeviceStats
 	Server             *ServerStats // nil: the run has no server of its own that listens
+	NATS               *NATSStats   // nil: it has none
+}
+
+// Traffic is what has passed, in messages and their bytes.
+type Traffic struct{ InMessages, OutMessages, InBytes, OutBytes float64 }
+
+// NATSStats is what the run's own NATS server counts of itself.
+type NATSStats struct {
+	Traffic
+	Connections, Subscriptions, SlowConsumers, Stored float64 // Stored: bytes that JetStream holds
 }
 
 // ServerStats is what the run's own server does with connections over TCP.

@@ -172,6 +172,9 @@ func (s *Embedded) CertificateEnd() time.Time {
 // Front is what connections over TCP come through; nil: no port is opened.
 func (s *Embedded) Front() *admission.Front { return s.front }
 
+// Varz is what the server counts of itself.
+func (s *Embedded) Varz() (*server.Varz, error) { return s.server.Varz(nil) }
+
 // Close stops the server and waits until it is gone.
 func (s *Embedded) Close() {
 	s.once.Do(func() {

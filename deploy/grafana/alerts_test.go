@@ -76,7 +76,7 @@ func TestAlertsFireAndResolve(t *testing.T) {
 		await(t, base, fmt.Sprintf(`fedpace_round{run=%q} > 1`, name), true)
 	}
 	for _, box := range boxes {
-		await(t, base, fmt.Sprintf(`fedpace_host_jobs_total{instance=%[1]q} > 0 and on (instance) fedpace_host_job_seconds_total{instance=%[1]q} > 0`, box), true)
+		await(t, base, fmt.Sprintf(`fedpace_host_jobs_total{instance=%[1]q} > 0 and on (instance) fedpace_host_job_seconds_total{instance=%[1]q} > 0 and on (instance) fedpace_host_nats_messages_total{instance=%[1]q, direction="out"} > 0`, box), true)
 	}
 	send := func(name string, s syscall.Signal) {
 		if err := victims[name].process.Signal(s); err != nil {

@@ -87,7 +87,7 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 		DeviceClass: func(int) int { return -1 }, MeanPlan: func(int, int) (round.Plan, error) { return mean, nil },
 		Stats: func() (metrics.Stats, bool) {
 			n := number.Load()
-			return metrics.Stats{Checkpoint: time.Now(), Devices: metrics.DeviceStats{
+			return metrics.Stats{Checkpoint: time.Now(), NATS: &metrics.NATSStats{}, Devices: metrics.DeviceStats{
 				Present: 1, Silent: 1, Heartbeats: n, Oldest: time.Now(), Held: time.Duration(n) * 1e8, Refused: 2,
 			}}, true
 		},

@@ -21,6 +21,7 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
+	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/web"
 )
@@ -153,9 +154,10 @@ type service struct {
 
 // counted is what the host has done. It is safe for concurrent use.
 func (s *service) counted() prometheus.HostCounts {
-	c := &s.counts
+	c, passed := &s.counts, s.conn.NATS().Stats()
 	return prometheus.HostCounts{
 		Runs: int(s.serving.Load()), Tasks: c.Tasks.Load(), Jobs: c.Jobs.Load(), Fails: c.Fails.Load(), Busy: time.Duration(c.Busy.Load()),
+		Traffic: metrics.Traffic{InMessages: float64(passed.InMsgs), OutMessages: float64(passed.OutMsgs), InBytes: float64(passed.InBytes), OutBytes: float64(passed.OutBytes)},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/measure"
 	"fedpace/bus/admission"
+	"fedpace/bus/embedded"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
@@ -34,7 +35,7 @@ type recorder struct {
 	pause   func()          // stops the run, see Options.Until
 	shown   time.Time       // when progress was reported last
 
-	front      *admission.Front                  // of the run's own server; nil: it does not listen
+	server     *embedded.Embedded                // the run's own; nil: it has none
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written
@@ -133,11 +134,23 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
 		}
 	}
-	if r.front != nil {
-		now := r.front.Stats()
+	if r.server == nil {
+		return s, true
+	}
+	if front := r.server.Front(); front != nil {
+		now := front.Stats()
 		s.Server = &metrics.ServerStats{Admitted: now.Admitted, Waiting: now.Waiting, Pending: now.Pending, Closed: map[string]int64{}}
 		for reason, n := range now.Closed {
 			s.Server.Closed[admission.Reason(reason).String()] = n
+		}
+	}
+	if v, err := r.server.Varz(); err == nil {
+		s.NATS = &metrics.NATSStats{
+			Traffic:     metrics.Traffic{InMessages: float64(v.InMsgs), OutMessages: float64(v.OutMsgs), InBytes: float64(v.InBytes), OutBytes: float64(v.OutBytes)},
+			Connections: float64(v.Connections), Subscriptions: float64(v.Subscriptions), SlowConsumers: float64(v.SlowConsumers),
+		}
+		if of := v.JetStream.Stats; of != nil {
+			s.NATS.Stored = float64(of.Memory + of.Store)
 		}
 	}
 	return s, true

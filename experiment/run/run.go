@@ -167,9 +167,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	if err != nil {
 		return s, err
 	}
-	if e.embedded != nil {
-		r.front = e.embedded.Front()
-	}
+	r.server = e.embedded
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {
 		server, serveErr := r.serve(ctx, tell)

@@ -234,6 +234,14 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 			closed.counter(float64(n), reason)
 		}
 	}
+	if n := now.NATS; n != nil {
+		c.add("nats_connections", "Connections to the run's own NATS server, those from within its process included.").gauge(n.Connections)
+		c.add("nats_subscriptions", "Subscriptions on the run's own NATS server.").gauge(n.Subscriptions)
+		c.add("nats_slow_consumers_total", "Connections that the run's own NATS server gave up because they read too slowly.").counter(n.SlowConsumers)
+		c.add("nats_stored_bytes", "Bytes that JetStream of the run's own NATS server holds.").gauge(n.Stored)
+		traffic(c.add("nats_messages_total", "Messages that the run's own NATS server took and gave.", "direction"),
+			c.add("nats_bytes_total", "Bytes of these messages.", "direction"), n.Traffic)
+	}
 	if len(m.run.Devices) == 0 {
 		return
 	}
@@ -250,6 +258,14 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
 	m.collectComparison(c, s)
+}
+
+// traffic sends what has passed.
+func traffic(messages, bytes family, t metrics.Traffic) {
+	messages.counter(t.InMessages, "in")
+	messages.counter(t.OutMessages, "out")
+	bytes.counter(t.InBytes, "in")
+	bytes.counter(t.OutBytes, "out")
 }
 
 // collectComparison sends what the classes of devices took and were expected to take; for

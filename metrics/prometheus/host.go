@@ -6,6 +6,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"fedpace/metrics"
 	"fedpace/metrics/web"
 )
 
@@ -14,6 +15,7 @@ type HostCounts struct {
 	Runs               int           // that it serves now
 	Tasks, Jobs, Fails int64         // answered; trained; of these, ended by an error
 	Busy               time.Duration // wall time that trainers spent on jobs, one beside the other
+	metrics.Traffic                  // of its connection
 }
 
 // HostPage shows a host and its process. counts is safe for concurrent use.
@@ -39,4 +41,6 @@ func (h hostCollector) Collect(to chan<- client.Metric) {
 	c.add("host_jobs_total", "Jobs that the host's trainers have done.").counter(float64(now.Jobs))
 	c.add("host_job_failures_total", "Jobs of these that ended with an error.").counter(float64(now.Fails))
 	c.add("host_job_seconds_total", "Wall time that the host's trainers have spent on jobs, one beside the other.").counter(now.Busy.Seconds())
+	traffic(c.add("host_nats_messages_total", "Messages that the host took from its server and gave to it.", "direction"),
+		c.add("host_nats_bytes_total", "Bytes of these messages.", "direction"), now.Traffic)
 }

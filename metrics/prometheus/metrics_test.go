@@ -52,6 +52,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
+				NATS: &metrics.NATSStats{Traffic: metrics.Traffic{InMessages: 21, OutMessages: 22, InBytes: 23, OutBytes: 24}, Connections: 25, Subscriptions: 26, SlowConsumers: 27, Stored: 28},
 				Devices: metrics.DeviceStats{
 					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
 				},
@@ -192,6 +193,12 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_local_steps gauge",
 		"fedpace_losses_not_finite_total counter",
 		"fedpace_model_returns_total counter",
+		"fedpace_nats_bytes_total counter {direction}",
+		"fedpace_nats_connections gauge",
+		"fedpace_nats_messages_total counter {direction}",
+		"fedpace_nats_slow_consumers_total counter",
+		"fedpace_nats_stored_bytes gauge",
+		"fedpace_nats_subscriptions gauge",
 		"fedpace_pacing_lag_seconds gauge",
 		"fedpace_progress_ratio gauge",
 		"fedpace_resumed_round gauge",
@@ -287,6 +294,9 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_bus_pending_messages", nil, 3},
 		{"fedpace_bus_dropped_total", nil, 0},
 		{"fedpace_bus_ignored_total", nil, 5},
+		{"fedpace_nats_messages_total", []string{"in"}, 21}, {"fedpace_nats_messages_total", []string{"out"}, 22},
+		{"fedpace_nats_bytes_total", []string{"in"}, 23}, {"fedpace_nats_bytes_total", []string{"out"}, 24},
+		{"fedpace_nats_connections", nil, 25}, {"fedpace_nats_subscriptions", nil, 26}, {"fedpace_nats_slow_consumers_total", nil, 27}, {"fedpace_nats_stored_bytes", nil, 28},
 	} {
 		if got := value(t, families, test.name, test.labels...); got != test.want {
 			t.Errorf("%s%v is %v, want %v", test.name, test.labels, got, test.want)

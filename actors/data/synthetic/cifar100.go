@@ -1,6 +1,7 @@
 package synthetic
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"sync"
 
@@ -19,10 +20,10 @@ const (
 )
 
 // nature is what all clients of the synthetic CIFAR-100 share: smooth random
-// fields in -127..127, by colour.
+// fields, by colour.
 type nature struct {
-	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]int8
-	scene   [scenes][3][federated.CIFARPlane]int8
+	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]tone
+	scene   [scenes][3][federated.CIFARPlane]tone
 	noise   noise
 }
 
@@ -30,13 +31,13 @@ var wilds = sync.OnceValue(func() *nature {
 	w := new(nature)
 	source := keyed.Source(0, keyed.Synthetic, partTask, 5)
 	for k := range federated.CIFARCoarse {
-		var common, own [textureCanvas * textureCanvas]int8
+		var common, own [textureCanvas * textureCanvas]tone
 		for c := range 3 {
 			smooth(common[:], source, textureCanvas, 2)
 			for fine := 5 * k; fine < 5*k+5; fine++ {
 				smooth(own[:], source, textureCanvas, 1)
 				for p := range common {
-					w.texture[fine][c][p] = int8((int(common[p]) + int(own[p])) / 2)
+					w.texture[fine][c][p] = toneOf((common[p].value() + own[p].value()) / 2)
 				}
 			}
 		}
@@ -66,7 +67,7 @@ func (w *nature) draw(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	place := of.choose(source, 0, step*step)
 	scene := &w.scene[of.choose(source, 1, scenes)]
-	light := int32(96 + of.choose(source, 2, 64))
+	light := uint64(96 + of.choose(source, 2, 64))
 	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]
@@ -75,10 +76,19 @@ func (w *nature) draw(record []byte, of habits, label int, key uint64) {
 			b := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
 			n := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
-			for x := range row {
-				v := int32(a[x])<<8 + sceneLight*int32(b[x]) + noiseLight*int32(n[x])
-				row[x] = uint8(min(max(light+v>>8, 0), 255))
+			for x := 0; x < len(row); x += 8 {
+				a0, a1 := tones(a[x:])
+				b0, b1 := tones(b[x:])
+				n0, n1 := tones(n[x:])
+				binary.LittleEndian.PutUint64(row[x:], lit(a0, b0, n0, light)|lit(a1, b1, n1, light)<<8)
 			}
 		}
 	}
+}
+
+// lit is by lane of tones how light a pixel is: light, and the sum of the parts in 1/256. The
+// products with 16 in them are divided by it first, as those of ink.
+func lit(texture, scene, noise, light uint64) uint64 {
+	v := (sceneLight/16*scene+noiseLight/16*noise)>>4&(lane*0x0fff) + texture
+	return clamp(v, zero*(sceneLight+noiseLight)/256+zero-light)
 }

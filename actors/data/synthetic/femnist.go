@@ -1,6 +1,7 @@
 package synthetic
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"sync"
 
@@ -26,25 +27,25 @@ const (
 )
 
 // handwriting is what all clients of the synthetic FEMNIST share: for every
-// character some shapes, smooth random fields in -127..127; backgrounds; noise.
+// character some shapes, smooth random fields; backgrounds; noise.
 type handwriting struct {
-	shape [federated.FEMNISTClasses][shapes][canvas * canvas]int8
-	paper [papers][federated.FEMNISTPixels]int8
+	shape [federated.FEMNISTClasses][shapes][canvas * canvas]tone
+	paper [papers][federated.FEMNISTPixels]tone
 	noise noise
 }
 
 var writing = sync.OnceValue(func() *handwriting {
 	w := new(handwriting)
-	field := func(dst []int8, side, radius int, part, i, j uint64) {
+	field := func(dst []tone, side, radius int, part, i, j uint64) {
 		smooth(dst, keyed.Source(0, keyed.Synthetic, partTask, part, i, j), side, radius)
 	}
 	for k := range federated.FEMNISTClasses {
-		var common, own [canvas * canvas]int8
+		var common, own [canvas * canvas]tone
 		field(common[:], canvas, 3, 0, uint64(k), 0)
 		for m := range shapes {
 			field(own[:], canvas, 2, 1, uint64(k), uint64(m))
 			for p := range common {
-				w.shape[k][m][p] = int8((3*int(common[p]) + 2*int(own[p])) / 5)
+				w.shape[k][m][p] = toneOf((3*common[p].value() + 2*own[p].value()) / 5)
 			}
 		}
 	}
@@ -54,53 +55,6 @@ var writing = sync.OnceValue(func() *handwriting {
 	w.noise.fill(keyed.Source(0, keyed.Synthetic, partTask, 3))
 	return w
 })
-
-// noise is random numbers of mean 0.
-type noise [1 << 14]int8
-
-// fill takes means of four uniform numbers, which is near enough to normal.
-func (n *noise) fill(source *rand.PCG) {
-	for i := range n {
-		u := source.Uint64()
-		n[i] = int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
-	}
-}
-
-// smooth fills a square with a random field, blurred twice by a box of the
-// given radius and stretched to -127..127. Only integers: the same everywhere.
-func smooth(dst []int8, source *rand.PCG, side, radius int) {
-	a := make([]int, side*side)
-	b := make([]int, side*side)
-	for i := range a {
-		a[i] = int(int8(source.Uint64()))
-	}
-	for range 2 {
-		for y := range side {
-			for x := range side {
-				sum := 0
-				for v := max(0, y-radius); v <= min(side-1, y+radius); v++ {
-					for u := max(0, x-radius); u <= min(side-1, x+radius); u++ {
-						sum += a[v*side+u]
-					}
-				}
-				b[y*side+x] = sum
-			}
-		}
-		a, b = b, a
-	}
-	top := 1
-	for _, v := range a {
-		top = max(top, v, -v)
-	}
-	for i, v := range a {
-		dst[i] = int8(127 * v / top)
-	}
-}
-
-// shifted is row y of a shape on its canvas, seen from one of step*step places.
-func shifted(shape []int8, side, y, place int) []int8 {
-	return shape[(y+place/step)*(side+2*margin)+place%step:][:side]
-}
 
 var syntheticFEMNIST = recipe{
 	clients: 3000,
@@ -124,7 +78,7 @@ func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 	u := source.Uint64()
 	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
 	otherPlace := int(u >> 8 % (step * step))
-	strength := int32(u >> 16 & 0xff * otherInk / 255)
+	strength := u >> 16 & 0xff * otherInk / 255
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
@@ -132,9 +86,23 @@ func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
-		for x := range row {
-			ink := int32(a[x])<<8 + strength*int32(b[x]) + paperInk*int32(p[x]) + noiseInk*int32(n[x])
-			row[x] = uint8(255 - min(max(ink>>6-threshold*4, 0), 255))
+		for x := 0; x < len(row); x += 8 {
+			x := min(x, len(row)-8) // the last eight overlap those before
+			a0, a1 := tones(a[x:])
+			b0, b1 := tones(b[x:])
+			p0, p1 := tones(p[x:])
+			n0, n1 := tones(n[x:])
+			black := ink(a0, b0, p0, n0, strength) | ink(a1, b1, p1, n1, strength)<<8
+			binary.LittleEndian.PutUint64(row[x:], ^black)
 		}
 	}
+}
+
+// ink is by lane of tones how black a pixel is, 0 to 255: the sum of the parts in 1/64, from
+// the threshold on. The products with 16 in them are divided by 16 first, which changes no bit
+// of the rounded sum and leaves all in 16 bits.
+func ink(shape, other, paper, noise, strength uint64) uint64 {
+	v := strength*other>>4&(lane*0x0fff) + paperInk/16*paper + noiseInk/16*noise
+	v = v>>2&(lane*0x3fff) + 4*shape
+	return clamp(v, 4*threshold+(8*strength+zero*(paperInk+noiseInk)/16)/4+4*zero)
 }

@@ -146,4 +146,5 @@ type DeviceStats struct {
 	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
 	Held       time.Duration // wall time that the clock has stood for devices
 	Refused    int64         // messages that were not valid
+	Heard      []time.Time   // when each of the first was last heard from; zero: never
 }

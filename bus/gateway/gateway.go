@@ -246,18 +246,25 @@ func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) 
 
 // Stats are what a gateway knows of all its devices.
 type Stats struct {
-	Present    int       // joined and not given up
-	Silent     int       // were heard of, and are given up or heard no more
-	Heartbeats int64     // received
-	Refused    int64     // messages that did not count
-	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
+	Present    int         // joined and not given up
+	Silent     int         // were heard of, and are given up or heard no more
+	Heartbeats int64       // received
+	Refused    int64       // messages that did not count
+	Oldest     time.Time   // when the most silent of those present was last heard of; zero: none is
+	Heard      []time.Time // when each of the first devices was; zero: never
 }
+
+// mostHeard is of how many devices it is told when they were heard of.
+const mostHeard = 100
 
 // Stats may be asked for at any time, also after Close.
 func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()
 		v.Heartbeats += x.beats
+		if len(v.Heard) < mostHeard {
+			v.Heard = append(v.Heard, x.heard)
+		}
 		for _, n := range x.refused {
 			v.Refused += int64(n)
 		}

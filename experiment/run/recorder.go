@@ -131,7 +131,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	}
 	if d, ok := v.Devices(); ok {
 		s.Devices = metrics.DeviceStats{
-			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
+			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held, Heard: d.Heard,
 		}
 	}
 	if r.server == nil {

@@ -20,6 +20,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
+	"fedpace/metrics/prometheus"
 )
 
 // Options say how a run is carried out; they change no result.
@@ -161,6 +162,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	}
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
 		p.options.notice(forecast.AboutGrowth(&p.Problem))
+		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
+			p.options.notice(fmt.Sprintf("/metrics has the first %d devices by name, and the other %d as one, \"other\".", prometheus.MostDevices, n))
+		}
 	}
 
 	r, err := newRecorder(p, e.waiting(), limit, started)

@@ -62,9 +62,9 @@ func (f family) counter(v float64, labels ...string) {
 }
 
 // time sends a time as Prometheus writes it; nothing for the zero time.
-func (f family) time(t time.Time) {
+func (f family) time(t time.Time, labels ...string) {
 	if !t.IsZero() {
-		f.gauge(float64(t.UnixNano()) / 1e9)
+		f.gauge(float64(t.UnixNano())/1e9, labels...)
 	}
 }
 
@@ -258,6 +258,27 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
 	m.collectComparison(c, s)
+	m.collectDevices(c, s, d)
+}
+
+// collectDevices sends what each device does, as far as it has series of its own.
+func (m *Metrics) collectDevices(c *scrape, s *state, now *metrics.DeviceStats) {
+	tasks := c.add("device_tasks_total", "Tasks that a real device has answered; those beyond the first hundred devices are one, (other).", "device")
+	took := c.add("device_task_seconds_total", "Virtual time of these tasks.", "phase", "device")
+	heard := c.add("device_heard_timestamp_seconds", "When a real device, of the first hundred, was last heard of, in Unix time.", "device")
+	for i := range s.devices {
+		name := otherDevices
+		if i < MostDevices {
+			name = m.run.Devices[i]
+		}
+		tasks.counter(s.devices[i].tasks, name)
+		for p, v := range s.devices[i].took {
+			took.counter(v, metrics.Phase(p).String(), name)
+		}
+		if i < min(len(now.Heard), MostDevices) {
+			heard.time(now.Heard[i], name)
+		}
+	}
 }
 
 // traffic sends what has passed.

@@ -44,11 +44,17 @@ func phasesOf(p *round.Plan) [phases]round.Time {
 // others are counted in one named "other".
 const maxClasses = 32
 
+// MostDevices is how many real devices have series of their own. The tasks of all others are those
+// of one.
+const MostDevices = 100
+
 // Names of classes that the fleet does not give.
 const (
 	noClass    = "all"    // of a fleet without classes
 	manyOthers = "other"  // beyond maxClasses
 	realClass  = "device" // real devices
+
+	otherDevices = "(other)" // beyond MostDevices; no device can have that name
 )
 
 // series are the classes that have series of their own: those of simulated devices and,
@@ -107,8 +113,15 @@ type batch struct {
 
 // observed is how long the phases of a task of a client of a class took.
 type observed struct {
-	class int
-	took  [phases]round.Time
+	class  int
+	device int // among those that have series; less than 0: a simulated client
+	took   [phases]round.Time
+}
+
+// deviceTasks are the tasks that a real device has answered, and what they took.
+type deviceTasks struct {
+	tasks float64
+	took  [phases]float64 // seconds
 }
 
 // state is everything that a scrape reads beside the histograms.
@@ -120,6 +133,7 @@ type state struct {
 	updates   [kinds][round.Outcomes]uint64
 	usage     metrics.Usage
 	notFinite uint64
+	devices   []deviceTasks             // the last: of all that have no series of their own
 	clients   *metrics.ClientEvaluation // the last; nil: none yet
 	is        int                       // of stateNames
 	resumed   int                       // the last round of the attempts before
@@ -136,6 +150,7 @@ func New(run *metrics.Run) *Metrics {
 	s.at = run.Started
 	n := len(m.classes)
 	s.slowest = make([][phases]float64, n)
+	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))
 	s.compared, m.batch.compared = make([]comparison, n), make([]comparison, n)
 	s.last.TrainingLoss, s.last.WindowLoss, s.last.ValidationLoss = math.NaN(), math.NaN(), math.NaN()
 	m.addHistograms()
@@ -221,7 +236,7 @@ func (m *Metrics) Task(e *round.TaskReport) {
 		return
 	}
 	if class := m.class(e.Client); m.phases[class][0] != nil { // the run has clients of that kind
-		b.phases = append(b.phases, observed{class, phasesOf(&e.Plan)})
+		b.phases = append(b.phases, observed{class, min(e.Client-m.run.Clients, MostDevices), phasesOf(&e.Plan)})
 	}
 	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
 		b.slowest, b.waited = *e, true
@@ -302,6 +317,12 @@ func (m *Metrics) takeBatch(r *round.Report) {
 	for _, o := range b.phases {
 		for p, took := range o.took {
 			m.phases[o.class][p].Observe(took.Seconds())
+			if o.device >= 0 {
+				s.devices[o.device].took[p] += took.Seconds()
+			}
+		}
+		if o.device >= 0 {
+			s.devices[o.device].tasks++
 		}
 	}
 	b.phases = b.phases[:0]

@@ -54,7 +54,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
 				NATS: &metrics.NATSStats{Traffic: metrics.Traffic{InMessages: 21, OutMessages: 22, InBytes: 23, OutBytes: 24}, Connections: 25, Subscriptions: 26, SlowConsumers: 27, Stored: 28},
 				Devices: metrics.DeviceStats{
-					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
+					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6, Heard: []time.Time{time.Unix(1_700_000_001, 0)},
 				},
 			}, true
 		},
@@ -178,11 +178,14 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_client_time_seconds_total counter {use}",
 		"fedpace_clients_left_out_total counter",
 		"fedpace_cohort gauge",
+		"fedpace_device_heard_timestamp_seconds gauge {device}",
 		"fedpace_device_heartbeats_total counter",
 		"fedpace_device_measured_seconds_total counter {class,phase}",
 		"fedpace_device_modelled_seconds_total counter {class,phase}",
 		"fedpace_device_refused_total counter",
 		"fedpace_device_silence_seconds gauge",
+		"fedpace_device_task_seconds_total counter {device,phase}",
+		"fedpace_device_tasks_total counter {device}",
 		"fedpace_devices gauge {state}",
 		"fedpace_fixed_sgd_steps_total counter",
 		"fedpace_hold_seconds_total counter",
@@ -331,6 +334,9 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 		{"fedpace_device_refused_total", nil, 6},
 		{"fedpace_device_modelled_seconds_total", []string{"download", "device"}, 0.3355},
 		{"fedpace_device_measured_seconds_total", []string{"download", "device"}, 1},
+		{"fedpace_device_tasks_total", []string{"pi"}, 1},
+		{"fedpace_device_task_seconds_total", []string{"compute", "pi"}, 5},
+		{"fedpace_device_heard_timestamp_seconds", []string{"pi"}, 1_700_000_001},
 	} {
 		if got := value(t, families, test.name, test.labels...); got != test.want {
 			t.Errorf("%s%v is %v, want %v", test.name, test.labels, got, test.want)
@@ -338,6 +344,29 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 	}
 	if got := value(t, families, "fedpace_device_silence_seconds"); got < 3 || got > 60 {
 		t.Errorf("the device is silent for %v s, want a little over 3", got)
+	}
+}
+
+// Of 103 devices a hundred have series, and one has the tasks of the other three.
+func TestDevicesBeyondTheFirstHundredAreOne(t *testing.T) {
+	var devices []string
+	for i := range 103 {
+		devices = append(devices, fmt.Sprintf("pi%d", i))
+	}
+	m := served(t, devices...)
+	for client := 3000; client < 3103; client++ {
+		m.Task(task(client, round.Plan{Compute: round.Time(client) * 1e9}))
+	}
+	report(t, m, round.Report{Round: 3, End: 12e9, Outcomes: [round.Outcomes]int{round.Accepted: 103}, TrainingLoss: 1}, metrics.Usage{})
+	families := families(t, m)
+	for device, want := range map[string][2]float64{"pi0": {1, 3000}, "pi99": {1, 3099}, "(other)": {3, 3100 + 3101 + 3102}} {
+		got := [2]float64{value(t, families, "fedpace_device_tasks_total", device), value(t, families, "fedpace_device_task_seconds_total", "compute", device)}
+		if got != want {
+			t.Errorf("%s: %v, want %v", device, got, want)
+		}
+	}
+	if n := len(families["fedpace_device_tasks_total"].Metric); n != MostDevices+1 {
+		t.Errorf("%d series of devices", n)
 	}
 }
 

@@ -1,0 +1,418 @@
+package docs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/internal/human"
+	"fedpace/internal/table"
+	"fedpace/internal/testkit/slow"
+)
+
+// peer is a row of performance/peers.csv: rounds a second of a run and of PyTorch's loop.
+type peer struct {
+	Work    string  `csv:"work"`
+	Cohort  int     `csv:"cohort"`
+	K       int     `csv:"k"`
+	Batch   int     `csv:"batch"`
+	Rounds  int     `csv:"rounds"`
+	Turns   int     `csv:"turns"`
+	Ours    float64 `csv:"ours"`
+	PyTorch float64 `csv:"pytorch"`
+	Ratio   float64 `csv:"ratio"`
+	Least   float64 `csv:"least"`
+	Most    float64 `csv:"most"`
+	Loss    float64 `csv:"loss"`
+	Theirs  float64 `csv:"pytorch_loss"`
+}
+
+// grown is a row of performance/growth.csv: what a round costs at a value of what grows.
+type grown struct {
+	Grows   string  `csv:"grows"`
+	Value   int     `csv:"value"`
+	Rounds  int     `csv:"rounds"`
+	Seconds float64 `csv:"seconds"`
+	Peak    float64 `csv:"peak_bytes"`
+	Disk    float64 `csv:"disk_bytes"`
+	Time    string  `csv:"time"`
+}
+
+func (g grown) at() float64     { return float64(g.Value) }
+func (g grown) time() float64   { return g.Seconds }
+func (g grown) memory() float64 { return g.Peak }
+
+// straight is the line base + slope x of y that makes the squares of relative errors least,
+// falls nowhere and begins at 0 or above.
+type straight struct{ base, slope, off float64 } // off: the largest relative error
+
+func fit(points []grown, of func(grown) float64) (l straight) {
+	var u, x, xx, v, xv float64 // sums over points of weights 1/y², with x, and with y
+	for _, p := range points {
+		y := of(p)
+		w := 1 / (y * y)
+		u, x, xx, v, xv = u+w, x+w*p.at(), xx+w*p.at()*p.at(), v+w*y, xv+w*p.at()*y
+	}
+	l.slope = (u*xv - x*v) / (u*xx - x*x)
+	l.base = (v - l.slope*x) / u
+	if l.slope < 0 {
+		l.base, l.slope = v/u, 0
+	}
+	if l.base < 0 {
+		l.base, l.slope = 0, xv/xx
+	}
+	for _, p := range points {
+		l.off = max(l.off, math.Abs(l.y(p.at())/of(p)-1))
+	}
+	return l
+}
+
+func (l straight) y(x float64) float64 { return l.base + l.slope*x }
+
+func TestPerformanceLines(t *testing.T) {
+	points := []grown{{Value: 1, Seconds: 5}, {Value: 2, Seconds: 7}, {Value: 100, Seconds: 203}}
+	if l := fit(points, grown.time); math.Abs(l.base-3) > 1e-9 || math.Abs(l.slope-2) > 1e-9 || l.off > 1e-9 {
+		t.Errorf("%+v, want 3 + 2 x", l)
+	}
+	points = []grown{{Value: 1, Seconds: 4}, {Value: 2, Seconds: 2}} // weights 1/16 and 1/4
+	if l := fit(points, grown.time); l.slope != 0 || math.Abs(l.base-(4./16+2./4)/(1./16+1./4)) > 1e-9 {
+		t.Errorf("%+v, want no slope and the weighted mean", l)
+	}
+	points = []grown{{Value: 10, Seconds: 1}, {Value: 20, Seconds: 4}}
+	if l := fit(points, grown.time); l.base != 0 || math.Abs(l.slope-(10+20./4)/(100+400./16)) > 1e-9 {
+		t.Errorf("%+v, want a line through 0", l)
+	}
+}
+
+// scheduled is when the last of jobs is done, which workers take in their order.
+func scheduled(jobs []float64, workers int) float64 {
+	free := make([]float64, workers)
+	for _, j := range jobs {
+		free[0] += j
+		slices.Sort(free)
+	}
+	return free[workers-1]
+}
+
+func TestPerformanceSchedule(t *testing.T) {
+	if got := scheduled([]float64{3, 1, 1, 2, 2}, 2); got != 5 {
+		t.Errorf("%g, want 5: 3 + 2 beside 1 + 1 + 2", got)
+	}
+	// 8 jobs of one client on 4 cores: two rows of 10 + 2 * 3 + 1, behind 100 + 8 * 5.
+	c := costs{round: 100, client: 10, message: 5, step: 3, job: 1}
+	if got := c.on(4, 8, 2, false); got != 174 {
+		t.Errorf("%g, want 174", got)
+	}
+	if got := c.on(4, 8, 2, true); got != 180 {
+		t.Errorf("%g, want 180: the 8 jobs' own costs come one after the other", got)
+	}
+}
+
+// costs are those of a round of FEMNIST by the lines of growth.csv: of the round, of each client
+// and its messages, of each step, and of each job.
+type costs struct{ round, client, message, step, job float64 }
+
+func costsOf(all map[string][]grown) (c costs) {
+	const k, jobs = 8, 2 // of the line over cohorts
+	cohort := fit(all["cohort"], grown.time)
+	c.step = fit(all["K"], grown.time).slope / 60
+	c.job = fit(all["jobs"], grown.time).slope
+	c.message = fit(all["cohort, timed only"], grown.time).slope
+	c.client = max(0, cohort.slope-k*c.step-c.message)
+	c.round = max(0, cohort.base-jobs*c.job)
+	return c
+}
+
+// on is how long a round takes on so many cores, each with two jobs of its own if there are as
+// many clients: what jobs share, and by themselves if serial, comes one after the other.
+func (c costs) on(cores, cohort, k int, serial bool) float64 {
+	number := min(2*cores, cohort)
+	jobs := make([]float64, number)
+	alone := c.round + float64(cohort)*c.message
+	for i := range jobs {
+		clients := (i+1)*cohort/number - i*cohort/number
+		jobs[i] = float64(clients) * (c.client + float64(k)*c.step)
+		if serial {
+			alone += c.job
+		} else {
+			jobs[i] += c.job
+		}
+	}
+	return alone + scheduled(jobs, cores)
+}
+
+// performance is what the page is made of.
+type performance struct {
+	peers []peer
+	all   map[string][]grown
+	order []string // what grows, as in the file
+}
+
+func readPerformance(t *testing.T) (p performance) {
+	var err error
+	if p.peers, err = table.Read[peer]("performance/peers.csv"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := table.Read[grown]("performance/growth.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.all = map[string][]grown{}
+	for _, r := range rows {
+		if len(p.all[r.Grows]) == 0 {
+			p.order = append(p.order, r.Grows)
+		}
+		p.all[r.Grows] = append(p.all[r.Grows], r)
+	}
+	return p
+}
+
+// figure is a number to three digits, with a unit that suits it.
+func figure(v float64, units ...string) string {
+	for i := range units {
+		if v >= 0.9995 || i == len(units)-1 {
+			return human.Rate(v) + " " + units[i]
+		}
+		v *= 1000
+	}
+	return ""
+}
+
+func seconds(s float64) string { return figure(s, "s", "ms", "µs", "ns", "ps") }
+
+func bytes(b float64) string {
+	if b < 1 {
+		return fmt.Sprintf("%.2f B", b)
+	}
+	return figure(b/1e9, "GB", "MB", "kB", "B")
+}
+
+// law is a line in words.
+func (l straight) law(unit func(float64) string, of string) string {
+	text := unit(l.base)
+	if l.base == 0 {
+		text = ""
+	}
+	if l.slope > 0 {
+		text += strings.Repeat(" + ", min(1, len(text))) + unit(l.slope) + " " + of
+	}
+	return fmt.Sprintf("%s ±%.0f%%", text, 100*l.off)
+}
+
+func markdown(rows ...[]string) string {
+	var b strings.Builder
+	for i, r := range rows {
+		fmt.Fprintf(&b, "|%s|\n", strings.Join(r, "|"))
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(r)) + "|\n")
+		}
+	}
+	return b.String()
+}
+
+// speed is the table of peers, in README without spreads and losses.
+func (p *performance) speed(short bool) string {
+	rows := [][]string{{"task", "cohort", "K", "batch", "fedpace", "PyTorch", "times", "least to most", "loss", "PyTorch's"}}
+	for _, r := range p.peers {
+		rows = append(rows, []string{
+			r.Work, fmt.Sprint(r.Cohort), fmt.Sprint(r.K), fmt.Sprint(r.Batch), human.Rate(r.Ours), human.Rate(r.PyTorch),
+			fmt.Sprintf("**%.2f**", r.Ratio), fmt.Sprintf("%.2f-%.2f", r.Least, r.Most), fmt.Sprintf("%.3f", r.Loss), fmt.Sprintf("%.3f", r.Theirs),
+		})
+	}
+	if short {
+		for i := range rows {
+			rows[i] = rows[i][:7]
+		}
+	}
+	return markdown(rows...)
+}
+
+// lines says what grows with what is measured, and by what name.
+var lines = []struct{ grows, title, of string }{
+	{"clients", "clients, timed only, cohort 1,000", "a client"},
+	{"cohort, timed only", "cohort, timed only, 1,000,000 clients", "a client"},
+	{"rounds", "length, timed only, 10,000 clients, cohort 30", "a round before"},
+	{"cohort", "cohort, FEMNIST, K = 8", "a client"},
+	{"K", "K, FEMNIST, cohort 60", "a step"},
+	{"parameters", "parameters, cohort 20, K = 1", "a parameter"},
+	{"hosts", "hosts, FEMNIST, cohort 60, K = 8", "a host"},
+	{"jobs", "jobs, FEMNIST, cohort 60, K = 1", "a job"},
+}
+
+func (p *performance) growth() string {
+	rows := [][]string{{"what grows", "from", "to", "processor time of a round", "memory at the peak"}}
+	for _, l := range lines {
+		points := p.all[l.grows]
+		rows = append(rows, []string{
+			l.title, human.Thousands(int64(points[0].Value)), human.Thousands(int64(points[len(points)-1].Value)),
+			fit(points, grown.time).law(seconds, l.of), fit(points, grown.memory).law(bytes, l.of),
+		})
+	}
+	return markdown(rows...)
+}
+
+// full are the runs of a million clients that are timed on all cores.
+func (p *performance) full() string {
+	rows := [][]string{{"run", "client-rounds/s", "memory at the peak"}}
+	for _, name := range p.order {
+		if r := p.all[name][0]; r.Time == "wall" && !strings.HasPrefix(name, "cores") {
+			rows = append(rows, []string{name, human.Rate(r.at() / r.Seconds), bytes(r.Peak)})
+		}
+	}
+	return markdown(rows...)
+}
+
+// cores is how many times faster a round is on more of them.
+func (p *performance) cores() string {
+	c := costsOf(p.all)
+	rows := [][]string{{"FEMNIST", "2 cores, measured", "2", "4", "16", "64"}}
+	for _, w := range []struct{ cohort, k int }{{60, 80}, {60, 8}, {60, 1}, {600, 80}, {600, 1}} {
+		measured := "-"
+		if m := p.all[fmt.Sprintf("cores, K = %d", w.k)]; w.cohort == 60 && len(m) == 2 && m[1].Value == 2 {
+			measured = fmt.Sprintf("%.2f", m[0].Seconds/m[1].Seconds)
+		}
+		row := []string{fmt.Sprintf("cohort %d, K = %d", w.cohort, w.k), measured}
+		for _, n := range []int{2, 4, 16, 64} {
+			one := c.on(1, w.cohort, w.k, true)
+			row = append(row, fmt.Sprintf("%.1f-%.1f", one/c.on(n, w.cohort, w.k, true), one/c.on(n, w.cohort, w.k, false)))
+		}
+		rows = append(rows, row)
+	}
+	return markdown(rows...)
+}
+
+// machine is what was measured on, in lines of prose.
+func machine(t *testing.T, name string) (text string) {
+	words, err := os.ReadFile("performance/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := 0
+	for i, w := range strings.Fields(string(words)) {
+		switch {
+		case column+len(w) > 98:
+			text, column = text+"\n", 0
+		case i > 0:
+			text, column = text+" ", column+1
+		}
+		text, column = text+w, column+len(w)
+	}
+	return "\n" + text + ".\n\n"
+}
+
+// The tables of the page and README are those of the measured files.
+func TestPerformancePage(t *testing.T) {
+	p := readPerformance(t)
+	block := regexp.MustCompile(`(?s)<!-- (speed|peers|growth|full|cores|clients|machine [a-z]+) -->\n.*?<!-- end -->\n`)
+	for path, blocks := range map[string]int{"performance.md": 7, "../README.md": 1} {
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(block.FindAll(old, -1)); n != blocks {
+			t.Errorf("%s has %d blocks, want %d", path, n, blocks)
+		}
+		text := block.ReplaceAllStringFunc(string(old), func(b string) string {
+			what := block.FindStringSubmatch(b)[1]
+			made := ""
+			switch kind, name, _ := strings.Cut(what, " "); kind {
+			case "speed", "peers":
+				made = p.speed(kind == "speed")
+			case "growth":
+				made = p.growth()
+			case "full":
+				made = p.full()
+			case "cores":
+				made = p.cores()
+			case "clients":
+				made = p.many()
+			case "machine":
+				made = machine(t, name)
+			}
+			return "<!-- " + what + " -->\n" + made + "<!-- end -->\n"
+		})
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if text != string(old) {
+			t.Errorf("%s is stale: go test ./docs -run Performance -rewrite", path)
+		}
+	}
+}
+
+// The benchmark runs, and has a row for each that the page has.
+func TestPerformanceIsMeasured(t *testing.T) {
+	slow.Test(t, "it plays a hundred short runs")
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), python, "../bench", "growth", "--length", "0.01", "--out", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	page, err := table.Read[grown]("performance/growth.csv")
+	rows, err2 := table.Read[grown](filepath.Join(dir, "growth.csv"))
+	if err := errors.Join(err, err2); err != nil || len(rows) < len(page) {
+		t.Fatalf("%d rows, want %d (%v)", len(rows), len(page), err)
+	}
+	for i, r := range rows {
+		if r.Grows != page[i].Grows || r.Grows != "rounds" && r.Time == "cpu" && r.Value != page[i].Value || r.Peak < 5e6 {
+			t.Errorf("%+v, where the page has %+v", r, page[i])
+		}
+	}
+}
+
+// many is the memory of so many clients, measured and by the line through what was measured.
+func (p *performance) many() string {
+	memory := fit(p.all["clients"], grown.memory)
+	rows := [][]string{{"clients", "measured", "by the line"}}
+	for _, g := range p.all["clients"] {
+		rows = append(rows, []string{human.Thousands(int64(g.Value)), bytes(g.Peak), bytes(memory.y(g.at()))})
+	}
+	return markdown(append(rows, []string{human.Thousands(1e8), "-", "**" + bytes(memory.y(1e8)) + "**"})...)
+}
+
+// What grows, in a picture: points, and the lines of the page through them.
+func TestPerformancePicture(t *testing.T) {
+	p := readPerformance(t)
+	var d drawing
+	const across, wide, high = 4, 190., 110.
+	for i, of := range lines {
+		points, l := p.all[of.grows], fit(p.all[of.grows], grown.time)
+		by := func(a, b grown) int { return cmp.Compare(a.Seconds, b.Seconds) }
+		least, most := math.Log(slices.MinFunc(points, by).Seconds/1.5), math.Log(slices.MaxFunc(points, by).Seconds*1.5)
+		from, to := math.Log(points[0].at()), math.Log(points[len(points)-1].at())
+		x0, y0 := 10+wide*float64(i%across), 24+(high+44)*float64(i/across)
+		at := func(x, y float64) (float64, float64) {
+			return x0 + 6 + (wide-32)*(math.Log(x)-from)/(to-from), y0 + high*(1-(math.Log(y)-least)/(most-least))
+		}
+		d.text(x0, y0-6, "start", "%s", of.grows)
+		d.line(grey, x0, y0, x0, y0+high, x0+wide-20, y0+high)
+		d.text(x0, y0+high+14, "start", "%s", human.Thousands(int64(points[0].Value)))
+		d.text(x0+wide-20, y0+high+14, "end", "%s", human.Thousands(int64(points[len(points)-1].Value)))
+		var curve []float64
+		for j := range 21 {
+			x, y := at(math.Exp(from+(to-from)*float64(j)/20), l.y(math.Exp(from+(to-from)*float64(j)/20)))
+			curve = append(curve, x, y)
+		}
+		d.line(orange, curve...)
+		for j, g := range points {
+			x, y := at(g.at(), g.Seconds)
+			d.rect(x-2, y-2, 4, 4, blue)
+			if j == 0 || j == len(points)-1 {
+				d.text(x, y-20+float64(13*min(j, 1)), []string{"start", "end"}[min(j, 1)], "%s", seconds(g.Seconds))
+			}
+		}
+	}
+	d.keep(t, "performance/growth.svg", "Processor time of a round against what grows, with the lines through it", 770, 320)
+}

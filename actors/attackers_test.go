@@ -77,7 +77,7 @@ func task(client, attacker int) Assignment {
 func updateOf(t testing.TB, w *Trainer, base []float32, a Assignment) []float32 {
 	t.Helper()
 	a.Attacker = honest
-	update, _, err := w.Local(t.Context(), base, a)
+	update, _, _, err := w.Local(t.Context(), base, a)
 	if err != nil {
 		t.Fatal(err)
 	}

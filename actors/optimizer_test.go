@@ -112,7 +112,7 @@ func TestOptimizersForgetBetweenTasks(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s remembers the task before", learn.Optimizers.NameOf(o))
 		}
-		own, _, err := busy.Local(t.Context(), base, last) // what a device sends
+		own, _, _, err := busy.Local(t.Context(), base, last) // what a device sends
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,6 +38,8 @@ type Problem struct {
 	Clips bool
 	// Noise is what clients do to their updates before they send them.
 	Noise privacy.Local
+	// Secret draws the key of an update's noise; nil: it follows from the seed.
+	Secret func() privacy.Secret
 	// Trainer takes the steps and measures the models, in processes of its own; nil: Kernel
 	// does.
 	Trainer *external.Program

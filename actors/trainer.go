@@ -141,7 +141,7 @@ func (s *Shared) variates() bool { return s != nil && !s.Residuals }
 // algorithm with client state does plain steps. A loss or update that is not
 // finite is a *Diverged.
 func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, work []Assignment, sum []int64) ([]Outcome, error) {
-	if err := t.check(len(base), shared, work, sum); err != nil {
+	if err := t.check(len(base), shared, work, len(sum)); err != nil {
 		return nil, err
 	}
 	if err := t.collude(ctx, base, shared, work); err != nil {
@@ -185,8 +185,12 @@ func (t *Trainer) hide(base, model []float32, a *Assignment) {
 		return
 	}
 	var key privacy.Secret
-	for part := range uint64(len(key) / 8) {
-		binary.LittleEndian.PutUint64(key[8*part:], keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part))
+	if t.problem.Secret != nil {
+		key = t.problem.Secret()
+	} else {
+		for part := range uint64(len(key) / 8) {
+			binary.LittleEndian.PutUint64(key[8*part:], keyed.Hash(t.problem.Seed, keyed.LocalNoise, uint64(a.Client), a.Task, part))
+		}
 	}
 	t.problem.Noise.Hide(model[:t.trainable], base[:t.trainable], key)
 }
@@ -239,15 +243,14 @@ func (t *Trainer) add(sum []int64, base, model []float32, shared *Shared, a *Ass
 	return kept, nil
 }
 
-// addCompressed adds what compression makes of a client's update, with the client's
-// residual where it keeps one, and returns what is left out then. What is not trained is
-// added whole. The model equals base after.
-func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shared, a *Assignment) (left []float32, err error) {
+// compress returns what compression makes of a client's update, with the client's residual where
+// it keeps one, until the next, and what is left out then. It is that of some of the parameters.
+func (t *Trainer) compress(base, model []float32, shared *Shared, a *Assignment) (update, left []float32, from, to int, err error) {
 	if err := algorithm.Check(model, base); err != nil {
-		return nil, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
+		return nil, nil, 0, 0, &Diverged{Task: a.Task, Client: a.Client, Cause: err.Error()}
 	}
-	from, to := t.sent(shared)
-	update := t.update[:to-from]
+	from, to = t.sent(shared)
+	update = t.update[:to-from]
 	for i := range update {
 		update[i] = model[from+i] - base[from+i]
 	}
@@ -268,6 +271,16 @@ func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shar
 			left[from+i] -= sent
 		}
 	}
+	return update, left, from, to, nil
+}
+
+// addCompressed adds what compression makes of a client's update, and returns what is left out
+// where the client keeps that. What is not trained is added whole. The model equals base after.
+func (t *Trainer) addCompressed(sum []int64, base, model []float32, shared *Shared, a *Assignment) (left []float32, err error) {
+	update, left, from, to, err := t.compress(base, model, shared, a)
+	if err != nil {
+		return nil, err
+	}
 	copy(model[:t.trainable], base)
 	if bad := learn.AddExact(sum[from:to], a.Weight, update, t.zero[from:to]); bad >= 0 {
 		return nil, &Diverged{Task: a.Task, Client: a.Client,
@@ -287,27 +300,52 @@ func (t *Trainer) sent(shared *Shared) (from, to int) {
 	return 0, t.trainable
 }
 
-// Local runs one client's K local steps from base and returns its own model,
-// where [Trainer.Train] adds it to a sum: it is what a real device sends, but for the noise. The
-// algorithm must not have client state; a.Weight is not used.
-func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
-	if t.state || t.local > 0 || t.update != nil {
-		return nil, 0, fmt.Errorf("actors: task %d: a device keeps nothing from task to task, and sends whole models", a.Task)
+// Kept is how many values a client keeps from task to task.
+func (t *Trainer) Kept() int { return t.own + t.local }
+
+// Local runs one client's K local steps from base, where [Trainer.Train] adds what comes of them
+// to a sum, and returns what a real device sends: its own model or, where updates are
+// compressed, the difference of that from base; and what it keeps, nil if nothing. Of the
+// algorithm it must not keep control variates; a.Weight is not used.
+func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (values, kept []float32, firstStepLoss float64, err error) {
+	a.Weight = 1
+	shared := &Shared{Residuals: true}
+	if t.Kept() == 0 {
+		shared = nil
 	}
-	if len(base) != t.params {
-		return nil, 0, fmt.Errorf("actors: task %d: a model of %d parameters, %s has %d", a.Task, len(base), t.problem.Model, t.params)
+	if t.state {
+		return nil, nil, 0, fmt.Errorf("actors: task %d: a device has no control variates", a.Task)
 	}
-	err = t.steps.Run(ctx, t.work(base, nil, []Assignment{a}), func(_ int, x []float32, loss float64) error {
-		model, firstStepLoss = slices.Clone(x), loss
+	if err := t.check(len(base), shared, []Assignment{a}, t.SumLength(shared)); err != nil {
+		return nil, nil, 0, err
+	}
+	w := t.work(base, shared, []Assignment{a})
+	err = t.steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
+		firstStepLoss = loss
+		t.hide(base, model, &a)
+		if values = slices.Clone(model); t.update != nil {
+			for i, x := range base {
+				values[i] -= x
+			}
+			update, left, from, _, err := t.compress(base, model, shared, &a)
+			if err != nil {
+				return err
+			}
+			copy(values[from:], update)
+			kept = left
+		}
+		if w.Local != nil {
+			kept = append(kept, w.Local[0]...)
+		}
 		return nil
 	})
-	return model, firstStepLoss, err
+	return values, kept, firstStepLoss, err
 }
 
 // check refuses a job that would index out of range or divide by zero.
-func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int64) error {
-	if want := t.SumLength(shared); params != t.params || len(sum) != want {
-		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.problem.Model, t.params, want)
+func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum int) error {
+	if want := t.SumLength(shared); params != t.params || sum != want {
+		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, sum, t.problem.Model, t.params, want)
 	}
 	all := slices.Clip(work)
 	for _, a := range work {

@@ -300,7 +300,7 @@ func TestJobsThatCannotBe(t *testing.T) {
 			t.Errorf("%v, want it to say %q", err, c.want)
 		}
 	}
-	if _, _, err := keeps.Local(t.Context(), base, good); err == nil || !strings.Contains(err.Error(), "a device keeps nothing from task to task") {
+	if _, _, _, err := keeps.Local(t.Context(), base, good); err == nil || !strings.Contains(err.Error(), "a device has no control variates") {
 		t.Errorf("a device with control variates: %v", err)
 	}
 }

@@ -196,25 +196,27 @@ func (Status) EnumDescriptor() ([]byte, []int) {
 
 // Task asks one client for one round's local steps.
 type Task struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`                                      // unique in the run, from 1
-	Round         uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`                                    // from 1
-	LocalSteps    uint32                 `protobuf:"varint,3,opt,name=local_steps,json=localSteps,proto3" json:"local_steps,omitempty"`        // K, at least 1
-	LearningRate  float64                `protobuf:"fixed64,4,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // eta, finite, not negative
-	StepsDone     uint64                 `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`           // local steps of this client accepted so far
-	ModelDigest   []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
-	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
-	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
-	Over          bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
-	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                           // the coordinator's note of where it sent the task; the plan repeats it
-	Digest        []byte                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                                  // to devices: SHA-256 of the task without it, which the update repeats
-	UpdateBits    uint64                 `protobuf:"varint,13,opt,name=update_bits,json=updateBits,proto3" json:"update_bits,omitempty"`       // size of the update's transfer; 0: model_bits
-	Joules        float64                `protobuf:"fixed64,14,opt,name=joules,proto3" json:"joules,omitempty"`                                // what the client's battery holds; 0: it has none
-	Device        uint32                 `protobuf:"varint,15,opt,name=device,proto3" json:"device,omitempty"`                                 // 1 + the number of the client whose device it has; 0: its own
-	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
-	Presence      uint32                 `protobuf:"varint,17,opt,name=presence,proto3" json:"presence,omitempty"`                             // 1 + the number of the client whose availability it has; 0: its own
-	Version       string                 `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`                                // to devices, in a call to join: of the coordinator's program, for people
-	FrozenDigest  []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Task         uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`                                      // unique in the run, from 1
+	Round        uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`                                    // from 1
+	LocalSteps   uint32                 `protobuf:"varint,3,opt,name=local_steps,json=localSteps,proto3" json:"local_steps,omitempty"`        // K, at least 1
+	LearningRate float64                `protobuf:"fixed64,4,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // eta, finite, not negative
+	StepsDone    uint64                 `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`           // local steps of this client accepted so far
+	ModelDigest  []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
+	ModelBits    uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
+	StartNs      int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
+	Over         bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
+	Placement    uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                           // the coordinator's note of where it sent the task; the plan repeats it
+	Digest       []byte                 `protobuf:"bytes,12,opt,name=digest,proto3" json:"digest,omitempty"`                                  // to devices: SHA-256 of the task without it, which the update repeats
+	UpdateBits   uint64                 `protobuf:"varint,13,opt,name=update_bits,json=updateBits,proto3" json:"update_bits,omitempty"`       // size of the update's transfer; 0: model_bits
+	Joules       float64                `protobuf:"fixed64,14,opt,name=joules,proto3" json:"joules,omitempty"`                                // what the client's battery holds; 0: it has none
+	Device       uint32                 `protobuf:"varint,15,opt,name=device,proto3" json:"device,omitempty"`                                 // 1 + the number of the client whose device it has; 0: its own
+	Stamp        uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
+	Presence     uint32                 `protobuf:"varint,17,opt,name=presence,proto3" json:"presence,omitempty"`                             // 1 + the number of the client whose availability it has; 0: its own
+	Version      string                 `protobuf:"bytes,18,opt,name=version,proto3" json:"version,omitempty"`                                // to devices, in a call to join: of the coordinator's program, for people
+	FrozenDigest []byte                 `protobuf:"bytes,19,opt,name=frozen_digest,json=frozenDigest,proto3" json:"frozen_digest,omitempty"`  // to devices: of what the model has behind the part that model_digest names, and that
+	// never changes, so that it is fetched once; empty: nothing
+	KeptDigest    []byte `protobuf:"bytes,20,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"` // to devices: of what the device keeps from its last task that counted; empty: nothing yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *Task) GetFrozenDigest() []byte {
 	return nil
 }
 
+func (x *Task) GetKeptDigest() []byte {
+	if x != nil {
+		return x.KeptDigest
+	}
+	return nil
+}
+
 // Dropout says where in its task a client leaves.
 type Dropout struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -526,9 +535,10 @@ type Update struct {
 	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`                                     // 0: likewise
 	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`                                         // from 0; chunks: the last message
 	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"`                                       // of the whole model, at least 1
-	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                                        // little-endian float32: the device's model after its steps, not the difference
+	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                                        // little-endian float32: the device's model after its steps, not the difference; then what it keeps
 	TaskDigest    []byte                 `protobuf:"bytes,10,opt,name=task_digest,json=taskDigest,proto3" json:"task_digest,omitempty"`             // the task's digest; empty: of a device that does not repeat it
 	Process       uint64                 `protobuf:"fixed64,11,opt,name=process,proto3" json:"process,omitempty"`                                   // as in the device's Join
+	Packed        []byte                 `protobuf:"bytes,12,opt,name=packed,proto3" json:"packed,omitempty"`                                       // in the place of values where Spec.compression is set: a part of the packed values, which are the
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +648,13 @@ func (x *Update) GetProcess() uint64 {
 		return x.Process
 	}
 	return 0
+}
+
+func (x *Update) GetPacked() []byte {
+	if x != nil {
+		return x.Packed
+	}
+	return nil
 }
 
 // Join announces a real device: a request, answered by a DeviceReply.
@@ -925,6 +942,7 @@ type Welcome struct {
 	Mapping          string                 `protobuf:"bytes,9,opt,name=mapping,proto3" json:"mapping,omitempty"`                                             // JSON of what the columns of a table mean, for a device whose own has the same; empty: the run reads none
 	Schema           *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                              // what the device's samples must mean
 	Version          string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`                                            // of the coordinator's program, for people; empty: it does not say
+	Kept             uint32                 `protobuf:"varint,12,opt,name=kept,proto3" json:"kept,omitempty"`                                                 // values that the device keeps from task to task, which its updates end with
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1034,6 +1052,13 @@ func (x *Welcome) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *Welcome) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
 }
 
 // Schema is what the numbers of samples stand for.
@@ -2566,7 +2591,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\x84\x04\n" +
+	"fedpace.v1\"\xa5\x04\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2590,7 +2615,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\x12\x1a\n" +
 	"\bpresence\x18\x11 \x01(\rR\bpresence\x12\x18\n" +
 	"\aversion\x18\x12 \x01(\tR\aversion\x12#\n" +
-	"\rfrozen_digest\x18\x13 \x01(\fR\ffrozenDigestJ\x04\b\t\x10\n" +
+	"\rfrozen_digest\x18\x13 \x01(\fR\ffrozenDigest\x12\x1f\n" +
+	"\vkept_digest\x18\x14 \x01(\fR\n" +
+	"keptDigestJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
@@ -2603,7 +2630,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
-	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xbc\x02\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xd4\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2619,7 +2646,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vtask_digest\x18\n" +
 	" \x01(\fR\n" +
 	"taskDigest\x12\x18\n" +
-	"\aprocess\x18\v \x01(\x06R\aprocess\"\x89\x02\n" +
+	"\aprocess\x18\v \x01(\x06R\aprocess\x12\x16\n" +
+	"\x06packed\x18\f \x01(\fR\x06packed\"\x89\x02\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
@@ -2643,7 +2671,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xdd\x02\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xf1\x02\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -2656,7 +2684,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\amapping\x18\t \x01(\tR\amapping\x12*\n" +
 	"\x06schema\x18\n" +
 	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\x12\x18\n" +
-	"\aversion\x18\v \x01(\tR\aversion\"\x88\x01\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x12\x12\n" +
+	"\x04kept\x18\f \x01(\rR\x04kept\"\x88\x01\n" +
 	"\x06Schema\x12\x16\n" +
 	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +

@@ -110,7 +110,7 @@ func (u *Update) Last() bool { return u.Chunk == u.Chunks }
 type DeviceUpdate struct {
 	*Update           // durations in nanoseconds of the device's own clock
 	Device  int       // index among the run's devices
-	Values  []float32 // the device's model after its steps; nil of one that is refused
+	Values  []float32 // the device's model after its steps, or the compressed difference, then what it keeps; nil of one that is refused
 }
 
 // FirstNumber is where a coordinator starts to number jobs and the tokens of tasks: a

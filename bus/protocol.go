@@ -12,9 +12,10 @@ const (
 	HeedsSchema    = 3 // and its samples mean what Welcome.schema says
 	HeedsNoise     = 4 // and its updates have the noise of Spec.noise_multiplier
 	HeedsFrozen    = 5 // and it fetches Task.frozen_digest once, and sends what is before it
+	HeedsKept      = 6 // and it keeps Welcome.kept values, and compresses its updates as Spec.compression says
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = HeedsFrozen
+	DeviceProtocol = HeedsKept
 )
 
 // Differ reports whether two programs are of different versions; one that does not say

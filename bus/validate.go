@@ -23,6 +23,7 @@ func (t *Task) Validate() error {
 	c.number("steps_done", long(t.StepsDone), 0, MaxSteps)
 	c.digest("model_digest", t.ModelDigest, true)
 	c.digest("frozen_digest", t.FrozenDigest, true)
+	c.digest("kept_digest", t.KeptDigest, true)
 	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
 	c.digest("digest", t.Digest, true)
 	c.number("update_bits", long(t.UpdateBits), 0, MaxModelBits)
@@ -262,6 +263,7 @@ func (w *Welcome) Validate() error {
 	c.number("clients", long(w.Clients), long(w.Client)+1, MaxClients)
 	c.spec(w.Spec)
 	c.number("params", int64(w.Params), 1, MaxParams)
+	c.number("kept", int64(w.Kept), 0, MaxParams)
 	c.float("heartbeat_seconds", w.HeartbeatSeconds, minHeartbeat.Seconds(), maxHeartbeat.Seconds())
 	c.text("task", w.Task)
 	c.float("heterogeneity", w.Heterogeneity, 0, 1e6)
@@ -317,12 +319,12 @@ func (u *Update) Validate() error {
 		return c.err
 	}
 	if !u.Last() {
-		if n := len(u.Values); n == 0 || n%4 != 0 || n > MaxPayload {
-			c.refuse("values", fmt.Sprint(n, " bytes"), "a multiple of 4, some")
+		if n := len(u.Values); n%4 != 0 || n > MaxPayload || n == 0 == (len(u.Packed) == 0) {
+			c.refuse("values", fmt.Sprint(n, " bytes beside ", len(u.Packed), " packed ones"), "a multiple of 4, or packed ones alone")
 		}
 		return c.err
 	}
-	c.number("bytes of values in the last message", int64(len(u.Values)), 0, 0)
+	c.number("bytes of values in the last message", int64(len(u.Values)+len(u.Packed)), 0, 0)
 	c.durations(u.DownloadNs, u.ComputeNs, u.UploadNs)
 	if u.FirstStepLoss != UntoldLoss {
 		c.float("first_step_loss", u.FirstStepLoss, 0, MaxDeviceLoss)

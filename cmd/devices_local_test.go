@@ -62,7 +62,7 @@ func TestDevicesTakeTheRunsOptimizer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, a := range said {
-			own, loss, err := trainer.Local(t.Context(), base, actors.Assignment{Task: a.Task, Client: a.Client, LocalSteps: 4, Rate: c.Schedule.Eta0})
+			own, _, loss, err := trainer.Local(t.Context(), base, actors.Assignment{Task: a.Task, Client: a.Client, LocalSteps: 4, Rate: c.Schedule.Eta0})
 			if err != nil {
 				t.Fatal(err)
 			}

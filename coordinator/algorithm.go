@@ -75,14 +75,15 @@ func (l *learner) rebaseOn(sum []int64, version uint64, weight float64) error {
 type variates struct {
 	of     *algorithm.Variates // nil: the algorithm has none
 	bus    bus.Coordinator
+	tasks  []round.Task
 	server bus.Digest          // zero: none yet
-	before []bus.Digest        // by task; zero: none yet
+	before []bus.Digest        // by task; zero: none yet, or of a device, which has it
 	after  []algorithm.Variate // by task, as the sums bring them
 }
 
 // putVariates makes the variates that the tasks need available to trainers.
 func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variates, error) {
-	v := &variates{of: l.algorithm.Variates, bus: l.bus, before: make([]bus.Digest, len(tasks)), after: make([]algorithm.Variate, len(tasks))}
+	v := &variates{of: l.algorithm.Variates, bus: l.bus, tasks: tasks, before: make([]bus.Digest, len(tasks)), after: make([]algorithm.Variate, len(tasks))}
 	if v.of == nil {
 		return v, nil
 	}
@@ -91,7 +92,7 @@ func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variate
 		v.server = bus.DigestOf(c)
 		put = append(put, algorithm.Variate{Digest: v.server, Values: c})
 	}
-	for i, t := range tasks {
+	for i, t := range tasks[:l.devices.Split(tasks)] {
 		if own := v.of.Client(t.Client); own.Values != nil {
 			v.before[i] = own.Digest
 			put = append(put, own)
@@ -123,23 +124,45 @@ func (v *variates) take(i int, r *bus.Result, j int) {
 	}
 }
 
+// lend names in a device's task what the device keeps, which is on the bus for one that has lost it.
+func (l *learner) lend(ctx context.Context, client int, m *bus.Task) error {
+	if l.algorithm.Variates == nil {
+		return nil
+	}
+	own, before := l.algorithm.Variates.Client(client), l.lent[client]
+	if m.KeptDigest = bus.Digest(own.Digest).Bytes(); own.Digest == before {
+		return nil
+	}
+	if l.lent == nil {
+		l.lent = map[int]bus.Digest{}
+	}
+	if l.lent[client] = own.Digest; !before.IsZero() && !slices.Contains(slices.Collect(maps.Values(l.lent)), before) {
+		if err := l.bus.DeleteModel(ctx, before); err != nil {
+			return err
+		}
+	}
+	if own.Values == nil {
+		return nil
+	}
+	return l.bus.PutModel(ctx, own.Digest, own.Values)
+}
+
 // update ends the round: the clients' variates and the server's move on, and
-// those that were lent to trainers are taken back. keep is the digest of the
-// model in use.
-func (v *variates) update(ctx context.Context, sum []int64, tasks []round.Task, keep bus.Digest) error {
+// those that were lent to trainers are taken back. keep are the digests in use.
+func (v *variates) update(ctx context.Context, sum []int64, keep ...bus.Digest) error {
 	if v.of == nil {
 		return nil
 	}
 	var clients []int
 	var after []algorithm.Variate
-	for i, t := range tasks {
+	for i, t := range v.tasks {
 		if v.after[i].Values != nil { // else it was refused
 			clients, after = append(clients, t.Client), append(after, v.after[i])
 		}
 	}
 	v.of.Update(sum, clients, after)
 	for _, d := range append(v.before, v.server) {
-		if d == keep || d.IsZero() {
+		if d.IsZero() || slices.Contains(keep, d) {
 			continue
 		}
 		if err := v.bus.DeleteModel(ctx, d); err != nil {

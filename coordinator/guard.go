@@ -120,6 +120,9 @@ func (t *trial) nothing() {
 	t.mean, t.comes = t.start, t.start
 	t.refused = nil
 	clear(t.sum)
+	if t.variates != nil {
+		clear(t.variates.after)
+	}
 	t.clip.Forget() // the norms of those that are left out
 	t.bound.Forget()
 }

@@ -39,6 +39,7 @@ type learner struct {
 	sum      []int64
 	scale    float64
 	variates *variates
+	lent     map[int]bus.Digest // by client, what devices keep and is on the bus
 }
 
 // newLearner makes a learner whose models are those that the run begins or goes on with.
@@ -166,6 +167,9 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 	if err := l.addDevices(&singles, kept, weights, losses[n:], simulated-n); err != nil {
 		return 0, nil, err
 	}
+	for i, t := range tasks[simulated:] {
+		variates.after[simulated+i] = l.devices.Keeps(t.Task)
+	}
 	if err := singles.finish(l.sum); err != nil {
 		return 0, nil, err
 	}
@@ -260,7 +264,7 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
 		return err
 	}
-	if err := l.variates.update(ctx, l.sum[len(next):], tasks, l.digest); err != nil {
+	if err := l.variates.update(ctx, l.sum[len(next):], append(slices.Collect(maps.Values(l.lent)), l.digest)...); err != nil {
 		return err
 	}
 	l.devices.Used(tasks)

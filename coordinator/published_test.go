@@ -136,7 +136,7 @@ func TestStalenessDampsASingleUpdate(t *testing.T) {
 // ownModel is the model that a client ends its task with.
 func ownModel(t *testing.T, trainer *actors.Trainer, base []float32, task round.Task) []float32 {
 	t.Helper()
-	own, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
+	own, _, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,9 @@ func (d *driver) open(ctx context.Context) (err error) {
 		return err
 	}
 	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: learn.Travels(c.Learning.Model), Frozen: c.Learning.Model.Params() - learn.Travels(c.Learning.Model), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
+	if of := c.Learning.Algorithm; of != nil && of.Variates != nil {
+		v.Kept = of.Variates.Width()
+	}
 	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}
@@ -196,12 +199,12 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 			return err
 		}
 	}
-	return d.issue(effects.Tasks)
+	return d.issue(ctx, effects.Tasks)
 }
 
 // issue sends devices their tasks, which take real time, and has the others
 // planned.
-func (d *driver) issue(tasks []round.Task) error {
+func (d *driver) issue(ctx context.Context, tasks []round.Task) error {
 	if len(tasks) == 0 {
 		d.planner.rest(d.machine.Waiting())
 		return nil
@@ -214,6 +217,9 @@ func (d *driver) issue(tasks []round.Task) error {
 		}
 		message := new(bus.Task)
 		d.describe(message, t)
+		if err := d.learner.lend(ctx, t.Client, message); err != nil {
+			return err
+		}
 		from := d.learner.models.list[t.Model]
 		if err := d.devices.Issue(t, message, from.params[:learn.Travels(d.config.Learning.Model)], from.doubtful); err != nil {
 			return err

@@ -23,7 +23,7 @@ type Scaffold struct {
 // Needs says that c is the unweighted mean of what the clients of rounds that do
 // not overlap keep, and that c_i⁺ takes (x − y)/(K η) for a mean gradient.
 func (Scaffold) Needs() registry.Needs {
-	return registry.Needs{ClientState: true, EqualWeight: true, Rounds: true, PlainSteps: true}
+	return registry.Needs{ClientState: true, Simulated: true, EqualWeight: true, Rounds: true, PlainSteps: true}
 }
 
 func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }

@@ -32,7 +32,9 @@ type Streaming struct {
 }
 
 // Needs says that a client's copy follows it from task to task.
-func (Streaming) Needs() registry.Needs { return registry.Needs{ClientState: true, Rounds: true} }
+func (Streaming) Needs() registry.Needs {
+	return registry.Needs{ClientState: true, Simulated: true, Rounds: true}
+}
 
 // Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
 func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }

@@ -98,7 +98,7 @@ func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)
 			model = slices.Clone(params)
 			_ = bus.DigestOf(model)
 		}
-		u, err := device.Compute(ctx, model, task)
+		u, _, err := device.Compute(ctx, model, nil, task)
 		if err != nil {
 			return 0, err
 		}

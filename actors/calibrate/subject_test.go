@@ -59,7 +59,7 @@ func TestThePapersTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := d.Compute(t.Context(), params, &bus.Task{Task: 1, LocalSteps: 1, LearningRate: rate})
+		u, _, err := d.Compute(t.Context(), params, nil, &bus.Task{Task: 1, LocalSteps: 1, LearningRate: rate})
 		if err != nil || u.ComputeNs <= 0 || !(u.FirstStepLoss > 3 && u.FirstStepLoss < 6) || slices.Equal(u.Values, params) {
 			t.Errorf("%s: %v, %d ns, loss %g", task, err, u.GetComputeNs(), u.GetFirstStepLoss())
 		}

@@ -182,8 +182,8 @@ type Device struct {
 	model   learn.ModelInfo          // that the trainer is for
 	program *external.Program        // that takes the steps; nil: it is not started
 	problem string                   // what the trainer was made for
-	noise   privacy.Local            // of the run
 	frozen  map[bus.Digest][]float32 // what is frozen of the model of the run; at most one
+	kept    map[bus.Digest][]float32 // before the last task and after it, of which one has counted
 	done    int
 }
 
@@ -305,9 +305,10 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			return err
 		}
 	}
-	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
-	if w.noise = (privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}); w.noise != (privacy.Local{}) {
-		if err := w.noise.Validate(); err != nil {
+	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local, spec.Compression, spec.NoiseClip, spec.NoiseMultiplier)
+	noise := privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}
+	if noise != (privacy.Local{}) {
+		if err := noise.Validate(); err != nil {
 			return fmt.Errorf("run %s: local noise: %w", run, err)
 		}
 	}
@@ -321,7 +322,7 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if spec.Model != "" && learn.Travels(model) != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters that travel here, the run's model %d", run, model, learn.Travels(model), welcome.Params)
 	}
-	algorithm, err := algorithm.Algorithms.Decode(spec.Algorithm)
+	steps, err := algorithm.Algorithms.Decode(spec.Algorithm)
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)
 	}
@@ -331,15 +332,30 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 			return fmt.Errorf("run %s: %w", run, err)
 		}
 	}
+	var compression algorithm.Compression
+	if spec.Compression != "" {
+		if compression, err = algorithm.Compressions.Decode(spec.Compression); err != nil {
+			return fmt.Errorf("run %s: %w", run, err)
+		}
+	}
 	if err := w.closeTrainer(false); err != nil {
 		return err
 	}
 	w.problem, w.model = wanted, model
 	w.trainer, err = actors.NewTrainer(actors.Problem{
-		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm, Optimizer: optimizer, Kernel: w.kernel,
-		Trainer: w.program,
+		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: steps, Optimizer: optimizer, Kernel: w.kernel,
+		Compression: compression, Noise: noise, Secret: secret, Trainer: w.program,
 	})
+	if err == nil && spec.Model != "" && w.trainer.Kept() != int(welcome.Kept) {
+		return fmt.Errorf("run %s: it keeps %d values here, the run's clients keep %d", run, w.trainer.Kept(), welcome.Kept)
+	}
 	return err
+}
+
+// secret is a key that nobody keeps.
+func secret() (key privacy.Secret) {
+	rand.Read(key[:]) // never fails
+	return key
 }
 
 // modelOf is the model of this name: of this program, or of the trainer, which is
@@ -404,17 +420,22 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if params, err = w.complete(ctx, t, params); err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
 	}
+	before, err := w.keeps(ctx, t)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDownload, err)
+	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
 		return err
 	}
-	update, err := w.Compute(ctx, params, t.Task)
+	update, after, err := w.Compute(ctx, params, before, t.Task)
 	if err != nil {
 		return err
 	}
+	w.kept = map[bus.Digest][]float32{bus.DigestFrom(t.Task.KeptDigest): before, bus.DigestOf(after): after}
 	update.DownloadNs = download.Nanoseconds()
-	update.Values = update.Values[:min(travels, len(update.Values))]
+	update.Values = append(update.Values[:min(travels, len(update.Values))], after...)
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
@@ -436,6 +457,16 @@ func (w *Device) complete(ctx context.Context, t *gateway.DeviceTask, params []f
 		w.frozen = map[bus.Digest][]float32{digest: frozen}
 	}
 	return append(params, w.frozen[digest]...), nil
+}
+
+// keeps is what the device keeps from its last task that counted, which it asks the run for where
+// it has lost it; nil: nothing yet.
+func (w *Device) keeps(ctx context.Context, t *gateway.DeviceTask) ([]float32, error) {
+	digest := bus.DigestFrom(t.Task.KeptDigest)
+	if own, there := w.kept[digest]; there || digest.IsZero() {
+		return own, nil
+	}
+	return w.bus.Model(ctx, t.Run, digest)
 }
 
 // Samples is how many samples the device has; false: only a run says.
@@ -461,26 +492,21 @@ func (w *Device) TryTrainer(ctx context.Context) (string, error) {
 	return w.program.Model().String(), nil
 }
 
-// Compute takes a task's local steps from a model and measures how long that takes. The
-// update's loss is NaN where they do not stay finite.
-func (w *Device) Compute(ctx context.Context, params []float32, t *bus.Task) (*bus.DeviceUpdate, error) {
+// Compute takes a task's local steps from a model and measures how long that takes. It returns
+// what the device keeps next, too, where it kept this. The update's loss is NaN where the
+// steps do not stay finite.
+func (w *Device) Compute(ctx context.Context, params, kept []float32, t *bus.Task) (*bus.DeviceUpdate, []float32, error) {
 	started := time.Now()
-	model, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
-		Task: t.Task, Client: w.client, LocalSteps: int(t.LocalSteps), StepsDone: int64(t.StepsDone), Rate: t.LearningRate,
+	model, kept, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
+		Task: t.Task, Client: w.client, LocalSteps: int(t.LocalSteps), StepsDone: int64(t.StepsDone), Rate: t.LearningRate, Variate: kept,
 	})
 	var diverged *actors.Diverged
 	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
 		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
-		model, loss, err = []float32{float32(math.NaN())}, math.NaN(), nil
-	}
-	if err == nil && w.noise.On() && len(model) == len(params) {
-		var key privacy.Secret // which nobody keeps
-		if _, err = rand.Read(key[:]); err == nil {
-			w.noise.Hide(model, params, key)
-		}
+		model, kept, loss, err = []float32{float32(math.NaN())}, nil, math.NaN(), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	took := time.Since(started)
 	if w.withholds(Losses) {
@@ -488,7 +514,7 @@ func (w *Device) Compute(ctx context.Context, params []float32, t *bus.Task) (*b
 	}
 	return &bus.DeviceUpdate{Values: model, Update: &bus.Update{
 		Task: t.Task, TaskDigest: t.Digest, ComputeNs: took.Nanoseconds(), FirstStepLoss: loss, Samples: w.told(),
-	}}, nil
+	}}, kept, nil
 }
 
 // Model is the model of the run that the device is prepared for.

@@ -226,18 +226,32 @@ func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	return d.send(ctx, run, u)
 }
 
+// packs reports whether the run takes updates packed.
+func (d *Device) packs() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.welcome.GetSpec().GetCompression() != ""
+}
+
 // send sends an update; one that has been sent keeps its durations.
 func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
 	if len(u.Values) == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
 	}
-	chunks := slices.Collect(slices.Chunk(u.Values, bus.ChunkBytes/4))
+	body, packs := vector.Bytes(u.Values), d.packs()
+	if packs {
+		body = vector.Pack(u.Values)
+	}
+	chunks := slices.Collect(slices.Chunk(body, bus.ChunkBytes))
 	u.Chunk, u.Chunks, u.Process = uint32(len(chunks)), uint32(len(chunks)), d.config.Join.Process
 	started := time.Now()
 	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
 		if chunk < len(chunks) {
-			part = &bus.Update{Task: u.Task, TaskDigest: u.TaskDigest, Process: u.Process, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(chunks[chunk])}
+			part = &bus.Update{Task: u.Task, TaskDigest: u.TaskDigest, Process: u.Process, Chunk: uint32(chunk), Chunks: u.Chunks, Values: chunks[chunk]}
+			if packs {
+				part.Values, part.Packed = nil, part.Values
+			}
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}

@@ -27,7 +27,8 @@ type Config struct {
 	// Admit says why a device that joins cannot take part; nil: it can. It is called as
 	// Check is.
 	Admit func(*bus.Join) error
-	// Params is how many values a task's update has; nil: as many as the welcome's model.
+	// Params is how many values a task's update has; nil: as many as the welcome's model and what
+	// the device keeps.
 	Params func(*bus.Task) int
 	// Protocol is the least version of the protocol that devices must speak.
 	Protocol uint32
@@ -180,7 +181,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Seal(); err != nil {
 		return err
 	}
-	x, params := g.devices[device], int(g.config.Welcome.Params)
+	x, params := g.devices[device], int(g.config.Welcome.Params+g.config.Welcome.Kept)
 	if g.config.Params != nil {
 		params = g.config.Params(t)
 	}

@@ -148,19 +148,25 @@ func TestADeviceAndAGateway(t *testing.T) {
 }
 
 // Where the tasks of a run have models of several sizes, an update has as many values as
-// its task's model, and no other number.
+// its task's model, and no other number, also where updates are packed.
 func TestUpdatesOfSeveralSizes(t *testing.T) {
-	o := openOffice(t, "r", nil)
-	g, err := gateway.Open(t.Context(), o.line, "sizes", gateway.Config{
+	for _, compression := range []string{"", "sign"} {
+		updatesOfSeveralSizes(t, compression)
+	}
+}
+
+func updatesOfSeveralSizes(t *testing.T, compression string) {
+	o, run := openOffice(t, "r", nil), "sizes"+compression
+	g, err := gateway.Open(t.Context(), o.line, run, gateway.Config{
 		Devices: []string{"pi"}, Calls: 50 * time.Millisecond, Params: func(t *bus.Task) int { return int(t.ModelBits / 32) },
-		Welcome: &bus.Welcome{Clients: 1, Params: 1, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Batch: 1}},
+		Welcome: &bus.Welcome{Clients: 1, Params: 1, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Batch: 1, Compression: compression}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close() })
 	o.gateway = g
-	d, err := gateway.OpenDevice(t.Context(), o.Inside(), gateway.DeviceConfig{ID: "pi", Run: "sizes", Join: &bus.Join{Name: "pi"}})
+	d, err := gateway.OpenDevice(t.Context(), o.Inside(), gateway.DeviceConfig{ID: "pi", Run: run, Join: &bus.Join{Name: "pi"}})
 	if err != nil {
 		t.Fatal(err)
 	}

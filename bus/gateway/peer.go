@@ -74,6 +74,18 @@ type peer struct {
 	chunks uint32
 	next   uint32 // chunk
 	values []float32
+	packed []byte // what stands for them in a run that compresses
+}
+
+// packs reports whether updates come packed.
+func (x *peer) packs() bool { return x.welcome.GetSpec().GetCompression() != "" }
+
+// whole reports whether all values of an update are there, once its chunks are.
+func (x *peer) whole() bool {
+	if x.packs() {
+		x.values, _ = vector.Unpack(x.packed, x.params) // none where they are no such values
+	}
+	return len(x.values) == x.params
 }
 
 // subscribe hears the device, with a full budget.
@@ -119,7 +131,7 @@ func (x *peer) expect(t *bus.Task, params int) {
 	defer x.mu.Unlock()
 	if x.task != t.Task {
 		x.params = params
-		x.task, x.digest, x.done, x.reason, x.next, x.values, x.told = t.Task, t.Digest, false, "", 0, nil, false
+		x.task, x.digest, x.done, x.reason, x.next, x.values, x.packed, x.told = t.Task, t.Digest, false, "", 0, nil, nil, false
 	}
 }
 
@@ -132,7 +144,7 @@ func (x *peer) opened(p *bus.Update) bool {
 // leave ends the device's part in the run until it joins again, which any process may.
 func (x *peer) leave() {
 	x.dismiss()
-	x.joined, x.taken, x.task, x.values = false, false, 0, nil
+	x.joined, x.taken, x.task, x.values, x.packed = false, false, 0, nil, nil
 }
 
 // spend takes a message of so many bytes off the device's budget and says whether the
@@ -190,6 +202,8 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
 		what := "algorithm"
 		switch {
+		case least >= bus.HeedsKept:
+			what = "compression, or what its clients keep"
 		case least >= bus.HeedsFrozen:
 			what = "frozen parameters"
 		case least >= bus.HeedsNoise:
@@ -299,7 +313,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		return bus.Refused, text
 	}
 	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
-		x.done, x.reason, x.values = true, text, nil
+		x.done, x.reason, x.values, x.packed = true, text, nil, nil
 		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: "), At: arrived})
 	}
 	refuse := func(why, text string) (bus.Status, string) {
@@ -331,8 +345,8 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	switch {
 	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
-	case p.Last() && len(x.values) != params:
-		return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, the model has %d", len(x.values), params))
+	case p.Last() && !x.whole():
+		return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, want %d", len(x.values), params))
 	case p.Last():
 		if x.most > 0 {
 			p.Samples = min(p.Samples, x.most)
@@ -346,20 +360,23 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		decide(Updated, u, "")
 		return bus.Accepted, ""
 	case p.Chunk == 0: // also when a device begins again
-		if cap(x.values) < params {
+		if cap(x.values) < params && !x.packs() {
 			x.values = make([]float32, 0, params)
 		}
-		x.next, x.chunks, x.values = 0, p.Chunks, x.values[:0]
+		x.next, x.chunks, x.values, x.packed = 0, p.Chunks, x.values[:0], x.packed[:0]
 	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
 		return bus.Continue, "" // repeated
 	case p.Chunk != x.next || p.Chunks != x.chunks:
 		x.ignore(ReasonOrder, fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.Chunk, p.Chunks, x.next, x.chunks))
 		return bus.SendValues, "chunks go one after the other, from 0"
 	}
-	if len(x.values)+len(p.Values)/4 > params {
-		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, as many as the model has", params))
+	switch {
+	case x.packs() != (len(p.Packed) > 0):
+		return refuse(ReasonShape, "bus: update: its values are packed where the run compresses updates, and only there")
+	case len(x.values)+len(p.Values)/4 > params, len(x.packed)+len(p.Packed) > vector.MostPacked(params):
+		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, want so many", params))
 	}
-	x.values = vector.Append(x.values, p.Values)
+	x.values, x.packed = vector.Append(x.values, p.Values), append(x.packed, p.Packed...)
 	x.next++
 	return bus.Continue, ""
 }

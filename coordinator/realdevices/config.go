@@ -58,7 +58,8 @@ type Answer struct {
 	Plan    round.Plan // durations as they count; 0 where they are not known
 	Loss    float64    // Planned: before the first step; NaN: the device does not tell it
 	Samples int        // Planned: the device's; 0: it does not tell them
-	Values  []float32  // Planned: the device's model
+	Values  []float32  // Planned: the device's model or, where updates are compressed, its difference from the task's
+	Kept    []float32  // Planned: what the device keeps next; none: nothing, or a replay, which needs it not
 }
 
 // Presence says that a device came or left.

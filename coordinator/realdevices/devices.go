@@ -66,6 +66,7 @@ type Run struct {
 	First  int // client number of the first device
 	Params int // parameters of the model that travel, which are the first
 	Frozen int // those behind them
+	Kept   int // values that each device keeps from task to task
 	// Trainable is how many of them are trained, from the first on.
 	Trainable int
 	// Selects says whether clients are chosen by their samples.
@@ -111,6 +112,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		return d, d.nextPresence()
 	}
 	w := c.Welcome
+	w.Kept = uint32(run.Kept)
 	w.Clients, w.Params, w.Spec = uint64(run.First+len(c.Names)), uint32(run.Params), run.Spec
 	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
 	algorithm, err := algorithm.Algorithms.Decode(run.Spec.Algorithm)
@@ -119,6 +121,8 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check, Admit: d.admit}
 	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case run.Kept > 0 || run.Spec.Compression != "":
+		g.Protocol = bus.HeedsKept
 	case run.Frozen > 0:
 		g.Protocol = bus.HeedsFrozen
 	case run.Spec.NoiseMultiplier > 0:
@@ -132,6 +136,14 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
 	return d, err
+}
+
+// Keeps is what a device keeps after a task, whose update is there.
+func (d *Devices) Keeps(task uint64) algorithm.Variate {
+	if a := d.updates[task]; a != nil && len(a.Kept) > 0 {
+		return algorithm.Variate{Digest: bus.DigestOf(a.Kept), Values: a.Kept}
+	}
+	return algorithm.Variate{}
 }
 
 // Close tells the devices that the run is over.
@@ -380,6 +392,9 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 		return a
 	}
 	a.Samples = d.samplesOf(n.Device, int(u.Samples))
+	if d.run.Kept > 0 {
+		a.Values, a.Kept = u.Values[:d.run.Params:d.run.Params], u.Values[d.run.Params:]
+	}
 	return a
 }
 

@@ -16,7 +16,7 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 		if a == nil {
 			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		norms[i] = distance(a.Values, base(t.Model))
+		norms[i] = distance(a.Values, d.from(base(t.Model)))
 	}
 	return norms, nil
 }

@@ -126,7 +126,7 @@ func (d *Devices) audit() error {
 		return nil
 	}
 	for i, name := range d.Names {
-		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params, d.run.Frozen); why != "" && !d.banned[i] {
+		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.Kept, d.run.Frozen); why != "" && !d.banned[i] {
 			if err := d.suspend(i, why, true); err != nil {
 				return err
 			}

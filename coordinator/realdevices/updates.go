@@ -40,8 +40,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
 		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
 	}
-	base := o.base
-	if err := algorithm.Check(u.Values, base); err != nil || d.Replay {
+	base, values := d.from(o.base), u.Values[:d.run.Params]
+	if err := algorithm.Check(values, base); err != nil || d.Replay {
 		return err
 	}
 	// No task takes longer than its limit in wall time: with a longer one the run
@@ -52,10 +52,19 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if d.NormLimit == 0 {
 		return nil
 	}
-	if n := distance(u.Values[:d.run.Trainable], base[:d.run.Trainable]); n > d.NormLimit {
+	if n := distance(values[:d.run.Trainable], base[:d.run.Trainable]); n > d.NormLimit {
 		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
 	}
 	return nil
+}
+
+// from is what a device's values are different from: the model that it began with, or nothing where
+// updates are compressed.
+func (d *Devices) from(base []float32) []float32 {
+	if d.run.Spec.Compression == "" {
+		return base
+	}
+	return make([]float32, len(base))
 }
 
 // Split is where the tasks of devices begin, which are the last ones.
@@ -80,7 +89,7 @@ func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64
 			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
 		n := len(a.Values) // what is frozen does not travel
-		if err := algorithm.Add(partial[:n], weights[i], a.Values, base(t.Model)[:n]); err != nil {
+		if err := algorithm.Add(partial[:n], weights[i], a.Values, d.from(base(t.Model)[:n])); err != nil {
 			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"fedpace/actors/algorithm"
@@ -35,8 +36,9 @@ type Body struct {
 	Outputs  []folder.FileDigest
 	Recorder Recorder
 	State    coordinator.State // without vectors
-	Params   int               // length of every vector that follows
+	Params   int               // length of every vector that follows, but for those of Answers and of clients
 	Server   int               // how many of them are the algorithm's
+	Answers  [][2]int          // by update of a device, how long it is, and what its device keeps; none: Params, and nothing
 }
 
 // Recorder is what a run's recorder remembers: all that a result of the run depends on.
@@ -70,8 +72,10 @@ func (c *Checkpoint) pack() {
 	b := &c.Body
 	b.State, b.Server = c.State, len(c.State.Server)
 	b.State.Models, b.State.Server, b.State.Updates, b.State.Guard.Good = nil, nil, nil, nil
+	b.Answers = nil
 	for _, u := range c.State.Updates {
-		u.Values = nil
+		b.Answers = append(b.Answers, [2]int{len(u.Values), len(u.Kept)})
+		u.Values, u.Kept = nil, nil
 		b.State.Updates = append(b.State.Updates, u)
 	}
 	for _, m := range c.State.Models {
@@ -100,7 +104,7 @@ func (c *Checkpoint) eachVector(single func([]float32) error, double func([]floa
 		errs = append(errs, double(v))
 	}
 	for _, u := range c.State.Updates {
-		errs = append(errs, single(u.Values))
+		errs = append(errs, single(u.Values), single(u.Kept))
 	}
 	if v := c.State.Variates; v != nil {
 		if !v.Residuals {
@@ -163,7 +167,7 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 func (c *Checkpoint) unpack(left int64) error {
 	c.State = c.Body.State
 	params, s := c.Body.Params, &c.State
-	single, double := float64(len(s.Models)+len(s.Updates)), float64(c.Body.Server)
+	single, double := float64(len(s.Models)), float64(c.Body.Server)
 	if s.Guard.First > 0 {
 		single++
 	}
@@ -173,10 +177,18 @@ func (c *Checkpoint) unpack(left int64) error {
 			double++
 		}
 	}
-	switch size := float64(params)*(4*single+8*double) + 4*float64(width)*kept; {
-	case params < 0 || params > learn.MaxParams || c.Body.Server < 0 || width < 0:
+	answers, least := 0., 0
+	for i := range s.Updates {
+		if len(c.Body.Answers) != len(s.Updates) { // of a program of before
+			c.Body.Answers = slices.Repeat([][2]int{{params, 0}}, len(s.Updates))
+		}
+		n := c.Body.Answers[i]
+		answers, least = answers+float64(n[0])+float64(n[1]), min(least, n[0], n[1])
+	}
+	switch size := float64(params)*(4*single+8*double) + 4*(float64(width)*kept+answers); {
+	case params < 0 || least < 0 || params > learn.MaxParams || c.Body.Server < 0 || width < 0:
 		return fmt.Errorf("vectors of %d parameters, and of %d values that clients keep", params, width)
-	case len(s.Models) == 0 && double+single+kept > 0:
+	case len(s.Models) == 0 && double+single+kept+answers > 0:
 		return errors.New("vectors of a run without a model")
 	case len(s.Models) > 0 && params == 0:
 		return errors.New("a model without parameters")
@@ -190,7 +202,7 @@ func (c *Checkpoint) unpack(left int64) error {
 		s.Guard.Good = make([]float32, params)
 	}
 	for i := range s.Updates {
-		s.Updates[i].Values = make([]float32, params)
+		s.Updates[i].Values, s.Updates[i].Kept = make([]float32, c.Body.Answers[i][0]), make([]float32, c.Body.Answers[i][1])
 	}
 	s.Server = nil
 	for range c.Body.Server {

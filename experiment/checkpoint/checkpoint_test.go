@@ -17,6 +17,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/actors/measure"
 	"fedpace/coordinator"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -65,6 +66,9 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 	}
 	if rapid.Bool().Draw(t, "devices") {
 		c.State.Guard = coordinator.Guard{First: 2, Best: real.Draw(t, "least loss"), Good: values(), Banned: 1}
+	}
+	for i := range small.Draw(t, "updates") {
+		c.State.Updates = append(c.State.Updates, realdevices.Answer{Task: uint64(i), Values: values()[i%params:], Kept: values()[params/2:]})
 	}
 	for range small.Draw(t, "server") {
 		c.State.Server = append(c.State.Server, vector())

@@ -556,6 +556,8 @@ func (c *Config) Believes() string {
 		return "another bound is on all updates"
 	case n < combine.Enough || c.DevicesAlone() && c.Cohort > 0 && c.Cohort < combine.Enough:
 		return "of fewer than four in a round nobody can tell who lies"
+	case c.Compress != nil:
+		return "compress: " + algorithm.Compressions.NameOf(c.Compress)
 	case !c.Devices.Robust:
 		return "devices.robust: false"
 	case c.Aggregate.Weights == SampleWeights:

@@ -45,7 +45,7 @@ func (c *Config) lacking() []need {
 	add(!learn.Plain(c.Local), func(n registry.Needs) bool { return n.PlainSteps }, "counts on plain steps of SGD, which local does not take", "local: sgd", "local")
 	if len(c.Devices.Names) > 0 {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead of a task, and devices tell a loss only with the update of one", "", "devices.names")
-		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which devices do not send", "", "devices.names")
+		add(true, func(n registry.Needs) bool { return n.Simulated }, "keeps a state of each client, which devices do not send", "", "devices.names")
 		add(!c.tellsApart(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
 	}
 	return list

@@ -384,9 +384,6 @@ func (c *Config) checkDevicesAlone() error {
 
 // checkCompression refuses updates that cannot be compressed, or be looked at one by one.
 func (c *Config) checkCompression() error {
-	if c.Compress != nil && len(c.Devices.Names) > 0 {
-		return problem("compress", []string{"devices.names"}, "%q is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])", algorithm.Compressions.NameOf(c.Compress))
-	}
 	err := cmp.Or(algorithm.CheckCompression(c.Aggregate.Algorithm, c.Compress), c.Combining().Check(c.Aggregate.Algorithm, c.Compress))
 	return withOthers(Error("", err), "aggregate.algorithm")
 }

@@ -22,8 +22,6 @@ func (p *Problem) checkKept() error {
 		return refuse("close", "needs rounds that do not overlap (use another closing rule)")
 	case closing.UsesLate(c.Late):
 		return refuse("late", "late updates do not fit (set late: drop)")
-	case len(c.Devices.Names) > 0:
-		return refuse("devices.names", "devices do not send (leave devices out, or take a trainer without state=)")
 	}
 	return nil
 }

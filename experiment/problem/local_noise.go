@@ -19,6 +19,8 @@ func (p *Problem) checkLocalNoise() error {
 		return &config.KeyError{Key: key, Others: []string{"privacy.local.clip"}, Problem: fmt.Sprintf(format, args...)}
 	}
 	switch needs := registry.NeedsOf(c.Select); {
+	case len(c.Devices.Names) > 0 && (p.Learning().Memory() > 0 || registry.NeedsOf(c.Compress).ClientState):
+		return refuse("devices.names", "what a device keeps goes to the coordinator, too, without noise (remove privacy.local, or have clients keep nothing)")
 	case algorithm.KeepsVariates(p.Algorithm):
 		return refuse("aggregate.algorithm", "clients send a second vector beside the update, which has no noise (remove privacy.local, or use another algorithm)")
 	case needs.Losses || needs.Candidates:

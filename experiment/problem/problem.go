@@ -183,6 +183,9 @@ func (p *Problem) Close() (err error) {
 	return err
 }
 
+// Keepers is how many clients keep something, if clients do, real devices among them.
+func (p *Problem) Keepers() int { return p.Config.Clients + len(p.Config.Devices.Names) }
+
 // State says what the algorithm will keep; "" when nothing.
 func (p *Problem) State() string {
 	if !p.Config.Train {
@@ -194,13 +197,13 @@ func (p *Problem) State() string {
 		single += fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
 	}
 	local := p.Learning().Memory()
-	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, local, p.Config.Clients, p.updates())
+	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, local, p.Keepers(), p.updates())
 	if bytes == 0 {
 		return strings.TrimPrefix(single, " ")
 	}
 	of := ""
 	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
-		of = fmt.Sprintf(" and %d clients", p.Config.Clients)
+		of = fmt.Sprintf(" and %d clients", p.Keepers())
 	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
@@ -212,12 +215,12 @@ func (p *Problem) State() string {
 func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
 	local := p.Learning().Memory()
-	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, c.Clients, p.updates(), limit)
+	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates(), limit)
 	if kept := p.deviceBytes(); err == nil && kept > limit {
 		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
 	}
 	if err == nil {
-		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, local, c.Clients, p.updates())
+		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates())
 		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)
 	}
 	return config.Error("", err)

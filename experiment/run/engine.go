@@ -110,7 +110,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
 			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), Attackers: p.Attackers(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Model.Trainable(), p.Learning().Memory(), p.Config.Clients),
+			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Model.Trainable(), p.Learning().Memory(), p.Keepers()),
 		}
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)

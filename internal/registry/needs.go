@@ -7,7 +7,8 @@ type Needs struct {
 	Losses      bool // training losses, which a run with train: false does not measure
 	Validation  bool // validations, which need training, too
 	Accuracy    bool // the validation accuracy, which not all models have
-	ClientState bool // one vector a client kept from task to task, which real devices do not send
+	ClientState bool // one vector a client kept from task to task
+	Simulated   bool // clients that no real device stands for
 	Candidates  bool // losses of clients that have no task yet, which real devices do not tell
 	Rounds      bool // rounds that do not overlap, which closing rule buffered has not
 	Deadline    bool // a closing rule with a deadline

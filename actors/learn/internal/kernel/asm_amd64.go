@@ -8,13 +8,13 @@ var routines = func() (r [isas]routine) {
 		return r
 	}
 	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch, copyPieces: copyPieces}
-	v.lanes, v.softmax, v.lookup, v.addExact = 8, softmax256, lookup256, addExact256
+	v.lanes, v.softmax, v.lookup, v.addExact, v.addExactAndReset = 8, softmax256, lookup256, addExact256, addExactAndReset256
 	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
 	v.centre, v.affine, v.addDots, v.combine, v.addReLU, v.mask = centre, affine, addDots, combine, addReLU, mask
 	v.denseSteps = denseSteps256[:]
 	r[AVX2] = v
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		v.lanes, v.softmax, v.lookup, v.addExact = 16, softmax512, lookup512, addExact512
+		v.lanes, v.softmax, v.lookup, v.addExact, v.addExactAndReset = 16, softmax512, lookup512, addExact512, addExactAndReset512
 		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
 		v.denseSteps = denseSteps512[:]
 		r[AVX512] = v

@@ -158,21 +158,8 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			return bits(y)
 		}
 	},
-	"addExact": func(d *drawn) func(isa ISA) []uint64 {
-		n, w := d.size("n", 70), 2*d.r.Float64()-1
-		x, base := d.values(n), d.values(n)
-		return func(isa ISA) (all []uint64) {
-			sum := make([]int64, n)
-			bad := isa.AddExact(sum, w, x, base)
-			if bad >= 0 { // then the sum is undefined
-				return []uint64{uint64(bad)}
-			}
-			for _, v := range sum {
-				all = append(all, uint64(v))
-			}
-			return all
-		}
-	},
+	"addExact":         exact(ISA.AddExact),
+	"addExactAndReset": exact(ISA.AddExactAndReset),
 	"gruForward": func(d *drawn) func(isa ISA) []uint64 {
 		n := Vector * rapid.IntRange(1, 9).Draw(d.T, "vectors")
 		in, state, h := d.values(3*n), d.values(3*n), d.values(n)
@@ -225,6 +212,24 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			return all
 		}
 	},
+}
+
+func exact(add func(isa ISA, sum []int64, w float64, x, base []float32) int) func(d *drawn) func(isa ISA) []uint64 {
+	return func(d *drawn) func(isa ISA) []uint64 {
+		n, w := d.size("n", 70), 2*d.r.Float64()-1
+		x, base := d.values(n), d.values(n)
+		return func(isa ISA) (all []uint64) {
+			sum, left := make([]int64, n), slices.Clone(x)
+			bad := add(isa, sum, w, left, base)
+			if bad >= 0 { // then the sum is undefined
+				return append(bits(left), uint64(bad))
+			}
+			for _, v := range sum {
+				all = append(all, uint64(v))
+			}
+			return append(all, bits(left)...)
+		}
+	}
 }
 
 // The instruction sets of a class give the same bits in every routine, for any sizes

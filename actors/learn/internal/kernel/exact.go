@@ -10,40 +10,50 @@ const (
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
 // first i whose difference is not below 2^17 in magnitude, or -1.
 func (isa ISA) AddExact(dst []int64, w float64, x, base []float32) int {
+	return isa.addExact(dst, w, x, base, false)
+}
+
+// AddExactAndReset adds as AddExact does, and copies base to x up to the first
+// refused element: x and base are read from memory once for both.
+func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
+	return isa.addExact(dst, w, x, base, true)
+}
+
+func (isa ISA) addExact(dst []int64, w float64, x, base []float32, reset bool) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
-	from := 0
-	// Where some difference is refused, the loop below finds it.
-	if v := isa.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*one) {
-		from = len(dst) &^ 7
-	}
 	w *= one
-	for i := from; i < len(dst); i++ {
+	v := isa.vectors()
+	for i := 0; i < len(dst); {
+		end := len(dst)
+		if groups := (end - i) / 16; v != nil && groups > 0 {
+			add := v.addExact
+			if reset {
+				add = v.addExactAndReset
+			}
+			i += 16 * (groups - add(&dst[i], &x[i], &base[i], groups, w))
+			end = min(i+16, end)
+		}
+		added := addExactGo(dst[i:end], w, x[i:end], base[i:end]) // differences that may be large, or the last ones
+		if reset {
+			copy(x[i:i+added], base[i:])
+		}
+		if i += added; i < end {
+			return i
+		}
+	}
+	return -1
+}
+
+// addExactGo adds the terms before the first that is refused, and returns how many these are.
+func addExactGo(dst []int64, w float64, x, base []float32) int {
+	for i := range dst {
 		d := float64(x[i]) - float64(base[i])
 		if !(d < limit && d > -limit) {
 			return i
 		}
 		dst[i] += int64(math.RoundToEven(float64(w * d)))
 	}
-	return -1
-}
-
-// AddExactAndReset adds as AddExact does, and copies base to x up to the first
-// refused element. x and base are read from memory once for both: the pieces stay
-// in the first-level cache, and are too short for a copy by string instructions.
-func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
-	if len(x) != len(dst) || len(base) != len(dst) {
-		panic("kernel: AddExactAndReset of slices of different lengths")
-	}
-	const piece = 256
-	for from := 0; from < len(dst); from += piece {
-		to := min(from+piece, len(dst))
-		if bad := isa.AddExact(dst[from:to], w, x[from:to], base[from:to]); bad >= 0 {
-			copy(x[from:from+bad], base[from:])
-			return from + bad
-		}
-		copy(x[from:to], base[from:to])
-	}
-	return -1
+	return len(dst)
 }

@@ -37,11 +37,12 @@ type routine struct {
 	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
 	rowSums     func(dst, x *float32, rows int, alpha float32, how int, mask, minus *int32)
 	addScaled   func(dst, x *float32, groups int, alpha float32)
-	addExact    func(dst *int64, x, base *float32, groups int, w float64) bool
 	gruForward  func(n int, in, state, h, saved *float32)
 	gruBackward func(n int, dh, saved, h, da *float32)
 	maxPool     func(rows int, x *float32, lx, right, down int, dst *float32, ld int, code *int32, whole bool)
 	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int, whole bool)
+
+	addExact, addExactAndReset func(dst *int64, x, base *float32, groups int, w float64) int
 
 	centre        func(dst, x, mean, squares *float32, groups int)
 	affine        func(dst, x, scale, shift *float32, groups int, least float32)

@@ -396,6 +396,10 @@ func TestAddExactAndReset(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		scoped(t, func(t testing.TB) {
 			x, base := fill(guarded[float32](t, n, atStart), r), fill(guarded[float32](t, n, atStart), r)
+			for range r.IntN(1 + n/20) { // differences around that from which on they are added one by one
+				i := r.IntN(n)
+				x[i] = base[i] + []float32{-1.9999, 1.9999, 2, -2, 3, 100_000}[r.IntN(6)]
+			}
 			if bad >= 0 {
 				x[bad] = float32(math.Inf(1))
 			}

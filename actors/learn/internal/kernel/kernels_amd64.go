@@ -484,6 +484,16 @@ func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32
 //go:noescape
 func lookup512(dst *float32, src *uint8, table *float32, groups int)
 
+// addExact512 adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.
+//
+//go:noescape
+func addExact512(dst *int64, x *float32, base *float32, groups int, w float64) int
+
+// addExactAndReset512 adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.
+//
+//go:noescape
+func addExactAndReset512(dst *int64, x *float32, base *float32, groups int, w float64) int
+
 // denseStep256x1 is DenseStep for strips of columns; strides are in bytes, strip is for the inputs of one.
 //
 //go:noescape
@@ -574,15 +584,15 @@ func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32
 //go:noescape
 func lookup256(dst *float32, src *uint8, table *float32, groups int)
 
-// addExact512 adds groups of 8 terms and reports whether every difference was in range.
+// addExact256 adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.
 //
 //go:noescape
-func addExact512(dst *int64, x *float32, base *float32, groups int, w float64) bool
+func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) int
 
-// addExact256 adds groups of 8 terms and reports whether every difference was in range.
+// addExactAndReset256 adds groups of 16 terms up to the first with a difference that may not be below 2, and returns how many groups are left.
 //
 //go:noescape
-func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) bool
+func addExactAndReset256(dst *int64, x *float32, base *float32, groups int, w float64) int
 
 // transpose8 transposes down×right tiles of 8×8; strides are in bytes.
 //

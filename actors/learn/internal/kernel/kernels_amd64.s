@@ -25023,6 +25023,124 @@ group:
 	VZEROUPPER
 	RET
 
+// func addExact512(dst *int64, x *float32, base *float32, groups int, w float64) int
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·addExact512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         base+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	VBROADCASTSD w+32(FP), Z0
+	VBROADCASTSD addExact512Magic<>+0(SB), Z1
+
+group:
+	VMOVUPS   (DX), Y1
+	VMOVUPS   (CX), Y2
+	VSUBPS    Y1, Y2, Y2
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   32(CX), Y3
+	VSUBPS    Y1, Y3, Y3
+	VORPS     Y3, Y2, Y2
+	VPTESTMD  constant40000000<>+0(SB), Y2, K1
+	KTESTB    K1, K1
+	JNZ       end
+	VCVTPS2PD (CX), Z1
+	VCVTPS2PD (DX), Z2
+	VSUBPD    Z2, Z1, Z1
+	VMULPD    Z0, Z1, Z1
+	VCVTPD2QQ Z1, Z1
+	VPADDQ    (AX), Z1, Z1
+	VMOVUPD   Z1, (AX)
+	VCVTPS2PD 32(CX), Z1
+	VCVTPS2PD 32(DX), Z2
+	VSUBPD    Z2, Z1, Z1
+	VMULPD    Z0, Z1, Z1
+	VCVTPD2QQ Z1, Z1
+	VPADDQ    64(AX), Z1, Z1
+	VMOVUPD   Z1, 64(AX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	DECQ      BX
+	JNZ       group
+
+end:
+	MOVQ BX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+DATA addExact512Magic<>+0(SB)/8, $0x4338000000000000
+GLOBL addExact512Magic<>(SB), RODATA|NOPTR, $8
+
+DATA constant40000000<>+0(SB)/4, $0x40000000
+DATA constant40000000<>+4(SB)/4, $0x40000000
+DATA constant40000000<>+8(SB)/4, $0x40000000
+DATA constant40000000<>+12(SB)/4, $0x40000000
+DATA constant40000000<>+16(SB)/4, $0x40000000
+DATA constant40000000<>+20(SB)/4, $0x40000000
+DATA constant40000000<>+24(SB)/4, $0x40000000
+DATA constant40000000<>+28(SB)/4, $0x40000000
+DATA constant40000000<>+32(SB)/4, $0x40000000
+DATA constant40000000<>+36(SB)/4, $0x40000000
+DATA constant40000000<>+40(SB)/4, $0x40000000
+DATA constant40000000<>+44(SB)/4, $0x40000000
+DATA constant40000000<>+48(SB)/4, $0x40000000
+DATA constant40000000<>+52(SB)/4, $0x40000000
+DATA constant40000000<>+56(SB)/4, $0x40000000
+DATA constant40000000<>+60(SB)/4, $0x40000000
+GLOBL constant40000000<>(SB), RODATA|NOPTR, $64
+
+// func addExactAndReset512(dst *int64, x *float32, base *float32, groups int, w float64) int
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·addExactAndReset512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         base+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	VBROADCASTSD w+32(FP), Z0
+	VBROADCASTSD addExactAndReset512Magic<>+0(SB), Z1
+
+group:
+	VMOVUPS   (DX), Y1
+	VMOVUPS   (CX), Y3
+	VSUBPS    Y1, Y3, Y3
+	VMOVUPS   32(DX), Y2
+	VMOVUPS   32(CX), Y4
+	VSUBPS    Y2, Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VPTESTMD  constant40000000<>+0(SB), Y3, K1
+	KTESTB    K1, K1
+	JNZ       end
+	VCVTPS2PD (CX), Z3
+	VCVTPS2PD (DX), Z4
+	VSUBPD    Z4, Z3, Z3
+	VMULPD    Z0, Z3, Z3
+	VCVTPD2QQ Z3, Z3
+	VPADDQ    (AX), Z3, Z3
+	VMOVUPD   Z3, (AX)
+	VCVTPS2PD 32(CX), Z3
+	VCVTPS2PD 32(DX), Z4
+	VSUBPD    Z4, Z3, Z3
+	VMULPD    Z0, Z3, Z3
+	VCVTPD2QQ Z3, Z3
+	VPADDQ    64(AX), Z3, Z3
+	VMOVUPD   Z3, 64(AX)
+	VMOVUPS   Y1, (CX)
+	VMOVUPS   Y2, 32(CX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	DECQ      BX
+	JNZ       group
+
+end:
+	MOVQ BX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+DATA addExactAndReset512Magic<>+0(SB)/8, $0x4338000000000000
+GLOBL addExactAndReset512Magic<>(SB), RODATA|NOPTR, $8
+
 // func denseStep256x1(strips int, out int, w *float32, ldw int, dy *float32, x *float32, ldx int, dx *float32, lddx int, alpha float32, mask bool, strip *float32)
 // Requires: AVX, FMA3, MMX+
 TEXT ·denseStep256x1(SB), NOSPLIT, $0-88
@@ -26921,120 +27039,139 @@ group:
 	VZEROUPPER
 	RET
 
-DATA exactLimit<>+0(SB)/8, $0x4100000000000000
-GLOBL exactLimit<>(SB), RODATA|NOPTR, $8
-
-DATA exactMagnitude<>+0(SB)/8, $0x7fffffffffffffff
-GLOBL exactMagnitude<>(SB), RODATA|NOPTR, $8
-
-// func addExact512(dst *int64, x *float32, base *float32, groups int, w float64) bool
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·addExact512(SB), NOSPLIT, $0-41
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         base+16(FP), DX
-	MOVQ         groups+24(FP), BX
-	VBROADCASTSD w+32(FP), Z0
-	VBROADCASTSD exactLimit<>+0(SB), Z1
-	VBROADCASTSD exactMagnitude<>+0(SB), Z2
-	KXORB        K1, K1, K1
-
-group:
-	VCVTPS2PD (CX), Z3
-	VCVTPS2PD (DX), Z4
-	VSUBPD    Z4, Z3, Z3
-	VANDPD    Z2, Z3, Z4
-	VCMPPD    $0x15, Z1, Z4, K2
-	KORB      K2, K1, K1
-	VMULPD    Z0, Z3, Z3
-	VCVTPD2QQ Z3, Z3
-	VPADDQ    (AX), Z3, Z3
-	VMOVDQU64 Z3, (AX)
-	ADDQ      $0x40, AX
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, DX
-	DECQ      BX
-	JNZ       group
-	VZEROUPPER
-	KTESTB    K1, K1
-	SETEQ     AL
-	MOVB      AL, ret+40(FP)
-	RET
-
-DATA exactDown<>+0(SB)/8, $0x3df0000000000000
-GLOBL exactDown<>(SB), RODATA|NOPTR, $8
-
-DATA exactUp<>+0(SB)/8, $0x41f0000000000000
-GLOBL exactUp<>(SB), RODATA|NOPTR, $8
-
-DATA exactMagic<>+0(SB)/8, $0x4338000000000000
-GLOBL exactMagic<>(SB), RODATA|NOPTR, $8
-
-// func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) bool
-// Requires: AVX, AVX2, FMA3
-TEXT ·addExact256(SB), NOSPLIT, $0-41
+// func addExact256(dst *int64, x *float32, base *float32, groups int, w float64) int
+// Requires: AVX, AVX2
+TEXT ·addExact256(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         groups+24(FP), BX
 	VBROADCASTSD w+32(FP), Y0
-	VBROADCASTSD exactLimit<>+0(SB), Y1
-	VBROADCASTSD exactMagnitude<>+0(SB), Y2
-	VBROADCASTSD exactDown<>+0(SB), Y3
-	VBROADCASTSD exactUp<>+0(SB), Y4
-	VBROADCASTSD exactMagic<>+0(SB), Y5
-	VXORPD       Y6, Y6, Y6
+	VBROADCASTSD addExact256Magic<>+0(SB), Y1
 
 group:
-	VCVTPS2PD    (CX), Y7
-	VCVTPS2PD    (DX), Y8
-	VSUBPD       Y8, Y7, Y7
-	VANDPD       Y2, Y7, Y8
-	VCMPPD       $0x15, Y1, Y8, Y8
-	VORPD        Y8, Y6, Y6
-	VMULPD       Y0, Y7, Y7
-	VROUNDPD     $0x08, Y7, Y7
-	VMULPD       Y3, Y7, Y8
-	VROUNDPD     $0x08, Y8, Y8
-	VFNMADD231PD Y4, Y8, Y7
-	VADDPD       Y5, Y8, Y8
-	VADDPD       Y5, Y7, Y7
-	VPSUBQ       Y5, Y8, Y8
-	VPSUBQ       Y5, Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPADDQ       (AX), Y7, Y7
-	VMOVDQU      Y7, (AX)
-	VCVTPS2PD    16(CX), Y7
-	VCVTPS2PD    16(DX), Y8
-	VSUBPD       Y8, Y7, Y7
-	VANDPD       Y2, Y7, Y8
-	VCMPPD       $0x15, Y1, Y8, Y8
-	VORPD        Y8, Y6, Y6
-	VMULPD       Y0, Y7, Y7
-	VROUNDPD     $0x08, Y7, Y7
-	VMULPD       Y3, Y7, Y8
-	VROUNDPD     $0x08, Y8, Y8
-	VFNMADD231PD Y4, Y8, Y7
-	VADDPD       Y5, Y8, Y8
-	VADDPD       Y5, Y7, Y7
-	VPSUBQ       Y5, Y8, Y8
-	VPSUBQ       Y5, Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPADDQ       32(AX), Y7, Y7
-	VMOVDQU      Y7, 32(AX)
-	ADDQ         $0x40, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	DECQ         BX
-	JNZ          group
-	VMOVMSKPD    Y6, AX
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (CX), Y3
+	VSUBPS    Y2, Y3, Y3
+	VMOVUPS   32(DX), Y2
+	VMOVUPS   32(CX), Y4
+	VSUBPS    Y2, Y4, Y4
+	VORPS     Y4, Y3, Y3
+	VPTEST    constant40000000<>+0(SB), Y3
+	JNZ       end
+	VCVTPS2PD (CX), Y2
+	VCVTPS2PD (DX), Y3
+	VSUBPD    Y3, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VADDPD    Y1, Y2, Y2
+	VPSUBQ    Y1, Y2, Y2
+	VPADDQ    (AX), Y2, Y2
+	VMOVUPD   Y2, (AX)
+	VCVTPS2PD 16(CX), Y2
+	VCVTPS2PD 16(DX), Y3
+	VSUBPD    Y3, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VADDPD    Y1, Y2, Y2
+	VPSUBQ    Y1, Y2, Y2
+	VPADDQ    32(AX), Y2, Y2
+	VMOVUPD   Y2, 32(AX)
+	VCVTPS2PD 32(CX), Y2
+	VCVTPS2PD 32(DX), Y3
+	VSUBPD    Y3, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VADDPD    Y1, Y2, Y2
+	VPSUBQ    Y1, Y2, Y2
+	VPADDQ    64(AX), Y2, Y2
+	VMOVUPD   Y2, 64(AX)
+	VCVTPS2PD 48(CX), Y2
+	VCVTPS2PD 48(DX), Y3
+	VSUBPD    Y3, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VADDPD    Y1, Y2, Y2
+	VPSUBQ    Y1, Y2, Y2
+	VPADDQ    96(AX), Y2, Y2
+	VMOVUPD   Y2, 96(AX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	DECQ      BX
+	JNZ       group
+
+end:
+	MOVQ BX, ret+40(FP)
 	VZEROUPPER
-	TESTL        AX, AX
-	SETEQ        AL
-	MOVB         AL, ret+40(FP)
 	RET
+
+DATA addExact256Magic<>+0(SB)/8, $0x4338000000000000
+GLOBL addExact256Magic<>(SB), RODATA|NOPTR, $8
+
+// func addExactAndReset256(dst *int64, x *float32, base *float32, groups int, w float64) int
+// Requires: AVX, AVX2
+TEXT ·addExactAndReset256(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         base+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	VBROADCASTSD w+32(FP), Y0
+	VBROADCASTSD addExactAndReset256Magic<>+0(SB), Y1
+
+group:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   (CX), Y4
+	VSUBPS    Y2, Y4, Y4
+	VMOVUPS   32(DX), Y3
+	VMOVUPS   32(CX), Y5
+	VSUBPS    Y3, Y5, Y5
+	VORPS     Y5, Y4, Y4
+	VPTEST    constant40000000<>+0(SB), Y4
+	JNZ       end
+	VCVTPS2PD (CX), Y4
+	VCVTPS2PD (DX), Y5
+	VSUBPD    Y5, Y4, Y4
+	VMULPD    Y0, Y4, Y4
+	VADDPD    Y1, Y4, Y4
+	VPSUBQ    Y1, Y4, Y4
+	VPADDQ    (AX), Y4, Y4
+	VMOVUPD   Y4, (AX)
+	VCVTPS2PD 16(CX), Y4
+	VCVTPS2PD 16(DX), Y5
+	VSUBPD    Y5, Y4, Y4
+	VMULPD    Y0, Y4, Y4
+	VADDPD    Y1, Y4, Y4
+	VPSUBQ    Y1, Y4, Y4
+	VPADDQ    32(AX), Y4, Y4
+	VMOVUPD   Y4, 32(AX)
+	VCVTPS2PD 32(CX), Y4
+	VCVTPS2PD 32(DX), Y5
+	VSUBPD    Y5, Y4, Y4
+	VMULPD    Y0, Y4, Y4
+	VADDPD    Y1, Y4, Y4
+	VPSUBQ    Y1, Y4, Y4
+	VPADDQ    64(AX), Y4, Y4
+	VMOVUPD   Y4, 64(AX)
+	VCVTPS2PD 48(CX), Y4
+	VCVTPS2PD 48(DX), Y5
+	VSUBPD    Y5, Y4, Y4
+	VMULPD    Y0, Y4, Y4
+	VADDPD    Y1, Y4, Y4
+	VPSUBQ    Y1, Y4, Y4
+	VPADDQ    96(AX), Y4, Y4
+	VMOVUPD   Y4, 96(AX)
+	VMOVUPS   Y2, (CX)
+	VMOVUPS   Y3, 32(CX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	DECQ      BX
+	JNZ       group
+
+end:
+	MOVQ BX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+DATA addExactAndReset256Magic<>+0(SB)/8, $0x4338000000000000
+GLOBL addExactAndReset256Magic<>(SB), RODATA|NOPTR, $8
 
 // func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right int)
 // Requires: AVX

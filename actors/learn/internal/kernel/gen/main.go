@@ -21,9 +21,9 @@ func main() {
 		maxPool(s)
 		maxUnpool(s)
 		lookup(s)
+		addExact(s, false)
+		addExact(s, true)
 	}
-	addExact512()
-	addExact2()
 	transpose()
 	copyPieces()
 	rowSums()

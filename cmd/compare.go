@@ -66,8 +66,12 @@ The same command goes on with an interrupted comparison. The schedules are
 			if err := cli.Print(c, result, result.Write); err != nil {
 				return err
 			}
-			if err := keep(plan.Out, result); err != nil {
+			page, err := keep(plan.Out, result)
+			if err != nil {
 				return err
+			}
+			if page != "" && !cli.AsJSON(c) {
+				fmt.Fprintf(c.OutOrStdout(), "\nAs a picture, with all runs: %s\n", page)
 			}
 			if wide.figure != "" {
 				if err := result.Table().Figure(wide.figure); err != nil {
@@ -162,16 +166,13 @@ func (f *flags) many(c *cobra.Command, suffix string, wide *sweepFlags, schedule
 	return loaded, p, cli.Usage(c, err)
 }
 
-// keep leaves a comparison in its folder, with its runs on a page.
-func keep(out string, r *study.Comparison) error {
+// keep leaves a comparison in its folder, with its runs on a page; "" if they are none, or too many.
+func keep(out string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
-		return nil
+		return "", nil
 	}
-	if err := r.Save(out); err != nil {
-		return err
-	}
-	if len(r.Runs) > ui.MaxRuns {
-		return nil // fedpace report makes pages of parts of them
+	if err := r.Save(out); err != nil || len(r.Runs) > ui.MaxRuns { // fedpace report makes pages of parts of them
+		return "", err
 	}
 	folders := make([]string, len(r.Runs))
 	for i := range r.Runs {
@@ -179,14 +180,15 @@ func keep(out string, r *study.Comparison) error {
 	}
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var says strings.Builder
 	var picture bytes.Buffer
 	if err := errors.Join(r.Write(&says), r.Table().Picture(&picture)); err != nil {
-		return err
+		return "", err
 	}
-	return atomicfile.Write(filepath.Join(out, study.PageFile), func(w io.Writer) error {
+	page = filepath.Join(out, study.PageFile)
+	return page, atomicfile.Write(page, func(w io.Writer) error {
 		_, err := library.Export(w, says.String(), picture.Bytes())
 		return err
 	})

@@ -250,7 +250,7 @@ func TestMistakesWithData(t *testing.T) {
 		{[]string{"info", "tweets.csv", "--clients", "0"}, 2, `--clients 0: want more than 0`},
 		{[]string{"info", "tweets.csv", "--partition", "dirichlet", "--alpha", "NaN"}, 2, `--alpha NaN: want more than 0`},
 		{[]string{"info", "tweets.csv", "--plot", "figure.pdf"}, 2, `--plot: "figure.pdf": want a name that ends in .svg or .png`},
-		{[]string{"info", "none"}, 1, `data: stat none: no such file or directory; want `},
+		{[]string{"info", "none"}, 1, `data: stat none: no such file or directory`},
 		{[]string{"info", "tweets.csv", "--task", "femnist"}, 1, `data: tweets.csv: found sent140 (sent140 (csv)), want femnist`},
 		{[]string{"info", "tweets.csv", "--clients", "5"}, 1, `--clients 5: tweets.csv has 12 clients of its own; --partition deals its samples to others`},
 		{[]string{"info", "tweets.csv", "--partition", "iid", "--clients", "5000"}, 1, `data: tweets.csv: partition: 5000 clients of`},

@@ -154,14 +154,14 @@ func (f *flags) read(c *cobra.Command, more ...string) (config.Config, error) {
 		if slices.ContainsFunc(sets, func(set string) bool { return strings.HasPrefix(set, "trainer") }) {
 			instead = "# the trainer"
 		}
-		text, _, err := dataset.Propose(own, instead, federated.Options{Seed: 1})
+		p, err := dataset.Propose(own, "", instead, federated.Options{Seed: 1})
 		if err != nil {
 			return config.Config{}, err
 		}
 		if f.guesses == nil {
 			f.guesses = map[string][]byte{}
 		}
-		guess = []byte(text)
+		guess = []byte(p.Text)
 		f.guesses[own] = guess
 		if !cli.Quiet(c) {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: what its columns mean, and what else is not set, is guessed: fedpace init %s writes it down.\n", own, own)
@@ -250,6 +250,7 @@ func options(show *cli.Display, force bool) run.Options {
 	return run.Options{
 		Version: cli.Version(),
 		Force:   force,
+		Check:   func(c *config.Config, metrics []string) error { return study.CheckExpected(c, nil, 0, metrics...) },
 		Shown:   run.Shown{Reading: reading, Notice: show.Notice, Progress: func(p run.Progress) { last.set(p); show.Show(statusOf(p)) }},
 	}
 }

@@ -115,7 +115,7 @@ func TestAComparisonKeepsHouse(t *testing.T) {
 	printed, _ := fedpaceTo(t, 0, compare...)
 	out := filepath.Join("runs", "demo-compare")
 	table, err := os.ReadFile(filepath.Join(out, study.TableFile))
-	if err != nil || string(table) != printed {
+	if err != nil || string(table)+"\nAs a picture, with all runs: "+filepath.Join(out, study.PageFile)+"\n" != printed {
 		t.Errorf("the table is %q, printed was %q, %v", table, printed, err)
 	}
 	rows, err := os.ReadFile(filepath.Join(out, study.CSVFile))

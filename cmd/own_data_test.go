@@ -55,7 +55,7 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 			}
 			proposal := success(t, "info", path)
 			has(t, proposal, "# A proposal from 180 rows of 5 columns.", "task: custom\n", "client: site ", "6 different values (\"site 0\"",
-				"features: [width, length] ", "label: kind ", "3 different words (ash, birch, cedar); its name", "scale: standard", "# without a meaning: colour (words, 1 different)",
+				"features: [width, length] ", "label: kind ", "3 different words (ash, birch, cedar); the last column", "scale: standard", "# without a meaning: colour (words, 1 different)",
 				"schedule.k0: 6 ", "an epoch of the median client")
 			putFile(t, exp, []byte(proposal))
 			has(t, success(t, "info", "--config", exp), "custom data ("+kind+")", "clients    6\n", "classes    3, 3 of them with training samples", `"birch"      50`)

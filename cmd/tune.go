@@ -44,7 +44,7 @@ was interrupted.`,
 			if err := result.Save(plan.Out); err != nil {
 				return err
 			}
-			return cli.PrintWith(c, result, result.Write, "%s runs it: fedpace run --config %s\n", tune.ConfigFile, filepath.Join(plan.Out, tune.ConfigFile))
+			return cli.PrintWith(c, result, result.Write, "To run it: fedpace run --config %s\nThe grid as a picture: %s\n", filepath.Join(plan.Out, tune.ConfigFile), filepath.Join(plan.Out, tune.FigureFile))
 		},
 	}
 	f.add(c)

@@ -43,6 +43,7 @@ type RunState string
 const (
 	RunComplete RunState = "complete"
 	RunStopped  RunState = "stopped" // interrupted, failed or killed: it can be resumed
+	RunDiverged RunState = "diverged"
 	RunRunning  RunState = "running"
 	RunDamaged  RunState = "damaged"               // its configuration or summary cannot be read
 	RunChanged  RunState = "changed since the run" // its files are not as it left them
@@ -57,6 +58,8 @@ func (r *Run) State() (RunState, *Summary, error) {
 	switch {
 	case err == nil && s.Completed:
 		return RunComplete, &s, nil
+	case err == nil && s.Diverged != "":
+		return RunDiverged, &s, nil
 	case err == nil && !Running(r.Dir):
 		return RunStopped, &s, nil
 	case errors.Is(err, ErrChanged):
@@ -188,6 +191,8 @@ func (o *Overview) Sentence() string {
 	switch o.State {
 	case RunComplete:
 		return fmt.Sprintf("%s holds a run that is complete, %s", o.Dir, after)
+	case RunDiverged:
+		return fmt.Sprintf("%s holds a run that diverged %s", o.Dir, after)
 	case RunRunning:
 		return fmt.Sprintf("%s holds a run that is still going on", o.Dir)
 	case RunStopped:

@@ -26,7 +26,8 @@ type Summary struct {
 	Data           *string `json:"data"`     // what was learned from, with what is synthetic about it; nil: timing only
 	Schedule       string  `json:"schedule"` // as in schedule.Names
 	Seed           uint64  `json:"seed"`
-	Completed      bool    `json:"completed"` // false: interrupted or failed
+	Completed      bool    `json:"completed"`          // false: interrupted or failed
+	Diverged       string  `json:"diverged,omitempty"` // how its model was lost; empty: it was not
 	Rounds         int     `json:"rounds"`
 	VirtualSeconds float64 `json:"virtual_seconds"`
 	WallSeconds    float64 `json:"wall_seconds"`

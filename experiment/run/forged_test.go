@@ -51,7 +51,11 @@ func TestForgedCheckpoints(t *testing.T) {
 				}
 			}}})
 			stop()
-			if err != nil && strings.Contains(err.Error(), "start the run again with run --config") {
+			again := err != nil && strings.Contains(err.Error(), "start the run again with run --config")
+			if err != nil && !again && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				t.Error("nothing says how to begin again:", err)
+			}
+			if again && strings.Contains(err.Error(), checkpoint.ErrDamaged.Error()) {
 				refused++
 			}
 			t.Log(sets, seed, err)

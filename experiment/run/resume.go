@@ -116,8 +116,13 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	if r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil}); errors.Is(err, coordinator.ErrState) {
+	r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
+	switch {
+	case errors.Is(err, coordinator.ErrState):
 		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
+	case err == nil || c == nil || errors.Is(err, context.Canceled) || errors.Is(err, coordinator.ErrDiverged):
+	default: // of the checkpoint or of the world
+		err = fmt.Errorf("%w (if it ends so again, %s)", err, checkpoint.PlayAgain(dir))
 	}
 	return r, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
@@ -31,6 +32,9 @@ type Options struct {
 	// Until is the virtual time in seconds at which the run is stopped, as when its context is cancelled
 	// after the first round that ends then or later; 0: it goes to its end.
 	Until float64
+	// Check looks at the configuration before anything runs, when it is known by what the run's models
+	// are measured, first by what they are compared; may be nil.
+	Check func(c *config.Config, metrics []string) error
 
 	Shown
 	Place
@@ -109,6 +113,11 @@ func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, er
 	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice, o.Reading)
 	if err != nil {
 		return nil, err
+	}
+	if o.Check != nil {
+		if err := o.Check(&p.Config, append([]string{p.Quality.Name}, measure.Names(p.Metrics)...)); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
 	}
 	return &experiment{*p, *o}, nil
 }
@@ -215,6 +224,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		p.options.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
+	if errors.Is(runErr, coordinator.ErrDiverged) {
+		s.Diverged = runErr.Error()
+	}
 	err = errors.Join(runErr, r.predict(ctx, &s), r.finish(result, &s, runErr))
 	if err == nil {
 		err = results.Complete()

@@ -113,4 +113,7 @@ func TestRefusedUpdatesAreCounted(t *testing.T) {
 	if _, err := Run(t.Context(), c, Options{}); !errors.Is(err, coordinator.ErrDiverged) {
 		t.Errorf("a run of liars alone: %v", err)
 	}
+	if o := folder.Look(c.Out); o.State != folder.RunDiverged || !strings.Contains(o.Summary.Diverged, "diverged") {
+		t.Errorf("it is %s: %+v", o.State, o.Summary)
+	}
 }

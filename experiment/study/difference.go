@@ -53,10 +53,12 @@ func (t *Table) Differences() []Difference {
 	p := make([]float64, len(list))
 	for i := range list {
 		p[i] = list[i].P()
-		list[i].decide(list)
 	}
 	for i, adjusted := range statistics.Holm(p) {
 		list[i].Adjusted = adjusted
+	}
+	for i := range list {
+		list[i].decide(list)
 	}
 	return list
 }
@@ -112,25 +114,33 @@ func seen(e statistics.Estimated) int {
 	return 1
 }
 
+// sign is 1 or -1 where Holm's p says that there is a difference, by the direction of its mean, else 0.
+func (d *Difference) sign() int {
+	if d.Adjusted <= 0.05 {
+		return seen(d.Estimated)
+	}
+	return 0
+}
+
 // decide says what made a difference that is seen: decay, if the schedule is further than both a
 // constant K that does as much work and its own values in another order; less work, if that constant
-// makes the difference, too, and the schedule is not seen to be further.
+// makes the difference, too, and its interval does not show the schedule to be further.
 func (d *Difference) decide(all []Difference) {
 	further := map[string]bool{} // than this control
 	var constant *Difference
 	for i := range all {
 		if c := &all[i]; c.Quantity == d.Quantity && c.Row.controls(d.Row) {
-			further[c.Row.Cells[0].Control] = seen(c.Estimated) == -seen(d.Estimated)
+			further[c.Row.Cells[0].Control] = c.sign() == -d.sign()
 			if c.Row.Cells[0].Control == constantK {
 				constant = c
 			}
 		}
 	}
 	switch {
-	case constant == nil || seen(d.Estimated) == 0:
+	case constant == nil || d.sign() == 0:
 	case further[constantK] && further[shuffledK]:
 		d.Decided = "decay"
-	case !further[constantK] && constant.makes(d):
+	case seen(constant.Estimated) != -d.sign() && constant.makes(d):
 		d.Decided = "less work"
 	default:
 		d.Decided = "not decided"
@@ -142,7 +152,7 @@ func (r *Row) controls(other *Row) bool {
 	return len(r.Cells) > 0 && r.Cells[0].Control != "" && r.Schedule == other.Schedule+"-"+r.Cells[0].Control && slices.Equal(r.Values, other.Values)
 }
 
-// Verdict says what the interval shows, and no more.
+// Verdict says what the interval and Holm's p show, and no more.
 func (d *Difference) Verdict() string {
 	switch {
 	case d.Never > 0:
@@ -151,12 +161,14 @@ func (d *Difference) Verdict() string {
 		return "-"
 	case d.N == 1:
 		return "one seed decides nothing"
-	case seen(d.Estimated) > 0:
+	case d.sign() > 0:
 		return d.more
-	case seen(d.Estimated) < 0:
+	case d.sign() < 0:
 		return d.less
 	case d.Half == 0 && d.Mean != 0:
 		return "not decided: all seeds agree"
+	case seen(d.Estimated) != 0:
+		return "not decided: may be chance"
 	}
 	return fmt.Sprintf("no difference seen (%.2g could be)", d.Half)
 }

@@ -102,6 +102,23 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Where a table has two comparisons, an interval that leaves out zero is not enough.
+func TestVerdictsFollowHolm(t *testing.T) {
+	c := planted(rand.New(rand.NewPCG(1, 1)), 4, 0)
+	for i := range c.Runs {
+		c.Runs[i].Tail = []float64{0, 0, 0, 0, 1, 2, 2.5, 0.6}[i] // p = 0.039
+	}
+	if d := c.Table().Differences()[0]; d.Verdict() != "better" {
+		t.Errorf("alone: p %v, Holm's %v: %s", d.P(), d.Adjusted, d.Verdict())
+	}
+	for i := range c.Runs {
+		c.Runs[i].TimeToLevel = []float64{1, 2, 1, 2, 2, 1, 2, 2}[i]
+	}
+	if d := c.Table().Differences()[0]; d.Adjusted != 2*d.P() || d.Verdict() != "not decided: may be chance" {
+		t.Errorf("beside another: p %v, Holm's %v: %s", d.P(), d.Adjusted, d.Verdict())
+	}
+}
+
 // A mean of the seeds that were fast enough is none.
 func TestALevelThatSomeNeverReach(t *testing.T) {
 	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)

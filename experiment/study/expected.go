@@ -19,16 +19,24 @@ func short(name string) string { return strings.Replace(name, "validation_", "",
 
 // CheckExpected finds, before anything runs, what is mistyped in the expectations of a
 // configuration. schedules are those of a comparison with so many seeds; none: of one run, which
-// has no gain to check. The metrics of own models are known once they are measured.
-func CheckExpected(c *config.Config, schedules []string, seeds int) error {
+// has no gain to check. metrics are what models are measured by, first what they are compared by; none:
+// those of own models are not known yet.
+func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
+	known := len(metrics) > 0
+	lists := [][]string{append(metrics, measure.Loss)}
+	if !known {
+		lists = [][]string{{measure.Accuracy, measure.Loss}, {measure.Loss, measure.Accuracy}}
+	}
 	var values []string
-	for _, q := range quantities([]string{measure.Accuracy, measure.Loss}) {
-		values = append(values, q.name, short(q.name))
+	for _, list := range lists {
+		for _, q := range append(quantities(list), fairness(list, []Cell{{Summary: folder.Summary{ClientEvaluation: &folder.ClientEvaluation{}}}})...) {
+			values = append(values, q.name, short(q.name))
+		}
 	}
 	var all []error
 	for i, text := range c.Expect {
 		e, err := expect.Parse(text)
-		if err == nil && (c.Task == config.TaskCustom || c.External()) {
+		if err == nil && !known && (c.Task == config.TaskCustom || c.External()) {
 			values = append(values, e.Names...)
 			for _, g := range e.Gains {
 				values = append(values, g[2])

@@ -96,8 +96,8 @@ func Holm(p []float64) []float64 {
 // String writes the mean with five digits.
 func (e Estimated) String() string { return e.Digits(5) }
 
-// Digits writes the mean with so many digits and half of its interval, where there
-// is one; "-" for none.
+// Digits writes the mean, with so many digits or as many as its interval carries, which are two of its
+// half's, and that half, where there is one; "-" for none.
 func (e Estimated) Digits(n int) string {
 	switch {
 	case e.N == 0:
@@ -105,5 +105,11 @@ func (e Estimated) Digits(n int) string {
 	case math.IsNaN(e.Half):
 		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
-	return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)
+	var exponent int
+	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil || e.Half == 0 || exponent < -9 || math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
+		return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)
+	}
+	unit, places := math.Pow10(exponent-1), max(0, 1-exponent)
+	rounded := func(v float64) float64 { return math.Round(v/unit)*unit + 0 } // no -0
+	return fmt.Sprintf("%.*f ± %.*f", places, rounded(e.Mean), places, rounded(e.Half))
 }

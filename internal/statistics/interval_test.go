@@ -19,6 +19,19 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// A mean has no digit that its interval does not carry.
+func TestDigits(t *testing.T) {
+	for want, e := range map[string]Estimated{
+		"0.812 ± 0.014": {0.81232, 0.0138, 5, 0}, "0.0000 ± 0.0015": {-2.2e-17, 0.0015, 5, 0}, "70 ± 10": {69.837, 10.2, 5, 0},
+		"35900 ± 1200": {35881, 1234, 5, 0}, "7.3302 ± 0": {7.33021, 0, 5, 0}, "1.2346 ± 1e-06": {1.23456, 1e-6, 5, 0},
+		"0.123 ± 0.010": {0.12345, 0.00999, 5, 0}, "-14.7 ± 7.8": {-14.68, 7.81, 5, 0}, "12 ± +Inf": {12, math.Inf(1), 5, 0},
+	} {
+		if got := e.Digits(5); got != want {
+			t.Errorf("%v: %s, want %s", e, got, want)
+		}
+	}
+}
+
 // Of 0.01, 0.02 and 0.03 t is 3.4641 with two degrees of freedom, for which p = 1 - t/sqrt(2 + t²).
 func TestP(t *testing.T) {
 	if p := EstimateMean([]float64{0.01, 0.02, 0.03}).P(); math.Abs(p-0.0741799) > 1e-6 {

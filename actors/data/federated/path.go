@@ -4,13 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"fedpace/internal/names"
 )
 
 // OpenSource looks at a path. Close its File after use.
 func OpenSource(path string) (*Source, error) {
 	found, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var there []string
+		beside, _ := os.ReadDir(filepath.Dir(path)) // nothing is near without them
+		for _, f := range beside {
+			there = append(there, f.Name())
+		}
+		if near := names.Nearest(filepath.Base(path), there); near != "" {
+			return nil, fmt.Errorf("%w (did you mean %q?)", err, filepath.Join(filepath.Dir(path), near))
+		}
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; want %s", err, Layouts())
 	}

@@ -153,7 +153,7 @@ func (p *profile) isParts() bool {
 			return false
 		}
 	}
-	return slices.Contains(part.held, false) && slices.Contains(part.held, true) && (p.texts > 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
+	return slices.Contains(part.held, false) && slices.Contains(part.held, true) && (p.texts > 0 && !hasWord(p.name, slices.Concat(labelWords, maybeLabel)) || hasWord(p.name, splitWords))
 }
 
 // shown is a name or a value in a reason, which is one line.

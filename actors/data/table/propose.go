@@ -27,16 +27,17 @@ type reason struct{ option, value, why string }
 // profiledRows is how many rows of a table are looked at for a proposal.
 const profiledRows = 100_000
 
-// Propose looks at a table and guesses what its columns mean.
-func Propose(file string) (*Proposal, error) {
-	p, err := propose(file)
+// Propose looks at a table and guesses what its columns mean. label is the column that is to be
+// predicted; "": that is guessed, too.
+func Propose(file, label string) (*Proposal, error) {
+	p, err := propose(file, label)
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", file, err)
 	}
 	return p, nil
 }
 
-func propose(file string) (_ *Proposal, err error) {
+func propose(file, label string) (_ *Proposal, err error) {
 	defer parquetfile.Damaged(&err)
 	s, err := federated.OpenSource(file)
 	if err != nil {
@@ -76,14 +77,14 @@ func propose(file string) (_ *Proposal, err error) {
 		return nil, fmt.Errorf("no row; want at least one sample")
 	}
 	out.All = out.Rows < profiledRows && len(files) == 1
-	out.guess(profiles)
-	return out, nil
+	return out, out.guess(profiles, label)
 }
 
 // The words that columns are called by.
 var (
 	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
-	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "cultivar", "kind", "type", "genus", "breed", "grade", "status", "quality", "score", "rating", "stars", "result", "price"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety", "cultivar", "genus", "breed", "price"}
+	maybeLabel  = []string{"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars", "result"}
 	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
 )
 
@@ -98,8 +99,8 @@ func hasWord(name string, list []string) bool {
 	return slices.Contains(list, name)
 }
 
-// guess gives the columns their meaning, and each the reason.
-func (p *Proposal) guess(columns []*profile) {
+// guess gives the columns their meaning, and each the reason. named is the one to be predicted, if any.
+func (p *Proposal) guess(columns []*profile, named string) error {
 	add := func(option, value, why string, args ...any) {
 		p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
 	}
@@ -113,6 +114,18 @@ func (p *Proposal) guess(columns []*profile) {
 		free = slices.Delete(free, i, i+1)
 		return one
 	}
+	label, why := pick(func(c *profile) bool { return named != "" && c.name == named }), "as asked"
+	switch {
+	case named == "":
+	case label == nil:
+		var names []string
+		for _, c := range columns {
+			names = append(names, c.name)
+		}
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, shortList(names))
+	case !label.classes(maxDistinct) && !label.numbers():
+		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
+	}
 	if c := pick(func(c *profile) bool {
 		return hasWord(c.name, clientWords) && c.bytes == 0 && !c.list && len(c.distinct) > 1 && len(c.distinct) <= max(2, c.rows/2)
 	}); c != nil {
@@ -122,7 +135,9 @@ func (p *Proposal) guess(columns []*profile) {
 		add("client", "null", "no column is called client, user or the like: name one, or deal the rows with fedpace data partition")
 	}
 	split := pick((*profile).isParts)
-	label, why := findLabel(free, columns[len(columns)-1])
+	if label == nil {
+		label, why = findLabel(free, columns[len(columns)-1])
+	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
 	p.guessFeatures(free, add)
 	p.addLabel(label, why, add)
@@ -136,31 +151,36 @@ func (p *Proposal) guess(columns []*profile) {
 		}
 	}
 	p.guessMissing(columns, add)
+	return nil
 }
 
-// findLabel finds what is to be predicted: a column of that name, the last one, or
-// the last of few words.
+// findLabel finds what is to be predicted: a column of such a name, the last one, or the last of few
+// words.
 func findLabel(free []*profile, last *profile) (label *profile, why string) {
 	find := func(reason string, fits func(c *profile) bool) {
 		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
 			label, why = free[i], reason
 		}
 	}
-	for _, word := range labelWords {
-		if word == "y" && last.words() && last.classes(maxDistinct) {
-			continue // it is beside x
+	byName := func(words []string) {
+		for _, word := range words {
+			if word == "y" && last.words() && last.classes(maxDistinct) {
+				continue // it is beside x
+			}
+			find("its name", func(c *profile) bool {
+				return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
+			})
 		}
-		find("its name", func(c *profile) bool {
-			return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
-		})
 	}
+	byName(labelWords)
 	find("the last column", func(c *profile) bool { return c == last && (c.words() && c.classes(maxDistinct) || c.classes(20)) })
+	find("the last column", func(c *profile) bool { return c == last && c.numbers() && !c.rowNumber() })
+	byName(maybeLabel)
 	for _, c := range slices.Backward(free) {
 		if label == nil && c.words() && c.classes(100) {
 			label, why = c, "the last column of few words"
 		}
 	}
-	find("the last column", func(c *profile) bool { return c == last && c.numbers() })
 	return label, why
 }
 
@@ -364,6 +384,16 @@ func (p *Proposal) YAML(path string) string {
 		fmt.Fprintf(&b, "  # without a meaning: %s\n", shortList(p.left))
 	}
 	return b.String()
+}
+
+// Answer says what is to be predicted, and why; "" where nothing is.
+func (p *Proposal) Answer() string {
+	for _, r := range p.why {
+		if (r.option == "label" || r.option == "target") && r.value != "null" {
+			return fmt.Sprintf("%-6s %s: %s", r.option, r.value, r.why)
+		}
+	}
+	return ""
 }
 
 // Complete reports whether the proposal can be opened.

@@ -55,6 +55,24 @@ func opens(p *Proposal, path string) error {
 	return err
 }
 
+// A column that is asked for is the label or the target, or an error says why it cannot be.
+func TestTheLabelIsAskedFor(t *testing.T) {
+	path := datatest.Put(t, t.TempDir(), "t.csv", []byte(rows("user,when,kind,x,label", "a,2024-01-31,o,1.5,rose", "b,2024-02-01,p,2.5,lily")))
+	for label, want := range map[string]string{
+		"kind": "label  kind: 2 different words (o, p); as asked", "x": "target x: numbers from 1.5 to 2.5", "user": "label  user: 2 different words (a, b); as asked",
+		"knd": `label: there is no column "knd"; the columns are user, when, kind, x, label`, "when": "label: column when is neither classes nor numbers: dates such as",
+	} {
+		p, err := Propose(path, label)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = p.Answer()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", label, got, want)
+		}
+	}
+}
+
 func TestProposals(t *testing.T) {
 	for name, x := range map[string]struct{ file, want, without, err string }{
 		"a column called label before one called y": {
@@ -89,6 +107,15 @@ func TestProposals(t *testing.T) {
 		},
 		"a column without a name": {
 			file: rows(",user,x,label", "0,a,1.5,rose", "1,b,2.5,lily"), want: `features: [column 1, x]`,
+		},
+		"a number is last, behind words": {
+			file: rows("user,town,kind,x,rent", "a,o,flat,1.5,1.25", "b,p,house,2.5,1.5", "b,q,flat,3.5,2.5"), want: "target: rent ", without: "label: kind",
+		},
+		"words of a vague name are last": {
+			file: rows("user,type,x,left", "a,o,1.5,yes", "b,p,2.5,no"), want: "label: left ",
+		},
+		"numbers of the rows are last": {
+			file: "user,kind,x,no\na,o,1.5,1\nb,p,2.5,2\nb,p,3.5,3\na,o,2.5,4\na,p,2.5,5\n", want: "label: kind ",
 		},
 		"a feature that is missing": {
 			file: rows("user,x,label", "a,,rose", "b,2.5,lily", "b,3.5,lily"), want: "missing: mean ",
@@ -153,7 +180,7 @@ func TestProposals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := datatest.Put(t, t.TempDir(), "own.csv", []byte(x.file))
-			p, err := Propose(path)
+			p, err := Propose(path, "")
 			if x.err != "" {
 				if err == nil || !strings.Contains(err.Error(), x.err) {
 					t.Errorf("%v, want %s", err, x.err)
@@ -178,7 +205,7 @@ func TestProposals(t *testing.T) {
 func TestACompressedTableIsProposedFor(t *testing.T) {
 	file := datatest.Gzip(t, []byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily")))
 	path := datatest.Put(t, t.TempDir(), "own.csv.gz", file)
-	p, err := Propose(path)
+	p, err := Propose(path, "")
 	if err != nil || p.Table.Label != "label" || p.Rows != 20 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -522,7 +522,7 @@ func FuzzTable(f *testing.F) {
 					s.Close()
 				}
 			}
-			if p, err := Propose(path); err == nil && p.Complete() {
+			if p, err := Propose(path, ""); err == nil && p.Complete() {
 				if s, err := data.OpenWith(p.Reader(), path, federated.Options{}); err == nil {
 					datatest.Usable(t, s.(*federated.Grouped))
 				}

@@ -58,9 +58,9 @@ samples to other clients would come to.`,
 			}
 			set, err := s.open(c)
 			if errors.Is(err, table.ErrUnmapped) && plot == "" && !cli.AsJSON(c) {
-				text, _, err := Propose(s.path, "", s.options)
+				p, err := Propose(s.path, "", "", s.options)
 				if err == nil {
-					_, err = io.WriteString(c.OutOrStdout(), text)
+					_, err = io.WriteString(c.OutOrStdout(), p.Text)
 				}
 				return err
 			}

@@ -21,7 +21,7 @@ import (
 // InitCommand is fedpace init, which writes what an experiment with a table begins with.
 func InitCommand() *cobra.Command {
 	s := source{options: federated.Options{Seed: 1}}
-	var out string
+	var out, label string
 	var torch bool
 	c := &cobra.Command{
 		Use:   "init PATH",
@@ -47,16 +47,17 @@ yours to change. No file is overwritten.`,
 				out = nameOf(s.path) + ".yaml"
 			}
 			script := strings.TrimSuffix(out, filepath.Ext(out)) + "_model.py" // no module of Python's is called so
-			return s.begin(c.OutOrStdout(), out, script, torch)
+			return s.begin(c.OutOrStdout(), out, label, script, torch)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the configuration's `FILE` (default: as PATH, with .yaml)")
+	c.Flags().StringVar(&label, "label", "", "the `COLUMN` to be predicted (default: one of such a name, or the last)")
 	c.Flags().BoolVar(&torch, "torch", false, "write a script in PyTorch that has the model, too")
 	return c
 }
 
 // begin writes a configuration and perhaps a script, and says how to go on.
-func (s *source) begin(w io.Writer, out, script string, torch bool) error {
+func (s *source) begin(w io.Writer, out, label, script string, torch bool) error {
 	files := []string{out}
 	trainer := ""
 	if torch {
@@ -67,11 +68,11 @@ func (s *source) begin(w io.Writer, out, script string, torch bool) error {
 			return fmt.Errorf("%s: is there, and init overwrites nothing; want another name by --out", name)
 		}
 	}
-	text, of, err := Propose(s.path, trainer, s.options)
+	of, err := Propose(s.path, label, trainer, s.options)
 	if err != nil {
 		return err
 	}
-	texts := []string{strings.Replace(text, "--config FILE", "--config "+out, 1)}
+	texts := []string{strings.Replace(of.Text, "--config FILE", "--config "+out, 1)}
 	if torch {
 		texts = append(texts, scriptFor(filepath.Base(s.path), out, of.Samples))
 	}
@@ -85,6 +86,9 @@ func (s *source) begin(w io.Writer, out, script string, torch bool) error {
 			return err
 		}
 		fmt.Fprintf(w, "wrote  %s\n", name)
+	}
+	if of.Answer != "" {
+		fmt.Fprintf(w, "%s (init --label COLUMN takes another)\n", of.Answer)
 	}
 	switch {
 	case of.Digest == "":

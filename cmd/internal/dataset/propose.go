@@ -49,13 +49,20 @@ func startModel(of learn.Samples) (model, what string) {
 	return "linear", ""
 }
 
-// Propose is a configuration for a table of which nothing says what its columns mean, and
-// about the set that it makes, which has no digest where it cannot be read: then the text says
-// why. instead is the line in the place of the model's, where a trainer has it; "" is none.
-func Propose(path, instead string, o federated.Options) (text string, of federated.Info, err error) {
-	p, err := table.Propose(path)
+// Proposal is a configuration for a table of which nothing says what its columns mean.
+type Proposal struct {
+	federated.Info // of the set that it makes; no digest: it cannot be read, and the text says why
+
+	Text   string
+	Answer string // what is to be predicted, and why
+}
+
+// Propose makes a proposal. label is the column to be predicted, "": that is guessed, too. instead is
+// the line in the place of the model's, where a trainer has it; "" is none.
+func Propose(path, label, instead string, o federated.Options) (of Proposal, err error) {
+	p, err := table.Propose(path, label)
 	if err != nil {
-		return "", of, err
+		return of, err
 	}
 	var b strings.Builder
 	looked := fmt.Sprintf("%d rows", p.Rows)
@@ -63,7 +70,7 @@ func Propose(path, instead string, o federated.Options) (text string, of federat
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
 	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n", looked, p.Columns)
-	known, of, err := settings(p, path, o)
+	known, info, err := settings(p, path, o)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
@@ -84,7 +91,7 @@ func Propose(path, instead string, o federated.Options) (text string, of federat
 			fmt.Fprintln(&b, line)
 		}
 	}
-	return b.String(), of, nil
+	return Proposal{info, b.String(), p.Answer()}, nil
 }
 
 // nameOf is what a run on a file is called: as the file, without what cannot stand in a name.

@@ -34,8 +34,8 @@ func LsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [FOLDER]...",
 		Short: "List runs: their state, what they ran and what they came to",
-		Long: `List the runs in folders (default: runs): folder, state (complete, stopped, running,
-damaged or, as fedpace verify explains, changed), task, schedule, seed, rounds, virtual
+		Long: `List the runs in folders (default: runs): folder, state (complete, stopped, diverged,
+running, damaged or, as fedpace verify explains, changed), task, schedule, seed, rounds, virtual
 time, best accuracy (or evaluate.metric) and tags. Off a terminal the columns are
 separated by tabs, times are in seconds, and what is not known is empty.`,
 		Example: `  fedpace ls

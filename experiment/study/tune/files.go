@@ -75,9 +75,13 @@ func (r *Result) verdict(newline string) string {
 			alike++
 		}
 	}
-	return fmt.Sprintf("Best: %s %s, with %s %s in the last tenth of %s.%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% of the virtual time of the whole grid.",
-		best.cells[0].Schedule, strings.Join(r.sets(best), " "), measure.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]), newline,
-		r.Seeds, human.Plural(r.Seeds, "seed"), alike, len(r.Settings)-1, played)
+	text := fmt.Sprintf("Best: %s %s, with %s %s in the last tenth of %s.",
+		best.cells[0].Schedule, strings.Join(r.sets(best), " "), measure.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]))
+	if others := len(r.Settings) - 1; others > 0 {
+		text += fmt.Sprintf("%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% of the virtual time of the whole grid.",
+			newline, r.Seeds, human.Plural(r.Seeds, "seed"), alike, others, played)
+	}
+	return text
 }
 
 // sets are the keys that a setting sets.

@@ -76,6 +76,8 @@ type Run struct {
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
 	Waiting func() (what string, since time.Time)
+	// Notice tells the user a line. It is safe for concurrent use.
+	Notice func(line string)
 	// Started is when this attempt of the run started.
 	Started time.Time
 }

@@ -50,17 +50,17 @@ func debian(t *testing.T, program, pkg string) string {
 
 // prometheusOn starts a Prometheus on a folder of blocks and returns its
 // address.
-func prometheusOn(t *testing.T, program, blocks string) string {
+func prometheusOn(t *testing.T, program, blocks string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("storage: {tsdb: {out_of_order_time_window: 1d}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr := testport.Held(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var said bytes.Buffer
-	server := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+blocks, "--web.listen-address="+addr, "--storage.tsdb.retention.time=100y")
+	server := exec.CommandContext(ctx, program, append(flags, "--config.file="+config, "--storage.tsdb.path="+blocks, "--web.listen-address="+addr, "--storage.tsdb.retention.time=100y")...)
 	log, err := server.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -231,6 +231,54 @@ func TestCurvesInPrometheus(t *testing.T) {
 			expr := strings.NewReplacer("$run", c.Name, "$schedule", ".*", "$seed", "1").Replace(q.Expr)
 			if len(query(t, addr, expr, "outcome", e.To.Add(time.Second), time.Hour)) == 0 {
 				t.Errorf("panel %s is empty: %s", p.Title, expr)
+			}
+		}
+	}
+}
+
+// What runs write into a real Prometheus while they go on is what a backfill has, also of one whose
+// time lies hours before that of another, and of one that is interrupted and resumed.
+func TestRemoteWriteIntoPrometheus(t *testing.T) {
+	promtool, prometheus := debian(t, "promtool", "prometheus"), debian(t, "prometheus", "prometheus")
+	live := prometheusOn(t, prometheus, t.TempDir(), "--web.enable-remote-write-receiver")
+	now := time.Now().UTC().Truncate(time.Second)
+	for name, ago := range map[string]time.Duration{"a": time.Hour, "b": 9 * time.Hour} {
+		epoch := now.Add(-ago)
+		c := runtest.Small(t, "name="+name, "stop.rounds=12", "evaluate.every=4", "close={rule: first, n: 7}",
+			fmt.Sprintf("outputs=[{sink: remote_write, url: http://%s, epoch: %s}]", live, epoch.Format(time.RFC3339)))
+		o := run.Options{Shown: run.Shown{Notice: func(line string) {
+			if strings.HasPrefix(line, "remote_write") {
+				t.Error(line)
+			}
+		}}}
+		if name == "b" {
+			o.Until = 10
+			if _, err := run.Run(t.Context(), c, o); err == nil {
+				t.Fatal("the run is not interrupted")
+			}
+			o.Until = 0
+			if _, err := run.Resume(t.Context(), c.Out, o); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			mustRun(t, c, o)
+		}
+		file, blocks := filepath.Join(t.TempDir(), folder.OpenMetricsFile), t.TempDir()
+		if err := atomicfile.Write(file, func(w io.Writer) error {
+			_, err := ExportOpenMetrics(c.Out, w, epoch)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := exec.CommandContext(t.Context(), promtool, "tsdb", "create-blocks-from", "openmetrics", file, blocks).CombinedOutput(); err != nil {
+			t.Fatalf("promtool: %v\n%s", err, said)
+		}
+		backfilled := prometheusOn(t, prometheus, blocks)
+		for selector, apart := range map[string]string{`{run=%q,outcome="",metric=""}`: "__name__", `{run=%q,outcome!=""}`: "outcome", `{run=%q,metric!=""}`: "metric"} {
+			selector = fmt.Sprintf(selector, name)
+			want := query(t, backfilled, selector, apart, epoch.Add(10*time.Minute), 10*time.Minute+time.Second)
+			if diff := cmp.Diff(want, query(t, live, selector, apart, epoch.Add(10*time.Minute), 10*time.Minute+time.Second)); diff != "" || len(want) == 0 {
+				t.Errorf("%s: %d series: %s", selector, len(want), diff)
 			}
 		}
 	}

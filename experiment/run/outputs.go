@@ -21,6 +21,7 @@ import (
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
+	_ "fedpace/metrics/openmetrics" // remote_write
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/tables"
@@ -80,7 +81,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: config.KeptSlowest, Sample: keptSample, Started: started,
-		Power:       p.Power(),
+		Notice: p.options.notice, Power: p.Power(),
 		DeviceClass: p.Fleet.DeviceClass,
 		MeanPlan: func(class, steps int) (round.Plan, error) {
 			d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())

@@ -30,7 +30,7 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	if epoch.Before(earliest) || epoch.After(latest) {
 		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
 	}
-	for f := range families(run, epoch, rounds) {
+	for f := range families(run, epoch, rounds, new([round.Outcomes]float64)) {
 		if len(f.Metric) == 0 {
 			continue // a timing-only run has no losses
 		}
@@ -42,8 +42,9 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	return err
 }
 
-// families are the metrics, each with all its samples. One is made when it is asked for.
-func families(run *metrics.Run, epoch time.Time, rounds []round.Report) iter.Seq[*dto.MetricFamily] {
+// families are the metrics, each with all its samples. One is made when it is asked for. outcomes are
+// those of the rounds before, and of these after them.
+func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes *[round.Outcomes]float64) iter.Seq[*dto.MetricFamily] {
 	return func(yield func(*dto.MetricFamily) bool) {
 		// add makes a metric, which fill gives its samples, and reports whether to go on.
 		add := func(name, help string, fill func(*dto.MetricFamily)) bool {
@@ -75,10 +76,9 @@ func families(run *metrics.Run, epoch time.Time, rounds []round.Report) iter.Seq
 			}
 		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {
 			for o := range round.Outcome(round.Outcomes) {
-				ended := 0.0
 				series(f, labels(run, "outcome", o.String()), epoch, rounds, false, func(r *round.Report) float64 {
-					ended += float64(r.Outcomes[o])
-					return ended
+					outcomes[o] += float64(r.Outcomes[o])
+					return outcomes[o]
 				})
 			}
 		})

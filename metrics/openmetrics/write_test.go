@@ -123,7 +123,7 @@ func TestTheClocksDoNotMix(t *testing.T) {
 	if live["fedpace_virtual_time_seconds"] == nil {
 		t.Fatal("a scrape does not have the name that comes nearest")
 	}
-	for f := range families(&metrics.Run{Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, nil) {
+	for f := range families(&metrics.Run{Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, nil, nil) {
 		if live[f.GetName()] != nil {
 			t.Errorf("%s is a live metric's name, too", f.GetName())
 		}

@@ -1,0 +1,214 @@
+package openmetrics
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/exp/api/remote"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
+	"fedpace/metrics"
+)
+
+func init() {
+	metrics.Sinks.Register("remote_write", "rounds against virtual time for a Prometheus, while the run goes on", Remote{})
+}
+
+// Remote is the output that sends what [Write] writes by Prometheus' remote write 1.0, every second.
+// Each round arrives at least once if the Prometheus takes it by the run's end. No error ends the run.
+type Remote struct {
+	URL   string `key:"url" is:"inert" help:"a Prometheus with --web.enable-remote-write-receiver, such as http://localhost:9090"`
+	Epoch string `key:"epoch" is:"inert" help:"time of virtual time 0, as 2026-01-01T00:00:00Z"`
+}
+
+const (
+	sendEvery = time.Second
+	patience  = 10 * sendEvery // for one request, and at the run's end
+	mostWait  = 4_000          // rounds in memory; more are read again from the run's folder
+	mostSent  = 500            // rounds in a request, if no others stand at their times
+)
+
+func (Remote) Files() []string { return nil }
+
+func (r Remote) Open(run *metrics.Run) (_ metrics.Output, err error) {
+	o := &sender{run: run, patience: patience, end: make(chan struct{}), ended: make(chan struct{})}
+	if u, err := url.Parse(r.URL); err != nil || u.Host == "" {
+		return nil, registry.Errorf("url", "%q is no address such as http://localhost:9090", r.URL)
+	}
+	if o.epoch, err = time.Parse(time.RFC3339, r.Epoch); err != nil || o.epoch.Before(earliest) || o.epoch.After(latest) {
+		return nil, registry.Errorf("epoch", "%q is no time such as 2026-01-01T00:00:00Z", r.Epoch)
+	}
+	o.context, o.stop = context.WithCancel(context.Background())
+	o.api, err = remote.NewAPI(r.URL, remote.WithAPIHTTPClient(&http.Client{Timeout: patience}),
+		remote.WithAPIBackoff(remote.BackoffConfig{Min: sendEvery, Max: patience})) // for ever
+	return o, err
+}
+
+type sender struct {
+	run        *metrics.Run
+	api        *remote.API
+	epoch      time.Time
+	rounds     iter.Seq2[round.Report, error] // of the run's folder
+	context    context.Context
+	stop       context.CancelFunc // gives up
+	end, ended chan struct{}      // closed when no round comes any more, and when nothing is sent any more
+	complete   bool               // before end is closed: the run is
+	patience   time.Duration      // at its end
+
+	mu      sync.Mutex
+	pending []round.Report
+	behind  bool // there were too many: they are in the folder
+
+	// Of the goroutine that sends:
+	held     []round.Report          // wait for those that may stand at the same millisecond
+	sent     int                     // the last round that is
+	outcomes [round.Outcomes]float64 // up to it
+	told     bool
+}
+
+// Start implements [metrics.Starter].
+func (o *sender) Start(s *metrics.Start) error {
+	o.rounds, o.behind = s.Rounds, s.Last != nil
+	go func() {
+		defer close(o.ended)
+		for tick := time.Tick(sendEvery); ; {
+			select {
+			case <-o.end:
+				o.take(o.complete)
+				return
+			case <-tick:
+				o.take(false)
+			}
+		}
+	}()
+	return nil
+}
+
+// Round implements [metrics.Output].
+func (o *sender) Round(r *metrics.Round) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.behind = o.behind || len(o.pending) >= mostWait; o.behind {
+		o.pending = nil
+	} else {
+		o.pending = append(o.pending, r.Report)
+	}
+	return nil
+}
+
+// Finish implements [metrics.Finisher].
+func (o *sender) Finish(e *metrics.End) error {
+	o.complete = e.Completed
+	return nil
+}
+
+// Close implements [metrics.Closer].
+func (o *sender) Close(error) error {
+	defer o.stop()
+	if o.rounds == nil {
+		return nil
+	}
+	close(o.end)
+	time.AfterFunc(o.patience, o.stop)
+	if <-o.ended; o.complete && len(o.held) > 0 {
+		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.", o.sent+1))
+	}
+	return nil
+}
+
+// take sends the rounds that wait; last says that no more come.
+func (o *sender) take(last bool) {
+	o.mu.Lock()
+	list, behind := o.pending, o.behind
+	o.pending, o.behind = nil, false
+	o.mu.Unlock()
+	if behind {
+		o.held = nil
+		for r, err := range o.rounds {
+			if err != nil { // a row that is not whole is of a round that is yet to come
+				break
+			}
+			if r.Round > o.sent {
+				o.held = append(o.held, r)
+			}
+			if len(o.held) > 2*mostSent && !o.send(false) {
+				break
+			}
+		}
+	}
+	o.held = append(o.held, list...)
+	o.send(last)
+}
+
+// send sends the rounds that are held, but for the last ones if others may stand at their
+// milliseconds, of which a series has the last alone. It returns false where that is given up.
+func (o *sender) send(last bool) bool {
+	ms := func(t round.Time) int64 { return Milliseconds(o.epoch, t) }
+	for n := 0; len(o.held) > 0; o.held = o.held[n:] {
+		list := o.held
+		for n = min(mostSent, len(list)-1); n < min(len(list), mostWait) && (n == 0 || ms(list[n].End) == ms(list[n-1].End) || ms(list[n].Start) == ms(list[n-1].Start)); n++ {
+		}
+		if n == len(list) && !last {
+			break
+		}
+		_, err := o.api.Write(o.context, remote.WriteV1MessageType, o.encode(list[:n]), remote.WithWriteRetryCallback(func(err error) { o.tell(err, "wait") }))
+		if o.context.Err() != nil {
+			return false
+		}
+		if err != nil {
+			o.tell(err, "are refused")
+		}
+		o.sent = list[n-1].Round
+	}
+	return true
+}
+
+// tell tells the user once that something is wrong.
+func (o *sender) tell(err error, what string) {
+	if !o.told {
+		o.told = true
+		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on %s: %v", o.sent+1, what, err))
+	}
+}
+
+// message is an encoded request.
+type message []byte
+
+func (m message) Size() int { return len(m) }
+
+func (m message) MarshalToSizedBuffer(b []byte) (int, error) { return copy(b, m), nil }
+
+// encode makes a WriteRequest of rounds. Its time series are field 1; of each, labels by name are field
+// 1 (name 1, value 2) and samples field 2 (value 1, milliseconds 2).
+func (o *sender) encode(rounds []round.Report) (m message) {
+	field := func(b []byte, n protowire.Number, v []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+	}
+	named := "__name__"
+	for f := range families(o.run, o.epoch, rounds, &o.outcomes) {
+		for _, x := range f.Metric {
+			labels := append([]*dto.LabelPair{{Name: &named, Value: f.Name}}, x.Label...)
+			slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+			var series []byte
+			for _, l := range labels {
+				series = field(series, 1, field(field(nil, 1, []byte(*l.Name)), 2, []byte(*l.Value)))
+			}
+			v := x.GetGauge().GetValue() + x.GetCounter().GetValue() // it is one of them
+			sample := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
+			sample = protowire.AppendVarint(protowire.AppendTag(sample, 2, protowire.VarintType), uint64(*x.TimestampMs))
+			m = field(m, 1, field(series, 2, sample))
+		}
+	}
+	return m
+}

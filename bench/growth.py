@@ -47,13 +47,13 @@ def learning(scaled):
 
 
 def point(fedpace, grows, value, rounds, sets):
-    short, _, _, less = fedpace.run(**sets, stop__rounds=1)
-    long, _, _, disk = fedpace.run(**sets, stop__rounds=rounds + 1)
-    return row(grows, value, rounds, (long.cpu - short.cpu) / rounds, long.peak, (disk - less) / rounds)
+    short, _, _ = fedpace.run(**sets, stop__rounds=1)
+    long, _, _ = fedpace.run(**sets, stop__rounds=rounds + 1)
+    return row(grows, value, rounds, (long.cpu - short.cpu) / rounds, long.peak)
 
 
-def row(grows, value, rounds, seconds, peak, disk=0.0, unit="cpu"):
-    return {"grows": grows, "value": value, "rounds": rounds, "seconds": seconds, "peak_bytes": peak, "disk_bytes": disk, "time": unit}
+def row(grows, value, rounds, seconds, peak, unit="cpu"):
+    return {"grows": grows, "value": value, "rounds": rounds, "seconds": seconds, "peak_bytes": peak, "time": unit}
 
 
 def hosts(fedpace, count, rounds):
@@ -81,15 +81,15 @@ def whole(fedpace, scaled):
     for name, sets in [(FULL, UNEVEN), ("the same without a server", dict(UNEVEN, nats__url="none")),
                        ("a million alike, cohort 10,000, all", {})]:
         rounds = scaled(100)
-        used, summary, _, _ = fedpace.run(CORES, **TIMED, **sets, clients=1_000_000, cohort=10_000, stop__rounds=rounds)
+        used, summary, _ = fedpace.run(CORES, **TIMED, **sets, clients=1_000_000, cohort=10_000, stop__rounds=rounds)
         clients = sum(summary["outcomes"].values())
         yield row(name, clients, rounds, summary["wall_seconds"], used.peak, unit="wall")
     for k in (80, 8, 1):
         for cores in {1: ONE, len(CORES): CORES}.values():
             rounds = scaled(400 // k + 4)
             sets = dict(LEARNING, cohort=60, schedule__k0=k)
-            short, _, _, _ = fedpace.run(cores, **sets, stop__rounds=1)
-            used, _, _, _ = fedpace.run(cores, **sets, stop__rounds=rounds + 1)
+            short, _, _ = fedpace.run(cores, **sets, stop__rounds=1)
+            used, _, _ = fedpace.run(cores, **sets, stop__rounds=rounds + 1)
             yield row(f"cores, K = {k}", len(cores), rounds, (used.wall - short.wall) / rounds, used.peak, unit="wall")
 
 
@@ -108,7 +108,7 @@ def measure(fedpace, length=1.0):
         add(hosts(fedpace, count, scaled(40)))
     for r in whole(fedpace, scaled):
         add(r)
-    _, summary, _, _ = fedpace.run(**LEARNING, cohort=10, stop__rounds=1)
+    _, summary, _ = fedpace.run(**LEARNING, cohort=10, stop__rounds=1)
     return rows, f"kernel class {summary['kernel']}"
 
 

@@ -37,8 +37,8 @@ def ours(fedpace, model, task, data, cohort, k, batch, rate, rounds, seed):
                 schedule__k="fixed", schedule__k0=k, schedule__eta0=rate, evaluate__samples=64)
     if model == "padded":
         sets["model"] = PADDED
-    one, _, _, _ = fedpace.run(**sets, stop__rounds=1)
-    all, summary, table, _ = fedpace.run(**sets, stop__rounds=rounds + 1, evaluate__every=1000000)
+    one, _, _ = fedpace.run(**sets, stop__rounds=1)
+    all, summary, table = fedpace.run(**sets, stop__rounds=rounds + 1, evaluate__every=1000000)
     return all.cpu - one.cpu, [float(r["training_loss"]) for r in table], summary["kernel"]
 
 

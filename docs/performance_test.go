@@ -42,7 +42,6 @@ type grown struct {
 	Rounds  int     `csv:"rounds"`
 	Seconds float64 `csv:"seconds"`
 	Peak    float64 `csv:"peak_bytes"`
-	Disk    float64 `csv:"disk_bytes"`
 	Time    string  `csv:"time"`
 }
 

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"text/tabwriter"
-
-	"fedpace/bench/internal/process"
 )
 
 // A kind is a run that is measured, with what watching it may cost.
@@ -31,15 +31,26 @@ var kinds = []kind{
 // memoryLimit is how much more memory a run may take for being watched.
 const memoryLimit = 64 << 20
 
-func main() { process.Main("watch", command) }
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "watch:", err)
+		os.Exit(1)
+	}
+}
 
 func command(ctx context.Context, args []string, out, told io.Writer) error {
 	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
 	flags.SetOutput(told)
 	pairs := flags.Int("pairs", 7, "pairs of each kind of run")
 	binary := flags.String("binary", "", "fedpace to measure; without it the one of this module is built")
-	if err := process.Parse(flags, args, func() bool { return *pairs > 0 }, "--pairs is at least 1"); err != nil {
+	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *pairs < 1 || flags.NArg() > 0 {
+		return errors.New("only flags are taken, and --pairs is at least 1")
 	}
 	dir, err := os.MkdirTemp("", "fedpace-watch-")
 	if err != nil {

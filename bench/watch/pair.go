@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"time"
 
-	"fedpace/bench/internal/process"
 	"fedpace/internal/robust"
 )
 
@@ -117,7 +116,7 @@ func (k *kind) run(ctx context.Context, binary, dir string, watched bool) (m mea
 	if err != nil {
 		return m, fmt.Errorf("%w: %q", err, said)
 	}
-	m.cpu, m.memory = process.CPU(c.ProcessState), process.Peak(c.ProcessState)
+	m.cpu, m.memory = (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), peak(c.ProcessState)
 	var s struct {
 		Fingerprint string
 		Model       string `json:"model_sha256"`

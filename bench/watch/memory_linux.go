@@ -1,12 +1,12 @@
-package process
+package main
 
 import (
 	"os"
 	"syscall"
 )
 
-// Peak is the most memory that a process had, in bytes.
-func Peak(s *os.ProcessState) float64 {
+// peak is the most memory that a process had, in bytes.
+func peak(s *os.ProcessState) float64 {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		return float64(u.Maxrss) * 1024
 	}

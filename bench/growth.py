@@ -77,13 +77,14 @@ def hosts(fedpace, count, rounds):
 
 
 def whole(fedpace, scaled):
-    """Wall time of rounds on all cores: of a million clients, and of ones that learn."""
+    """Runs on all cores: of a million clients by wall and processor time, and rounds that learn by wall time."""
     for name, sets in [(FULL, UNEVEN), ("the same without a server", dict(UNEVEN, nats__url="none")),
                        ("a million alike, cohort 10,000, all", {})]:
         rounds = scaled(100)
         used, summary, _ = fedpace.run(CORES, **TIMED, **sets, clients=1_000_000, cohort=10_000, stop__rounds=rounds)
         clients = sum(summary["outcomes"].values())
         yield row(name, clients, rounds, summary["wall_seconds"], used.peak, unit="wall")
+        yield row(name, clients, rounds, used.cpu, used.peak)
     for k in (80, 8, 1):
         for cores in {1: ONE, len(CORES): CORES}.values():
             rounds = scaled(400 // k + 4)

@@ -260,10 +260,10 @@ func (p *performance) growth() string {
 
 // full are the runs of a million clients that are timed on all cores.
 func (p *performance) full() string {
-	rows := [][]string{{"run", "client-rounds/s", "memory at the peak"}}
+	rows := [][]string{{"run", "client-rounds/s", "processor time of one", "memory at the peak"}}
 	for _, name := range p.order {
 		if r := p.all[name][0]; r.Time == "wall" && !strings.HasPrefix(name, "cores") {
-			rows = append(rows, []string{name, human.Rate(r.at() / r.Seconds), bytes(r.Peak)})
+			rows = append(rows, []string{name, human.Rate(r.at() / r.Seconds), seconds(p.all[name][1].Seconds / r.at()), bytes(r.Peak)})
 		}
 	}
 	return markdown(rows...)

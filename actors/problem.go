@@ -28,6 +28,7 @@ type Problem struct {
 
 	Algorithm algorithm.Algorithm // its client half is run
 	Optimizer learn.Optimizer     // takes local steps; nil: plain SGD
+	HeadSteps int                 // of a task that train what is personal alone, with a [learn.Personal]; 0: all train both
 	// Compression is what updates go through before they are added; nil: they are whole.
 	Compression algorithm.Compression
 	Kernel      learn.Kernel // does the local steps and evaluations in Go
@@ -70,10 +71,13 @@ func (p *Problem) Spec() *bus.Spec {
 }
 
 // Memory is how many values the local steps of each client remember from task to task, with its
-// copy of the model where it has one.
+// copy of the model where it has one, or its own part of it.
 func (p *Problem) Memory() int {
 	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		return p.stepMemory() + s.Copy(p.Model.Params())
+	}
+	if m, ok := p.Model.(*learn.Personal); ok {
+		return p.stepMemory() + m.Own() + 1
 	}
 	return p.stepMemory()
 }
@@ -82,7 +86,7 @@ func (p *Problem) Memory() int {
 // value says how many.
 func (p *Problem) stepMemory() int {
 	if p.Trainer == nil {
-		return learn.MemoryOf(p.Optimizer, p.Model.Trainable())
+		return learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
 	}
 	if bytes := p.trainerMemory(); bytes > 0 {
 		return 1 + (bytes+3)/4
@@ -92,7 +96,7 @@ func (p *Problem) stepMemory() int {
 
 // trainerMemory is how many bytes a trainer's process may remember of a client.
 func (p *Problem) trainerMemory() int {
-	return p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, p.Model.Trainable())
+	return p.Trainer.State + 4*learn.MemoryOf(p.Optimizer, learn.Stepped(p.Model).Trainable())
 }
 
 // encode writes an entry of a table, whose options are numbers and words.

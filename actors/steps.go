@@ -45,6 +45,7 @@ type Measured struct {
 	Client int // HeldOut: none
 	From   int // first held-out sample
 	Count  int
+	Kept   []float32 // what the client keeps, where some of the model is its own; nil: nothing yet
 }
 
 // HeldOut is the client of an evaluation on held-out samples.

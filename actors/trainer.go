@@ -109,10 +109,15 @@ func NewTrainer(p Problem) (*Trainer, error) {
 			t.feedback = float32(d.Feedback())
 		}
 	}
+	whole := p
+	whole.Model = learn.Stepped(p.Model)
 	if p.Trainer != nil {
-		t.steps = newProcessSteps(&t.problem)
+		t.steps = newProcessSteps(&whole)
 	} else {
-		t.steps = newGoSteps(&t.problem, t.client)
+		t.steps = newGoSteps(&whole, t.client)
+	}
+	if whole.Model != p.Model {
+		t.steps = newPersonal(t.steps, &p)
 	}
 	if of, ok := p.Algorithm.(algorithm.Streaming); ok {
 		t.steps = &streaming{Steps: t.steps, of: of, memory: p.stepMemory()}
@@ -390,6 +395,12 @@ func (t *Trainer) vector(v []float32) []float32 {
 // Evaluate measures a model on samples: the sum of their losses, and what they add to each
 // of the model's metrics.
 func (t *Trainer) Evaluate(ctx context.Context, params []float32, of Measured) (lossSum float64, scores []learn.Score, err error) {
+	if of.Kept != nil {
+		if want := t.own + t.local; len(of.Kept) != want {
+			return 0, nil, fmt.Errorf("actors: what client %d keeps has %d values, want %d", of.Client, len(of.Kept), want)
+		}
+		of.Kept = of.Kept[t.own:]
+	}
 	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
 	lossSum, err = t.steps.Evaluate(ctx, params, of, scores)
 	return lossSum, scores, err

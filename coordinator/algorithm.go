@@ -161,6 +161,11 @@ func (v *variates) update(ctx context.Context, sum []int64, keep ...bus.Digest) 
 		}
 	}
 	v.of.Update(sum, clients, after)
+	return v.takeBack(ctx, keep...)
+}
+
+// takeBack ends the time of what was lent to trainers.
+func (v *variates) takeBack(ctx context.Context, keep ...bus.Digest) error {
 	for _, d := range append(v.before, v.server) {
 		if d.IsZero() || slices.Contains(keep, d) {
 			continue

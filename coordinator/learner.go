@@ -332,13 +332,13 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 }
 
 // evaluateClients measures the newest model, that of a round, on each simulated client's
-// own samples.
+// own samples, with what of it is the client's own.
 func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.ClientScore, error) {
 	all := make([]*bus.Shard, l.config.Round.Clients)
 	for client := range all {
 		all[client] = &bus.Shard{Index: uint32(client), Count: uint64(l.config.Learning.OwnSamples(client))}
 	}
-	found, err := l.measure(ctx, bus.EvaluateClients, number, l.digest, l.parts(), all)
+	found, err := l.measureClients(ctx, number, all)
 	if err != nil {
 		return nil, err
 	}
@@ -355,6 +355,36 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.Cl
 		}
 	}
 	return scores, nil
+}
+
+// keptAtOnce is of how many clients what they keep is on the bus for an evaluation.
+const keptAtOnce = 256
+
+// measureClients measures shards by client. Where a part of the model is a client's own, what the
+// clients keep is on the bus meanwhile.
+func (l *learner) measureClients(ctx context.Context, number int, all []*bus.Shard) (found []*bus.ShardScore, err error) {
+	if _, ok := l.config.Learning.Model.(*learn.Personal); !ok {
+		return l.measure(ctx, bus.EvaluateClients, number, l.digest, l.parts(), all)
+	}
+	for shards := range slices.Chunk(all, keptAtOnce) {
+		tasks := make([]round.Task, len(shards))
+		for i, s := range shards {
+			tasks[i].Client = int(s.Index)
+		}
+		v, err := l.putVariates(ctx, tasks)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range shards {
+			s.KeptDigest = v.before[i].Bytes()
+		}
+		scores, err := l.measure(ctx, bus.EvaluateClients, number, l.digest, l.parts(), shards)
+		if err = errors.Join(err, v.takeBack(ctx, l.digest)); err != nil {
+			return nil, err
+		}
+		found = append(found, scores...)
+	}
+	return found, nil
 }
 
 // value is the value of a metric, NaN if it was measured on nothing.

@@ -217,6 +217,9 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 			if job.Kind == bus.EvaluateClients {
 				of = actors.Measured{Client: int(s.Index), Count: int(s.Count)}
 			}
+			if of.Kept, err = h.variate(ctx, s.KeptDigest); err != nil {
+				return nil, err
+			}
 			loss, scores, err := t.Evaluate(ctx, params, of)
 			if err != nil {
 				return nil, err

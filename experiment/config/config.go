@@ -37,6 +37,7 @@ type Config struct {
 	Augment      string                   `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
 	Trainer      Trainer                  `key:"trainer" default:"" help:"program that takes the local steps"`
 	Local        learn.Optimizer          `key:"local" default:"sgd" help:"how local steps follow from gradients"`
+	Personal     Personal                 `key:"personal" default:"null" help:"parameters that each client keeps to itself"`
 	Quadratic    Quadratic                `key:"quadratic"`
 	Logistic     Logistic                 `key:"logistic"`
 	Select       selection.Rule           `key:"select" default:"uniform" help:"how a round's clients are chosen"`

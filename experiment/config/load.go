@@ -175,7 +175,7 @@ func resolve(files []source, sets []string) (Config, error) {
 	if c.IsSynthetic() { // all clients are alike
 		c.Fit(nil)
 	}
-	if !given("network.model_megabits") && !c.UsesTaskModel() {
+	if !given("network.model_megabits") && (!c.UsesTaskModel() || c.Personal.Names != nil) {
 		c.Network.ModelMegabits = 0
 	}
 	if len(r.missing) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"fedpace/actors"
@@ -208,6 +209,9 @@ func (p *Problem) State() string {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
 	keeper, _ := algorithm.Keeper(p.Algorithm, p.Config.Compress, local)
+	if len(p.Config.Personal.Names) > 0 {
+		keeper = "personal"
+	}
 	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", keeper, human.Size(bytes), params, of) + single
 }
 
@@ -216,6 +220,10 @@ func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
 	local := p.Learning().Memory()
 	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates(), limit)
+	if err != nil && len(c.Personal.Names) > 0 {
+		kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates())
+		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(kept)/1e9)
+	}
 	if kept := p.deviceBytes(); err == nil && kept > limit {
 		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
 	}
@@ -361,6 +369,11 @@ func (p *Problem) parse(ctx context.Context) (err error) {
 		}
 		p.Model, err = p.Config.NewModel(info.Samples)
 	}
+	if of := p.Config.Personal; err == nil && len(of.Names) > 0 {
+		if p.Model, err = learn.NewPersonal(p.Model, of.Names, of.HeadSteps); err != nil {
+			return config.Error("personal", err)
+		}
+	}
 	if err != nil || !p.Config.Train {
 		return err
 	}
@@ -377,7 +390,7 @@ func (p *Problem) Learning() *actors.Problem {
 	}
 	return &actors.Problem{
 		Model: p.Model, Set: p.Set, Seed: c.Seed, Batch: c.Batch, LargestBatch: largest, Augment: c.Augment,
-		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic, Attacks: attacks(c), Trainer: p.Trainer,
+		Algorithm: p.Algorithm, Optimizer: c.Local, HeadSteps: c.Personal.HeadSteps, Compression: c.Compress, Kernel: p.Arithmetic, Attacks: attacks(c), Trainer: p.Trainer,
 		Noise: c.Privacy.Local, Clips: c.Combining().Clip != nil,
 	}
 }
@@ -398,12 +411,20 @@ func (p *Problem) initialise(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	if p.Trainer != nil {
-		p.Initial, err = p.Trainer.Initial(ctx, p.Config.Seed)
-		return err
-	}
 	p.Initial = make([]float32, p.Model.Params())
-	p.Model.(learn.Model).Init(p.Initial, p.Config.Seed)
+	whole := p.Initial
+	if p.Trainer != nil {
+		if whole, err = p.Trainer.Initial(ctx, p.Config.Seed); err != nil {
+			return err
+		}
+	} else {
+		learn.Stepped(p.Model).(learn.Model).Init(whole, p.Config.Seed)
+	}
+	if m, ok := p.Model.(*learn.Personal); ok {
+		m.Apart(p.Initial, slices.Clone(whole))
+	} else {
+		p.Initial = whole
+	}
 	return nil
 }
 

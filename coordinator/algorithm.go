@@ -164,7 +164,7 @@ func (v *variates) update(ctx context.Context, sum []int64, keep ...bus.Digest) 
 	return v.takeBack(ctx, keep...)
 }
 
-// takeBack ends the time of what was lent to trainers.
+// takeBack deletes what was lent to trainers, but for the digests in use.
 func (v *variates) takeBack(ctx context.Context, keep ...bus.Digest) error {
 	for _, d := range append(v.before, v.server) {
 		if d.IsZero() || slices.Contains(keep, d) {

@@ -38,6 +38,7 @@ func (o *order) set(client int, t *bus.Task) {
 	}
 	o.task.Digest = append(o.task.Digest, t.Digest...)
 	o.task.FrozenDigest = append(o.task.FrozenDigest, t.FrozenDigest...)
+	o.task.KeptDigest = append(o.task.KeptDigest, t.KeptDigest...)
 }
 
 // SendTask adds a task to the batch that leaves when it is full or plans are waited

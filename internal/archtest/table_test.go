@@ -41,7 +41,7 @@ coordinator/round: coordinator/selection internal/bitset internal/registry coord
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
-actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
+actors/learn: internal/keyed internal/names internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/attack: internal/keyed internal/portable internal/registry
 actors/clientmodel: internal/regular internal/keyed internal/portable internal/registry actors/attack
 actors/data/federated: internal/keyed internal/names internal/registry actors/learn os golang.org/x/sync/...

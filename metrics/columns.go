@@ -110,10 +110,18 @@ var Columns = []Column{
 		Get: func(r *round.Report) Number { return known(r.KnowsSteps(), whole(int64(r.Steps.Largest))) },
 		Set: func(r *round.Report, v Number) { r.Steps.Largest = int(v.Int) },
 	},
+	{
+		Name: Tokens, Help: "tokens of the local steps that count so far, over all clients", Unit: "tokens", Kind: Total, Optional: true, Tag: "schedule/tokens", Axis: "tokens",
+		Get: func(r *round.Report) Number { return known(r.Tokens > 0, whole(r.Tokens)) },
+		Set: func(r *round.Report, v Number) { r.Tokens = v.Int },
+	},
 	{Name: "late_used", Help: "late updates of earlier rounds that count in the round", Unit: "tasks", Tag: "tasks/late_used", Field: func(r *round.Report) any { return &r.LateUsed }},
 }
 
 const validationLoss = "validation_loss"
+
+// Tokens is the column of runs whose samples have tokens.
+const Tokens = "tokens"
 
 // Validation begins the names of the columns of metrics.
 const Validation = "validation_"
@@ -207,7 +215,14 @@ func (c *Column) read(field func(*round.Report) any) {
 }
 
 // Columns are those of the run.
-func (r *Run) Columns() []Column { return ColumnsOf(measure.Names(r.Metrics)...) }
+func (r *Run) Columns() []Column {
+	return r.Having(ColumnsOf(measure.Names(r.Metrics)...))
+}
+
+// Having leaves the columns that the run has values of.
+func (r *Run) Having(list []Column) []Column {
+	return slices.DeleteFunc(list, func(c Column) bool { return c.Name == Tokens && !r.Tokens })
+}
 
 // Of is the value in a round; NaN: it has none.
 func (c *Column) Of(r *round.Report) float64 { return c.Get(r).Float }

@@ -26,9 +26,10 @@ type Run struct {
 	Metrics []measure.Metric
 	Quality measure.Quality
 
-	Clients int // simulated ones, numbered from 0
-	Cohort  int // clients a round
-	Window  int // rounds in the mean of the training loss (Eq. 15)
+	Tokens  bool // samples have tokens, which are counted
+	Clients int  // simulated ones, numbered from 0
+	Cohort  int  // clients a round
+	Window  int  // rounds in the mean of the training loss (Eq. 15)
 	// Own are the settings that differ from the task's defaults, Settings all, as key=value.
 	Own, Settings []string
 	// Client names a simulated client as the data does; nil: their numbers are all there is.

@@ -48,6 +48,7 @@ type OwnedData struct {
 	Samples []int    `json:"samples"`
 	HeldOut int      `json:"held_out"`
 	Digest  string   `json:"digest"`
+	Tokens  int      `json:"tokens,omitempty"` // of a sample
 }
 
 // Limits of a greeting.
@@ -58,6 +59,7 @@ const (
 	maxMetrics = 16
 	maxKinds   = 64
 	maxState   = 1 << 30 // bytes
+	maxTokens  = 1 << 20 // of a sample
 )
 
 // check says what is wrong with a greeting, and puts the class into the form that the
@@ -175,6 +177,9 @@ func (d *OwnedData) check() error {
 	}
 	if d.HeldOut < 1 || d.HeldOut > math.MaxInt32 {
 		return fmt.Errorf("data with %d samples held out, want 1 to %d", d.HeldOut, math.MaxInt32)
+	}
+	if d.Tokens < 0 || d.Tokens > maxTokens {
+		return fmt.Errorf("samples of %d tokens, want 0 to %d", d.Tokens, maxTokens)
 	}
 	total := d.HeldOut
 	for i, n := range d.Samples {

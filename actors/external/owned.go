@@ -32,6 +32,9 @@ func (s *Owned) Samples(c int) int    { return s.data.Samples[c] }
 func (s *Owned) HeldOut() int         { return s.data.HeldOut }
 func (s *Owned) Close() error         { return nil }
 
+// Tokens are those of a sample; 0: it has none.
+func (s *Owned) Tokens() int { return s.data.Tokens }
+
 // Row is the number of client c's sample i.
 func (s *Owned) Row(c int, i int32) int32 { return s.starts[c] + i }
 

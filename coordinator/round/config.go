@@ -81,9 +81,11 @@ type Limits struct {
 	Time    Time             // a round counts when it ends by then
 	Targets []measure.Target // once an evaluation reaches one of them
 
-	Accepted int   // after the round in which so many tasks are accepted, from the start on
-	Samples  int64 // after the round with which the local steps that count have taken so many
-	// Taken is how many samples a client's local step takes; with Samples alone.
+	Accepted  int   // after the round in which so many tasks are accepted, from the start on
+	Samples   int64 // after the round with which the local steps that count have taken so many
+	Tokens    int64 // likewise, of tokens
+	PerSample int64 // tokens of a sample; 0: it has none
+	// Taken is how many samples a client's local step takes; with one of the three alone.
 	Taken func(client int) int
 }
 

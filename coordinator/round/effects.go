@@ -103,6 +103,7 @@ type Report struct {
 	TrainingLoss float64        // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
 	WindowLoss   float64        // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
 	SGDSteps     int64          // sum of K_r over the rounds so far, this one included
+	Tokens       int64          // that the local steps of accepted tasks have taken so far; 0 where samples have none
 
 	Evaluated      bool // whether the two below were measured on this round's new model
 	ValidationLoss float64
@@ -121,7 +122,7 @@ type Stop struct {
 	Rounds           int
 	At               Time // end of the last round that counts
 	Outcomes         [Outcomes]int
-	Samples          int64 // that the local steps of accepted tasks have taken, if a limit is on them
+	Samples          int64 // that the local steps of accepted tasks have taken, if a limit is on them or they have tokens
 	Evaluated        bool  // whether the final model was measured
 	ValidationLoss   float64
 	Metrics          []float64 // shared, never written to

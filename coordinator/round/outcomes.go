@@ -41,7 +41,7 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 
 // samples are those that a task's local steps take; 0 where nobody counts them.
 func (m *Machine) samples(t *TaskState) int64 {
-	if m.config.Stop.Samples == 0 {
+	if c := &m.config.Stop; c.Samples == 0 && c.PerSample == 0 {
 		return 0
 	}
 	return int64(t.LocalSteps) * int64(m.config.Stop.Taken(int(t.Client)))

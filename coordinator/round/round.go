@@ -521,6 +521,9 @@ func (m *Machine) nextRound() error {
 	if limits.Samples > 0 && stop.Samples >= limits.Samples {
 		return m.stopRun(fmt.Sprintf("%d samples", limits.Samples))
 	}
+	if limits.Tokens > 0 && report.Tokens >= limits.Tokens {
+		return m.stopRun(fmt.Sprintf("%d tokens", limits.Tokens))
+	}
 	return m.openRound()
 }
 
@@ -534,6 +537,7 @@ func (m *Machine) report() *Report {
 	if !report.Evaluated {
 		report.ValidationLoss = noLoss
 	}
+	report.Tokens = m.stop.Samples * m.config.Stop.PerSample
 	report.WindowLoss = m.losses.observe(report.TrainingLoss, &m.round, &m.stop)
 	return &report
 }

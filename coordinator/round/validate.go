@@ -20,9 +20,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
 	case c.Closing == nil || c.K == nil || c.Eta == nil:
 		return errors.New("round: closing rule, K and eta schedules are required")
-	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && c.Stop.Accepted == 0 && c.Stop.Samples == 0 && len(c.Stop.Targets) == 0:
+	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && c.Stop.Accepted == 0 && c.Stop.Samples == 0 && c.Stop.Tokens == 0 && len(c.Stop.Targets) == 0:
 		return errors.New("round: the run has no end: no limit of rounds, time, updates or samples, and no target")
-	case c.Stop.Rounds < 0 || c.Stop.Time < 0 || c.Stop.Accepted < 0 || c.Stop.Samples < 0:
+	case c.Stop.Rounds < 0 || c.Stop.Time < 0 || c.Stop.Accepted < 0 || c.Stop.Samples < 0 || c.Stop.Tokens < 0:
 		return errors.New("round: limits must not be negative")
 	case !c.Train && len(c.Stop.Targets) > 0:
 		return errors.New("round: a target needs training")

@@ -199,7 +199,8 @@ type Stop struct {
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
 	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
 	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
-	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients; for tokens, divide by a sample's"`
+	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
+	Tokens             int     `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
 
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`

@@ -391,7 +391,7 @@ func (c *Config) checkCompression() error {
 func (c *Config) checkStop() error {
 	switch {
 	case c.Stop == Stop{} && c.Privacy.Epsilon == 0:
-		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, validation_accuracy, metric or privacy.epsilon)")
+		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, accepted, samples, tokens, validation_accuracy, metric or privacy.epsilon)")
 	case c.timedByFixed() != "" && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
 		return problem(c.timedByFixed(), []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set a number of virtual seconds instead)", selection.Rules.NameOf(c.Select))
 	}

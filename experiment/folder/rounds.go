@@ -21,8 +21,8 @@ import (
 	"fedpace/metrics"
 )
 
-// RoundsHeader is the first line of the rounds.csv of a run with these metrics.
-func RoundsHeader(names ...string) string { return header(columnsOf(names)) }
+// RoundsHeader is the first line of the rounds.csv of a run with these metrics, and without tokens.
+func RoundsHeader(names ...string) string { return header(new(metrics.Run).Having(columnsOf(names))) }
 
 // columnsOf are the columns of rounds.csv.
 func columnsOf(names []string) []metrics.Column {
@@ -49,7 +49,7 @@ func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
 	if run.Task == string(config.TaskQuadratic) { // has an empty column
 		names = []string{measure.Accuracy}
 	}
-	return &rounds{columns: columnsOf(names)}, nil
+	return &rounds{columns: run.Having(columnsOf(names))}, nil
 }
 
 type rounds struct {

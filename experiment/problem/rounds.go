@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"fedpace/actors/clientmodel"
+	"fedpace/actors/external"
+	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
@@ -27,10 +29,27 @@ func (p *Timing) taken(client int) int {
 	return batch
 }
 
+// Tokens are those of a sample; 0: it has none, or a trainer with its own does not say.
+func (p *Timing) Tokens() int64 {
+	if p.Set == nil {
+		return 0
+	}
+	if own, ok := p.Set.(*external.Owned); ok {
+		return int64(own.Tokens())
+	}
+	if of := p.Set.Info().Samples; of.Input == learn.Tokens {
+		return int64(of.Features)
+	}
+	return 0
+}
+
 // Rounds is what the round machine needs of the problem. limit is the virtual
 // time at which the run ends, 0 for none.
 func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	c := p.Config
+	if c.Stop.Tokens > 0 && p.Tokens() == 0 {
+		return r, &config.KeyError{Key: "stop.tokens", Problem: "the run's samples have no tokens, or nobody says how many (set stop.samples)"}
+	}
 	r = round.Config{
 		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
 		Epochs:          p.epochs(),
@@ -42,7 +61,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Taken: p.taken},
+		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.taken},
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
 	}

@@ -77,7 +77,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	run := &metrics.Run{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
 		Version: p.options.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
-		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
+		Tokens: p.Tokens() > 0, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
 		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: config.KeptSlowest, Sample: keptSample, Started: started,

@@ -3,9 +3,11 @@ package run
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
 )
 
 // A budget of samples ends a run after the round with which the steps that count have taken
@@ -34,5 +36,34 @@ func TestABudgetOfSamplesEndsTheRun(t *testing.T) {
 		if err != nil || again.Summary.Rounds != x.rounds || again.Summary.Fingerprint != s.Fingerprint {
 			t.Errorf("%v: resumed it ends after %d rounds: %v", x.sets, again.Summary.Rounds, err)
 		}
+	}
+}
+
+// A budget of tokens ends a run whose samples are windows of a text, and each round says how many
+// there were; without a text it is refused.
+func TestABudgetOfTokensEndsTheRun(t *testing.T) {
+	t.Parallel()
+	c := pausing(t, "task=shakespeare", "model=[embedding: 4, flatten, dense]", "train=true", "pace=0", "clients=4", "cohort=2", "batch=2",
+		"stop.rounds=null", "stop.tokens=1500", "schedule.k0=2", "schedule.k=fixed", "evaluate.samples=2")
+	s, err := Run(t.Context(), c, Options{Version: "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rounds != 3 {
+		t.Errorf("%d rounds of 2 clients, 2 steps and 2 samples of 80 tokens, want 3", s.Rounds)
+	}
+	r, err := folder.Open(c.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := int64(0)
+	for now, err := range r.Follow() {
+		if want += 640; err != nil || now.Report.Tokens != want {
+			t.Errorf("round %d has %d tokens, want %d (%v)", now.Report.Round, now.Report.Tokens, want, err)
+		}
+	}
+	c = pausing(t, "stop.tokens=1500")
+	if _, err := Run(t.Context(), c, Options{Version: "v"}); err == nil || !strings.Contains(err.Error(), "stop.tokens: the run's samples have no tokens") {
+		t.Errorf("images with tokens: %v", err)
 	}
 }

@@ -77,6 +77,11 @@ func readCurves(r *folder.Run) (*curves, error) {
 		}
 		c.add(&now.Report)
 	}
+	for i := len(c.columns) - 1; i >= 0; i-- { // an axis of other runs
+		if c.columns[i].Optional && c.columns[i].Axis != "" && !slices.ContainsFunc(c.values[i], func(x float64) bool { return x == x }) {
+			c.columns, c.values = slices.Delete(c.columns, i, i+1), slices.Delete(c.values, i, i+1)
+		}
+	}
 	c.readCosts(r.Path(outputs.ProgressFile))
 	if s, err := folder.ReadSummary(r.Path(folder.SummaryFile)); err == nil && s.Completed {
 		c.marks.Complete(s.Rounds)

@@ -87,25 +87,26 @@ type row struct {
 	SGDSteps       int64    `parquet:"sgd_steps"`
 	Smallest       *int32   `parquet:"smallest_local_steps,optional"`
 	Mean           *float64 `parquet:"mean_local_steps,optional"`
+	Tokens         *int64   `parquet:"tokens,optional"`
 	LateUsed       int32    `parquet:"late_used"`
 }
 
 func TestRounds(t *testing.T) {
 	reports := []round.Report{
-		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: measure.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
+		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: measure.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Tokens: 9600, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), WindowLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Metrics: []measure.Metric{{Name: measure.Accuracy}}}, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Tokens: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[row](t, b.Bytes())
 	value := func(v float64) *float64 { return &v }
-	smallest := int32(7)
+	smallest, tokens := int32(7), int64(9600)
 	if diff := cmp.Diff([]row{
 		{
 			Round: 1, End: 4.0375, Took: 4.0375, LearningRate: 0.3, Cohort: 60, Accepted: 55, Refused: 1, TrainingLoss: value(4.25), ValidationLoss: value(4),
-			Accuracy: value(0), SGDSteps: 80, Smallest: &smallest, Mean: value(77.55), LateUsed: 7,
+			Accuracy: value(0), SGDSteps: 80, Smallest: &smallest, Mean: value(77.55), Tokens: &tokens, LateUsed: 7,
 		},
 		{Round: 2, Start: 4.0375, End: 8, Took: 3.9625, LearningRate: 0.3, SGDSteps: 144},
 	}, rows); diff != "" {
@@ -122,7 +123,7 @@ func TestRounds(t *testing.T) {
 	for _, c := range f.Schema().Fields() {
 		types[c.Name()] = c.Type().String()
 		if want := slices.Contains([]string{
-			"training_loss", "window_loss", "validation_loss", "validation_accuracy", "smallest_local_steps", "mean_local_steps", "largest_local_steps",
+			"training_loss", "window_loss", "validation_loss", "validation_accuracy", "smallest_local_steps", "mean_local_steps", "largest_local_steps", "tokens",
 		}, c.Name()); c.Optional() != want {
 			t.Errorf("column %s: null allowed is %v", c.Name(), c.Optional())
 		}

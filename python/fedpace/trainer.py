@@ -222,6 +222,7 @@ class Data:
     names: Sequence[str] = ()
     held: int = 0
     digest: str = ""  # identifies samples and split: equal digests, equal data
+    tokens: int = 0  # of a sample; 0: it has none
 
     def samples(self, client: int) -> int:
         """The number of a client's training samples, at least 1."""
@@ -513,6 +514,7 @@ class _Conversation:
                 "samples": [int(t.data.samples(c)) for c in range(len(t.data.names))],
                 "held_out": int(t.data.held),
                 "digest": t.data.digest,
+                "tokens": int(t.data.tokens),
             },
         }
 

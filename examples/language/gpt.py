@@ -1,7 +1,8 @@
 """A small GPT that predicts each next character: WIDTH and LAYERS say how large it is.
 
 A sample is 80 characters and the one that follows. Its loss is the mean over all 80
-places, and its weight the number of characters, so perplexity is exp(loss).
+places, and its weight the number of characters, so perplexity is exp(loss). BASE is the
+folder of a run whose model stays as it is, beside adapters of RANK that learn.
 """
 import os
 
@@ -46,6 +47,30 @@ class GPT(nn.Module):
         return self.end(x)
 
 
+class Adapted(nn.Module):
+    """A layer that stays as it is, and beside it two small ones that learn (LoRA, Hu et al. 2021)."""
+
+    def __init__(self, layer, rank=int(os.environ.get("RANK", 2))):
+        super().__init__()
+        self.layer, self.down = layer, nn.Linear(layer.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def model():
+    gpt = GPT()
+    if base := os.environ.get("BASE"):
+        gpt.load_state_dict({name: torch.tensor(x) for name, x in fedpace.Run(base).model().items()})
+        gpt.requires_grad_(False)
+        for block in gpt.blocks:
+            block.query_key_value, block.out = Adapted(block.query_key_value), Adapted(block.out)
+            block.dense[0], block.dense[2] = Adapted(block.dense[0]), Adapted(block.dense[2])
+    return gpt
+
+
 def characters(model, x, y, reduction):
     following = torch.cat([x[:, 1:], y[:, None]], 1)
     return cross_entropy(model(x).flatten(0, 1), following.flatten(), reduction=reduction)
@@ -59,4 +84,4 @@ def metrics(model, x, y):
     return {"loss": (characters(model, x, y, "sum"), x.numel())}
 
 
-fedpace.serve(GPT, loss, metrics)
+fedpace.serve(model, loss, metrics)

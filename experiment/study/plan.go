@@ -147,10 +147,15 @@ var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
 // Names are those of the plan's schedules; nil: its grids choose them.
 func (p *Plan) Names() (list []string) {
 	for _, text := range p.Schedules {
-		name, _, _ := strings.Cut(text, "=")
-		list = append(list, name)
+		list = append(list, nameOf(text))
 	}
 	return list
+}
+
+// nameOf is that of a schedule as command lines list it, such as mine=k0/2.
+func nameOf(text string) string {
+	name, _, _ := strings.Cut(text, "=")
+	return name
 }
 
 // Single reports whether the plan has one run of each schedule.
@@ -207,7 +212,7 @@ func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
 			}
 			for _, name := range schedules {
 				c, err := c, err
-				if own := p.Own[name]; len(own) > 0 && err == nil {
+				if own := p.Own[nameOf(name)]; len(own) > 0 && err == nil {
 					c, err = p.Load(slices.Concat(own, Sets(p.Grids, values))...)
 				}
 				for n := range max(1, p.Seeds) {

@@ -129,7 +129,7 @@ func Read(dir string) (b Best, err error) {
 // Apply gives each schedule of a plan its own best keys, the virtual time for which they were chosen
 // unless the configuration has one, and seeds by which they were not chosen.
 func (b Best) Apply(p *study.Plan) error {
-	for _, name := range p.Schedules {
+	for _, name := range p.Names() {
 		if b.Sets[name] == nil {
 			return fmt.Errorf("schedule %s was not tuned, but %s (fedpace tune --schedules, with the same --out)", name, strings.Join(slices.Sorted(maps.Keys(b.Sets)), ", "))
 		}

@@ -171,6 +171,19 @@ func TestTheBestThirdGoesOn(t *testing.T) {
 	}
 }
 
+// A schedule of one's own is found by its name.
+func TestOwnSchedulesAreComparedAsTuned(t *testing.T) {
+	p := planOf(t.TempDir(), nil, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
+	p.Schedules = []string{"fixed", "mine=k0/2"}
+	if err := (Best{Seconds: 9, Seed: 1, Seeds: 2, Sets: map[string][]string{"fixed": {"schedule.k0=4"}, "mine": {"schedule.k0=8"}}}).Apply(&p); err != nil {
+		t.Fatal(err)
+	}
+	cells, err := p.Cells()
+	if last := len(cells) - 1; err != nil || cells[0].Config.Schedule.K0 != 4 || cells[last].Schedule != "mine" || cells[last].Config.Schedule.K0 != 8 {
+		t.Errorf("%+v, %v", cells, err)
+	}
+}
+
 // A setting that diverges is the worst one, and ends nothing.
 func TestASettingThatDiverges(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func (s *scenario) checkUpdates(w *world, h *history, r *record) (n int, err err
 		if base == nil {
 			return 0, fmt.Errorf("task %d of client %d started from a model that no round has made", task, a.Client)
 		}
-		want, loss, err := trainer.Local(context.Background(), base, actors.Assignment{
+		want, _, loss, err := trainer.Local(context.Background(), base, actors.Assignment{
 			Task: task, Client: a.Client - clients, LocalSteps: int(a.task.LocalSteps), StepsDone: int64(a.task.StepsDone), Rate: a.task.LearningRate,
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func (s *scenario) checkModels(w *world, h *history) error {
 		sum := make([]int64, len(x))
 		for _, t := range r.tasks {
 			client := t.Client % clients // a device's samples are a client's
-			local, _, err := trainer.Local(context.Background(), x, actors.Assignment{
+			local, _, _, err := trainer.Local(context.Background(), x, actors.Assignment{
 				Task: t.Task, Client: client, LocalSteps: t.LocalSteps, StepsDone: steps[t.Client], Rate: r.rate,
 			})
 			if err != nil {

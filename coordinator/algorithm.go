@@ -17,10 +17,12 @@ import (
 func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s singles, err error) {
 	steps, staleness, samples := make([]int, len(tasks)), make([]int, len(tasks)), make([]int, len(tasks))
 	weights = algorithm.Equal(len(tasks))
-	of := l.config.Learning.Samples
+	of, taken := l.config.Learning.Samples, l.config.Learning.Taken
 	for i, t := range tasks {
 		steps[i], staleness[i] = t.LocalSteps, t.Staleness
-		if l.devices.Has(t.Client) {
+		if taken != nil {
+			samples[i] = t.LocalSteps * taken(t.Client)
+		} else if l.devices.Has(t.Client) {
 			samples[i] = l.devices.Samples(t.Task)
 		} else if of != nil {
 			samples[i] = of(t.Client)
@@ -28,6 +30,8 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 	}
 	if of != nil {
 		l.devices.CapSamples(tasks, samples)
+	}
+	if of != nil || taken != nil {
 		if weights, err = algorithm.BySamples(algorithm.Told(samples)); err != nil {
 			return nil, s, err
 		}

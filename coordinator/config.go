@@ -54,6 +54,9 @@ type Learning struct {
 	// Samples gives a client's training samples for sample-weighted FedAvg
 	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
 	Samples func(client int) int
+	// Taken gives the samples of a client's local step where updates weigh by those that their steps
+	// took; nil: they do not.
+	Taken func(client int) int
 	// Batch gives a client's samples of a minibatch, 0 for the spec's; nil: all have
 	// the spec's.
 	Batch func(client int) int

@@ -529,7 +529,7 @@ func (c *Config) EverAbsent() bool {
 // Aggregate makes the next global model of the updates.
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
-	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of client updates"`
+	Weights   string              `key:"weights" default:"equal" words:"equal,samples,taken" help:"weight of client updates: equal, by their clients' samples, or by those that their steps took"`
 	Clip      combine.Clip        `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
 	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
 }
@@ -562,8 +562,8 @@ func (c *Config) Believes() string {
 		return "compress: " + algorithm.Compressions.NameOf(c.Compress)
 	case !c.Devices.Robust:
 		return "devices.robust: false"
-	case c.Aggregate.Weights == SampleWeights:
-		return "aggregate.weights: samples"
+	case c.Aggregate.Weights != EqualWeights:
+		return "aggregate.weights: " + c.Aggregate.Weights
 	case apart || registry.NeedsOf(c.Aggregate.Algorithm).NewestModel || one.Check(c.Aggregate.Algorithm, nil) != nil:
 		return "aggregate.algorithm: " + algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)
 	}
@@ -574,4 +574,5 @@ func (c *Config) Believes() string {
 const (
 	EqualWeights  = "equal"   // Algorithm 1
 	SampleWeights = "samples" // by the client's training samples
+	TakenWeights  = "taken"   // by the samples that the task's steps took
 )

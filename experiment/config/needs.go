@@ -41,7 +41,7 @@ func (c *Config) lacking() []need {
 		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which late updates do not fit", "late: drop", "late")
 	}
 	add(c.Close.Deadline() == 0, func(n registry.Needs) bool { return n.Deadline }, "needs a deadline", "close: {rule: deadline, seconds: ...}", "close")
-	add(c.Aggregate.Weights == SampleWeights, func(n registry.Needs) bool { return n.EqualWeight }, "needs updates that are weighted equally", "aggregate.weights: equal", "aggregate.weights")
+	add(c.Aggregate.Weights != EqualWeights, func(n registry.Needs) bool { return n.EqualWeight }, "needs updates that are weighted equally", "aggregate.weights: equal", "aggregate.weights")
 	add(!learn.Plain(c.Local), func(n registry.Needs) bool { return n.PlainSteps }, "counts on plain steps of SGD, which local does not take", "local: sgd", "local")
 	if len(c.Devices.Names) > 0 {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead of a task, and devices tell a loss only with the update of one", "", "devices.names")

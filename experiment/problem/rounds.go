@@ -17,8 +17,8 @@ import (
 	"fedpace/internal/registry"
 )
 
-// taken is how many samples a local step of a client takes: a minibatch, or all that it has.
-func (p *Timing) taken(client int) int {
+// Taken is how many samples a local step of a client takes: a minibatch, or all that it has.
+func (p *Timing) Taken(client int) int {
 	batch := p.Config.Batch
 	if of := p.Batch(); of != nil {
 		batch = cmp.Or(of(client), batch)
@@ -61,7 +61,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.taken},
+		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.Taken},
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
 	}

@@ -118,6 +118,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		if p.Config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.Set.Samples
 		}
+		if p.Config.Aggregate.Weights == config.TakenWeights {
+			c.Learning.Taken = p.Taken
+		}
 	}
 	if err := e.announce(&c); err != nil {
 		return nil, err

@@ -218,18 +218,19 @@ func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Colum
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
 func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	labels, images := make([]int32, t.Rows), make([]byte, t.Rows*federated.FEMNISTPixels)
-	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
-	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
+	labels, images := make([]int32, t.Rows), federated.NewInkRows(t.Rows)
+	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo, Rows: images}
 	s.About.Name = "femnist (parquet)"
 	return grouped(t, s, parquetfile.Columns{
 		"character": into(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
-			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
-			if len(b) != federated.FEMNISTPixels {
-				return federated.DecodePNG(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
+			if image := make([]byte, federated.FEMNISTPixels); len(b) != len(image) {
+				if err := federated.DecodePNG(image, b, federated.FEMNISTSide, federated.FEMNISTSide); err != nil {
+					return err
+				}
+				b = image
 			}
-			copy(dst, b)
+			images.Put(row, b)
 			return nil
 		}),
 	}, "writer_id", opt.Split)

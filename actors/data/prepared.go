@@ -185,6 +185,8 @@ func writePrepared(name, key string, set federated.Set) error {
 
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
+	case *federated.InkRows:
+		return p.addRows(r.Whole())
 	case *federated.ByteRows:
 		p.Rows, p.Width = r.Coding.Name, r.Width
 		p.add("bytes", r.Bytes)

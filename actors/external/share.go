@@ -133,8 +133,11 @@ func (s *Shared) grouped(g *federated.Grouped) (err error) {
 	if err != nil {
 		return err
 	}
-	to := &s.about.Samples
-	switch r := g.Rows.(type) {
+	to, rows := &s.about.Samples, g.Rows
+	if ink, ok := rows.(*federated.InkRows); ok {
+		rows = ink.Whole()
+	}
+	switch r := rows.(type) {
 	case *federated.ByteRows:
 		to.Kind, to.Skip, to.Planes = "bytes", r.Coding.Skip, r.Coding.Planes()
 		if len(to.Planes) == 0 {

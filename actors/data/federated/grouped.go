@@ -139,11 +139,10 @@ func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
 const ahead = 4
 
 func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
-	far, _ := s.Rows.(*ByteRows)
+	far, _ := s.Rows.(interface{ soon(i int) []byte })
 	for k := range n {
 		if far != nil && k+ahead < n {
-			i := sample(k + ahead)
-			learn.Prefetch(far.Bytes[i*far.Width : (i+1)*far.Width])
+			learn.Prefetch(far.soon(sample(k + ahead)))
 		}
 		i := sample(k)
 		s.Rows.Append(dst, i)

@@ -28,8 +28,10 @@ type ByteRows struct {
 }
 
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
-	r.Coding.Append(dst, r.Bytes[i*r.Width+r.Coding.Skip:(i+1)*r.Width])
+	r.Coding.Append(dst, r.soon(i)[r.Coding.Skip:])
 }
+
+func (r *ByteRows) soon(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
 
 func (r *ByteRows) Memory() int { return len(r.Bytes) }
 

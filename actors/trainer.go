@@ -116,7 +116,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	} else {
 		t.steps = newGoSteps(&whole, t.client)
 	}
-	if whole.Model != p.Model {
+	if _, ok := p.Model.(*learn.Personal); ok {
 		t.steps = newPersonal(t.steps, &p)
 	}
 	if of, ok := p.Algorithm.(algorithm.Streaming); ok {

@@ -45,15 +45,13 @@ func (l *learner) weigh(number int, tasks []round.Task) (weights []float64, s si
 }
 
 // rebase makes a sum of weighted updates one of differences to the newest model, for an
-// algorithm that mixes models. Tasks with the same base model count together, in their
-// order.
+// algorithm that mixes models, and of the updates that start from the own models of sites.
+// Tasks with the same base model count together, in their order.
 func (l *learner) rebase(tasks []round.Task, weights []float64) error {
-	if !registry.NeedsOf(l.algorithm.Algorithm).NewestModel || l.config.Learning.Combine.Single() {
-		return nil
-	}
+	mixes := registry.NeedsOf(l.algorithm.Algorithm).NewestModel && !l.config.Learning.Combine.Single()
 	of := map[uint64]float64{}
 	for i, t := range tasks {
-		if t.Staleness > 0 {
+		if mixes && t.Staleness > 0 || t.Model >= firstSite {
 			of[t.Model] += weights[i]
 		}
 	}

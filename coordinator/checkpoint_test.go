@@ -150,6 +150,13 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 		c.Stop.Time = round.Time(rapid.IntRange(1, 8).Draw(t, "seconds")) * second
 	}
 	s.fleet = haste(t, &c, s.staying, s.leaving)
+	if flat := c; rapid.Bool().Draw(t, "sites add up") {
+		c.SiteRounds, c.Server.Sites, c.Leaves = rapid.IntRange(1, 3).Draw(t, "rounds of a site"), 3, nil
+		if c.Validate() == nil {
+			return c, rapid.SampledFrom(algorithms[:3]).Draw(t, "algorithm")
+		}
+		c = flat
+	}
 	if c.Late = rapid.SampledFrom([]closing.Lateness{nil, closing.Use{Limit: 1}, closing.Use{Limit: 4}}).Draw(t, "late"); c.Validate() != nil {
 		c.Late = nil
 	} else if closing.UsesLate(c.Late) {

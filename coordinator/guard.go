@@ -62,6 +62,9 @@ func (g *Guard) diverged(loss float64) bool {
 // they do no harm.
 func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, losses []float64, err error) {
 	l.lost, l.doubts = false, l.doubtful
+	if l.config.Round.SiteRounds > 0 {
+		return l.trainSites(ctx, number, tasks)
+	}
 	if l.devices.Split(tasks) == len(tasks) { // also of a run without devices
 		return l.addUp(ctx, number, tasks)
 	}

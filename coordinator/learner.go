@@ -123,13 +123,41 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 		return 0, nil, err
 	}
 	l.variates = variates
-	losses = make([]float64, len(tasks))
 	simulated := l.devices.Split(tasks)
 	clear(l.sum)
-	jobs := l.clientJobs(number, tasks, singles.spans(tasks[:simulated], l.parts()), func(i int, s *bus.Result, j int) {
+	jobs, losses, err := l.trainAll(ctx, number, tasks, singles.spans(tasks[:simulated], l.parts()), weights, variates, func(s span, values []int64) error {
+		return singles.merge(l.sum, s, values)
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	kept, err := l.refuse(number, tasks, jobs, losses, &weights, &singles)
+	if err != nil {
+		return 0, nil, err
+	}
+	n := len(l.refused) // all of simulated clients, which are the first
+	if err := l.addDevices(&singles, kept, weights, losses[n:], simulated-n); err != nil {
+		return 0, nil, err
+	}
+	for i, t := range tasks[simulated:] {
+		variates.after[simulated+i] = l.devices.Keeps(t.Task)
+	}
+	if err := singles.finish(l.sum); err != nil {
+		return 0, nil, err
+	}
+	l.algorithm.Decide(l.sum)
+	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(kept, weights)
+}
+
+// trainAll has the tasks of the spans trained, merges the sum of each span, and returns the
+// clients' first-step losses.
+func (l *learner) trainAll(ctx context.Context, number int, tasks []round.Task, spans []span, weights []float64, variates *variates, merge func(span, []int64) error) (jobs []assignment, losses []float64, err error) {
+	losses = make([]float64, len(tasks))
+	jobs = l.clientJobs(number, tasks, spans, func(i int, s *bus.Result, j int) {
 		losses[i] = s.Clients[j].FirstStepLoss
 		variates.take(i, s, j)
 	})
+	simulated := l.devices.Split(tasks)
 	trained, done := l.config.Observer.Trained, 0
 	if trained == nil || simulated == 0 {
 		trained = func(int, int) {}
@@ -152,29 +180,11 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 			}
 			done += len(job.Clients)
 			trained(done, simulated)
-			return singles.merge(l.sum, jobs[i].span, s.Values)
+			return merge(jobs[i].span, s.Values)
 		}
 	}
 	l.config.Learning.Attackers.collude(jobs, tasks)
-	if err := l.do(ctx, jobs); err != nil {
-		return 0, nil, err
-	}
-	kept, err := l.refuse(number, tasks, jobs, losses, &weights, &singles)
-	if err != nil {
-		return 0, nil, err
-	}
-	n := len(l.refused) // all of simulated clients, which are the first
-	if err := l.addDevices(&singles, kept, weights, losses[n:], simulated-n); err != nil {
-		return 0, nil, err
-	}
-	for i, t := range tasks[simulated:] {
-		variates.after[simulated+i] = l.devices.Keeps(t.Task)
-	}
-	if err := singles.finish(l.sum); err != nil {
-		return 0, nil, err
-	}
-	l.algorithm.Decide(l.sum)
-	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(kept, weights)
+	return jobs, losses, l.do(ctx, jobs)
 }
 
 // refuse leaves out the tasks whose updates are not valid, which have no loss: the others weigh as if

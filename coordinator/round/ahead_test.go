@@ -44,6 +44,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
+		c.SiteRounds = 0
 		c.Server, c.Leaves, c.Devices, c.Late, c.Batteries = Bandwidth{}, nil, Devices{}, nil, nil
 		c.Closing = closing.Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "buffer"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "limit")}
 		if selection.Rules.NameOf(c.Select) != "size" {

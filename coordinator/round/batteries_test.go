@@ -210,6 +210,7 @@ func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
 func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
+		c.SiteRounds = 0
 		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Bandwidth{}, nil, selection.Uniform{}, Limits{Rounds: 12}
 		charging := make(chargers, c.Clients)
 		for client := range charging {

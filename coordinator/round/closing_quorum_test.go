@@ -69,6 +69,7 @@ func TestRoundsCloseWithAQuorum(t *testing.T) {
 func TestQuorumsInAnyRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
+		c.SiteRounds = 0
 		n := rapid.IntRange(1, c.Cohort).Draw(t, "n of quorum")
 		rule := closing.Quorum{N: n, M: rapid.IntRange(1, n).Draw(t, "m"), Seconds: Time(rapid.IntRange(1, 60).Draw(t, "deadline of quorum")).Seconds()}
 		c.Closing, c.Late = rule, nil

@@ -55,6 +55,13 @@ type Config struct {
 
 	Devices Devices // real devices, clients beyond the population
 
+	// SiteRounds is how many rounds of its own a site has within each: its clients send to it, it
+	// adds up, and after the last of them it sends one update (hierarchical FedAvg; Liu et al.
+	// 2020, Algorithm 1). 0: clients send to the server. Otherwise the transfers that Server is
+	// about are those of the sites, one each way in a round, and those between a site and its
+	// clients take what plans say.
+	SiteRounds int
+
 	// Server is what transfers of simulated clients share. Leaves says when
 	// a client that is given a task at t drops out because it is not available
 	// any longer, false for never; it is pure, and asked only where transfers

@@ -117,6 +117,7 @@ func (p *player) answer(x Task) Event {
 func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
+		c.SiteRounds = 0
 		c.Train, c.Available, c.NextChange, c.Batteries, c.Server = true, nil, nil, nil, Bandwidth{}
 		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{}, schedule.Epochs{}
 		c.Eta = config().Eta // others may follow the times of devices

@@ -36,6 +36,7 @@
 //	round.go              a round from its opening to its report, in that order
 //	slots.go              clients are given tasks, or waited for
 //	outcomes.go           tasks end; those of earlier rounds
+//	sites.go              sites that add up before they send
 //
 // The parts of a machine know nothing of it:
 //

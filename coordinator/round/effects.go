@@ -102,7 +102,7 @@ type Report struct {
 	Steps        measure.Spread // spread of the local steps of these tasks
 	TrainingLoss float64        // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
 	WindowLoss   float64        // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
-	SGDSteps     int64          // sum of K_r over the rounds so far, this one included
+	SGDSteps     int64          // sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
 	Tokens       int64          // that the local steps of accepted tasks have taken so far; 0 where samples have none
 
 	Evaluated      bool // whether the two below were measured on this round's new model

@@ -162,6 +162,7 @@ func TestLateUpdatesInAnyRun(t *testing.T) {
 	used := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
+		c.SiteRounds = 0
 		limit := rapid.IntRange(1, 4).Draw(t, "limit of late")
 		c.Train, c.Late = true, closing.Use{Limit: limit}
 		drawEntry(t, closing.Rules, &c, func(rule closing.Rule) { c.Closing, c.Select = rule, nil })

@@ -14,6 +14,7 @@ type Machine struct {
 	tasks      tasks
 	transfers  *transfers // nil: they do not share the server's bandwidth
 	candidates candidates
+	sites      []SiteState // at work in the round, ascending; none unless they add up
 
 	phase     Phase
 	round     RoundState // under way, or about to be reported
@@ -80,6 +81,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		m.transfers.ends, m.transfers.endsAt = s.Transfer, s.TransferAt
 	}
 	m.candidates = candidates{step: &m.step, transfers: m.transfers, list: s.Candidates, answers: s.Answers}
+	m.sites = s.Sites
 	m.losses = newLosses(&m.config, &s)
 	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
 		return nil, err

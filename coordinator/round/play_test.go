@@ -419,6 +419,14 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
 		}
 	}
+	if c.Server.Sites > 0 && rapid.Bool().Draw(t, "sites add up") {
+		old := c
+		c.SiteRounds = rapid.IntRange(1, 3).Draw(t, "rounds of a site")
+		c.Closing, c.Late = closing.All{}, nil
+		if c.Leaves = nil; c.Validate() != nil {
+			c = old
+		}
+	}
 	if !c.Server.shared() && selection.QueryOf(c.Select) == 0 && rapid.Bool().Draw(t, "batteries") {
 		c.Batteries = cells{}
 	}

@@ -15,7 +15,7 @@ func (m *Machine) State() State {
 		Window: m.losses.window, Followed: m.losses.followed, Plateau: m.losses.plateau,
 		Simulated: m.tasks.simulated, Devices: m.tasks.devices, Candidates: m.candidates.list,
 		Deadline: m.deadline, Change: m.change, ChangeAt: m.changeAt, Answers: m.candidates.answers, NextTimer: m.nextTimer,
-		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop, Worked: m.worked,
+		StepsDone: m.stepsDone, Present: m.clients.present, Known: m.clients.known, Stop: m.stop, Worked: m.worked, Sites: m.sites,
 	}
 	if m.clients.batteries != nil {
 		s.Charges = m.clients.batteries.charges
@@ -34,6 +34,13 @@ func (m *Machine) State() State {
 				s.Left = append(s.Left, left)
 				(*list)[i].Link = 0
 			}
+		}
+	}
+	for i := range s.Sites {
+		t := &s.Sites[i].Transfer
+		if left, ok := m.transfers.left(t); ok {
+			s.Left = append(s.Left, left)
+			t.Link = 0
 		}
 	}
 	return s
@@ -86,6 +93,9 @@ func Restore(c Config, s State) (*Machine, error) {
 			m.candidates.open++
 		}
 	}
+	for i := range m.sites {
+		left = m.resume(&m.sites[i].Transfer, left)
+	}
 	return m, nil
 }
 
@@ -118,7 +128,7 @@ func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++
 	}
-	if m.transfers == nil || m.transfers.way(t.Stage) == nil {
+	if m.transfers.way(t.Stage) == nil {
 		return left
 	}
 	m.transfers.resume(t, left[0])

@@ -94,10 +94,14 @@ func (m *Machine) fillSlots() error {
 	}
 	slots := m.slots()
 	var issued int
+	var err error
 	if !overlaps || m.begins() {
-		issued = m.issueInOrder(slots)
+		issued, err = m.issueInOrder(slots)
 	} else {
 		issued = m.issueDrawn(slots)
+	}
+	if err != nil {
+		return err
 	}
 	if issued > 0 || overlaps { // devices take part in rounds of others
 		m.issueDevices()
@@ -232,7 +236,7 @@ func (m *Machine) placeTasks() error {
 	for _, tasks := range m.tasks.both() {
 		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
 			t := &tasks.List[i]
-			if m.transfers != nil && t.Task < FirstDeviceTask {
+			if m.transfers != nil && m.config.SiteRounds == 0 && t.Task < FirstDeviceTask {
 				m.transfers.begin(t, false, m.config.asksCandidates())
 				continue
 			}
@@ -297,6 +301,10 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if err != nil {
 		return err
 	}
+	if m.config.SiteRounds > 0 {
+		s := &m.sites[m.site(int32(task-1))]
+		return m.siteTransferred(s, s.Transfer.Stage)
+	}
 	t := m.find(task)
 	if t == nil || m.transfers.way(t.Stage) == nil {
 		return fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
@@ -333,20 +341,21 @@ func (m *Machine) advance(t *TaskState, timer Timer) error {
 // complete gives a task its outcome: its update arrived, or its client dropped
 // out. The round closes when its rule says so.
 func (m *Machine) complete(t *TaskState, drops bool) error {
-	late := m.late(t)
+	late, o := m.late(t), Accepted
 	switch {
 	case t.Forced != Accepted:
-		m.setOutcome(t, t.Forced)
+		o = t.Forced
 	case drops:
 		t.Drops, t.Dropout = true, m.now-t.Start // also where its plan does not say so
-		m.setOutcome(t, Dropped)
+		o = Dropped
 	case m.stale(t.Model):
-		m.setOutcome(t, Late)
-	default:
-		m.setOutcome(t, Accepted)
+		o = Late
 	}
+	m.setOutcome(t, o)
 	r := &m.round
 	switch {
+	case m.config.SiteRounds > 0:
+		return m.siteTaskEnds(t, o)
 	case late:
 		return m.lateEnded()
 	case m.overlapping == nil && m.tasks.own() == 0, m.config.Closing.Close(m.standing()):
@@ -379,7 +388,7 @@ func (m *Machine) closeRound() error {
 	}
 	m.cancel(&m.deadline)
 	r.End = m.now
-	r.SGDSteps += int64(r.LocalSteps)
+	r.SGDSteps += int64(r.LocalSteps) * int64(max(1, m.config.SiteRounds))
 	switch {
 	case r.Outcomes[Accepted] == 0:
 	case m.config.Train:
@@ -554,6 +563,7 @@ func (m *Machine) stopRun(reason string) error {
 	m.tasks.forgetAccepted()
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	m.candidates.cancel()
+	m.cancelSites()
 	if !m.requestEvaluation() {
 		m.runStopped()
 	}

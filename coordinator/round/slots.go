@@ -19,20 +19,23 @@ func (m *Machine) slots() int {
 }
 
 // issueInOrder issues to the first available clients of the round's order.
-func (m *Machine) issueInOrder(slots int) (issued int) {
+func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 	cohort := m.sampling.cohort(slots)
 	if m.config.asksCandidates() {
 		for _, client := range cohort { // numbered as tasks are
 			m.round.Candidates++
 			m.issue(&m.candidates.list, &m.tasks.simulated.Next, int(client), 1)
 		}
-		return len(cohort)
+		return len(cohort), nil
 	}
 	m.sampling.setRoundDeadline(cohort)
+	if m.config.SiteRounds > 0 {
+		return len(cohort), m.openSites(cohort)
+	}
 	for _, client := range cohort {
 		m.issueTask(int(client))
 	}
-	return len(cohort)
+	return len(cohort), nil
 }
 
 // issueDrawn issues to clients drawn one after the other.

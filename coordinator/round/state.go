@@ -23,8 +23,9 @@ type State struct {
 
 	Simulated  Tasks
 	Devices    Tasks
-	Candidates []TaskState      // numbered with the tasks of simulated clients
-	Left       []fairshare.Work // what is left of shared transfers, in the order of tasks, then of candidates; set in a copy only
+	Candidates []TaskState // numbered with the tasks of simulated clients
+	Sites      []SiteState
+	Left       []fairshare.Work // what is left of shared transfers, in the order of tasks, then of candidates, then of sites; set in a copy only
 
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
@@ -76,7 +77,10 @@ func (s State) clone() State {
 	s.Window.Recent, s.Followed.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Followed.Recent), slices.Clone(s.Plateau.Best)
 	s.Round.Times, s.StepsDone, s.Present = slices.Clone(s.Round.Times), slices.Clone(s.StepsDone), slices.Clone(s.Present)
 	s.Known, s.Charges = slices.Clone(s.Known), slices.Clone(s.Charges)
-	s.Worked = slices.Clone(s.Worked)
+	s.Worked, s.Sites = slices.Clone(s.Worked), slices.Clone(s.Sites)
+	for i := range s.Sites {
+		s.Sites[i].Clients = slices.Clone(s.Sites[i].Clients)
+	}
 	s.Simulated.List, s.Devices.List, s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	return s
 }

@@ -29,10 +29,11 @@ func newTransfers(c *Config, step *step) *transfers {
 
 // way is the link that a task shares at a stage; nil: none.
 func (x *transfers) way(stage Stage) *fairshare.Tree {
-	switch stage {
-	case Downloading:
+	switch {
+	case x == nil:
+	case stage == Downloading:
 		return x.down
-	case Uploading:
+	case stage == Uploading:
 		return x.up
 	}
 	return nil
@@ -150,7 +151,7 @@ func (x *transfers) setTimer() {
 
 // left is what is left of a task's transfer; false: it has none under way.
 func (x *transfers) left(t *TaskState) (left fairshare.Work, ok bool) {
-	if x == nil || x.way(t.Stage) == nil {
+	if x.way(t.Stage) == nil {
 		return left, false
 	}
 	return x.way(t.Stage).Left(int64(x.step.now), t.Link), true

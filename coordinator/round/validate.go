@@ -26,6 +26,8 @@ func (c *Config) Validate() error {
 		return errors.New("round: limits must not be negative")
 	case !c.Train && len(c.Stop.Targets) > 0:
 		return errors.New("round: a target needs training")
+	case c.SiteRounds > 0 && (c.Server.Sites < 1 || !isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()):
+		return errors.New("round: sites that add up need a number of sites and a round that waits for all, without devices and candidates")
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
@@ -89,6 +91,11 @@ func (c *Config) tellsApart() bool {
 	return true
 }
 
+func isAll(r closing.Rule) bool {
+	_, all := r.(closing.All)
+	return all
+}
+
 // validateLate refuses late updates where there are none, or where they cannot count.
 func (c *Config) validateLate() error {
 	if c.Late == nil {
@@ -97,12 +104,11 @@ func (c *Config) validateLate() error {
 	if err := registry.Check(c.Late); err != nil {
 		return fmt.Errorf("round: late updates: %w", err)
 	}
-	if _, all := c.Closing.(closing.All); !closing.UsesLate(c.Late) {
-		return nil
-	} else if all {
-		return errors.New("round: no update is late where a round waits for all")
-	}
 	switch {
+	case !closing.UsesLate(c.Late):
+		return nil
+	case isAll(c.Closing):
+		return errors.New("round: no update is late where a round waits for all")
 	case closing.Overlaps(c.Closing):
 		return errors.New("round: no update is late where rounds overlap")
 	case c.asksCandidates():

@@ -530,8 +530,11 @@ func (c *Config) EverAbsent() bool {
 type Aggregate struct {
 	Algorithm algorithm.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
 	Weights   string              `key:"weights" default:"equal" words:"equal,samples,taken" help:"weight of client updates: equal, by their clients' samples, or by those that their steps took"`
-	Clip      combine.Clip        `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
-	Combine   combine.Rule        `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
+	// SiteRounds is κ2 of Liu et al. 2020.
+	SiteRounds int `key:"site_rounds" is:"null" range:"[1,1000]" help:"a site adds up its clients' updates, in so many rounds of its own, before it sends one; null: clients send to the server"`
+
+	Clip    combine.Clip `key:"clip" is:"null" help:"bound to which updates are shortened; null: none"`
+	Combine combine.Rule `key:"combine" is:"null" help:"rule that withstands false updates; null: the weighted mean"`
 }
 
 // Combining is what the run does with single updates.

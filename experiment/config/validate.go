@@ -212,10 +212,40 @@ func (c *Config) checkSites() error {
 	switch limited := s.DownloadMbps > 0 || s.UploadMbps > 0; {
 	case s.Count == 0 && limited:
 		return problem("network.sites.count", nil, "it is missing, so no client is behind a site (set it)")
+	case c.Aggregate.SiteRounds > 0:
+		return c.checkSiteRounds()
 	case s.Count > 0 && !limited:
 		return problem("network.sites", nil, "%d sites without a limit change nothing (set download_mbps, upload_mbps or both, or remove count)", s.Count)
 	case s.Count > 0 && c.DevicesAlone():
 		return problem("network.sites", []string{"clients"}, "are those of simulated clients, and clients is 0 (remove it)")
+	}
+	return nil
+}
+
+// checkSiteRounds refuses what does not go with sites that add up.
+func (c *Config) checkSiteRounds() error {
+	algorithms := []string{"fedavg", "fedprox", "fedavgm", "fedadam", "fedadagrad", "fedyogi"}
+	_, all := c.Close.(closing.All)
+	for _, x := range []struct {
+		is   bool
+		key  string
+		what string
+	}{
+		{c.Network.Sites.Count == 0, "network.sites.count", "it is missing, so no client is behind a site (set it)"},
+		{!all, "close", "ends rounds before a site has all of its clients' updates (set all)"},
+		{len(c.Devices.Names) > 0, "devices.names", "are behind no site: real devices send to the server (set [])"},
+		{registry.NeedsOf(c.Select).Candidates, "select", "asks candidates for their losses, whom no site asks (use another selection)"},
+		{!slices.Contains(algorithms, algorithm.Algorithms.NameOf(c.Aggregate.Algorithm)), "aggregate.algorithm", "does not say what a site makes of its clients' updates (use " + orList(algorithms) + ")"},
+		{c.Aggregate.Clip != nil, "aggregate.clip", "is for single updates, and the server has sums of sites (remove it)"},
+		{c.Aggregate.Combine != nil, "aggregate.combine", "is for single updates, and the server has sums of sites (remove it)"},
+		{c.Compress != nil, "compress", "is for updates of clients, and a site sends a whole sum (remove it)"},
+		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "is accounted for one update of a client in a round (remove it)"},
+		{registry.NeedsOf(c.Local).ClientState, "local.keep", "goes from a client's task to its next in another round, not in the same (set false)"},
+		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
+	} {
+		if x.is {
+			return problem(x.key, []string{"aggregate.site_rounds"}, "%s, or remove aggregate.site_rounds)", strings.TrimSuffix(x.what, ")"))
+		}
 	}
 	return nil
 }

@@ -227,6 +227,9 @@ func (p *Problem) checkMemory() error {
 	if kept := p.deviceBytes(); err == nil && kept > limit {
 		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
 	}
+	if n := 12 * int64(params) * int64(min(c.Network.Sites.Count, c.Cohort)); err == nil && c.Aggregate.SiteRounds > 1 && n > limit {
+		err = registry.Errorf("limits.state_gb", "%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)", c.Limits.StateGB, float64(n)/1e9)
+	}
 	if err == nil {
 		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates())
 		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)

@@ -64,6 +64,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.Taken},
 		Select:          c.Select,
 		Overlap:         c.Overlap(),
+		SiteRounds:      c.Aggregate.SiteRounds,
 	}
 	if p.Grid > 0 {
 		r.Evaluate.Every = 0

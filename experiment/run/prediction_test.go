@@ -19,6 +19,7 @@ func TestPlayedTimesAreThoseOfTheRun(t *testing.T) {
 		{"close={rule: deadline, seconds: 2}", "dropout.probability=0.1"},
 		{"select=fit", "close={rule: deadline, seconds: 2}"},
 		{"network.server_upload_mbps=8"},
+		{"network={server_upload_mbps: 8, sites: {count: 5, download_mbps: 30}}", "aggregate.site_rounds=2"},
 		{"availability={model: markov, on_seconds: 20, off_seconds: 20}", "dropout.when_unavailable=true"},
 	} {
 		c := runtest.Stragglers(t, append([]string{"train=false"}, sets...)...)

@@ -308,7 +308,7 @@ var longTiming = 5_000_000
 // each round against those of K-eta-fixed (Table 4). NaN where there is nothing
 // to compare with.
 func (p *experiment) relativeSteps(steps int64, at round.Time) float64 {
-	k0 := float64(p.InitialSteps())
+	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 {
 		return float64(steps) / (float64(n) * k0)
 	}

@@ -128,6 +128,7 @@ var runs = []run{
 	{name: "measured", sets: timing + "compute.measured=devices.csv compute.reference=board"},
 	{name: "shared-server", sets: timing + spread + "network.server_download_mbps=60 network.server_upload_mbps=9"},
 	{name: "shared-sites", sets: timing + spread + "network={server_upload_mbps:9,sites:{count:7,download_mbps:30,upload_mbps:4}}"},
+	{name: "sites-add-up", sets: tweets + "clients=30 cohort=10 network={server_upload_mbps:8,sites:{count:4,download_mbps:30,upload_mbps:5}} aggregate={site_rounds:2,weights:samples} dropout.probability=0.1"},
 	{name: "shared-server-buffered", sets: timing + spread + "network.server_download_mbps=60 network.server_upload_mbps=9 close={rule:buffered,n:4} dropout.probability=0.05"},
 	{name: "all-at-once", sets: tweets + "cohort=10 compute.std=0.01 close={rule:first,n:6} availability={model:markov,on_seconds:20,off_seconds:20} dropout={probability:0.05,when_unavailable:true} network.server_upload_mbps=8 aggregate.algorithm=fedyogi aggregate.server_rate=0.01 schedule.k=error select=size"},
 

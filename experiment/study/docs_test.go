@@ -113,6 +113,9 @@ var docTables = []docTable{
 		"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1", "`error`, s = 25", "`error`, s = 100", "`error`, s = 400",
 		"`error`, F_0 of the first round", "`step`, patience 5", "`step`, patience 10", "`step`, patience 20", "`step`, patience 40",
 	}, options)},
+	{"study/tuned.csv", each([]string{"fixed: 4, 6", "`rounds`: 150, 6"}, func(r tableRow) []string {
+		return []string{human.Thousands(int64(r.number("client_sgd_steps") / 1000)), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f"), r.mean("seconds_to_level", "%.0f")}
+	})},
 	{"study/energy-k.csv", each([]string{"`rounds`"}, energies)},
 	{"study/energy-eta.csv", each([]string{"fixed", "`eta-rounds`", "`eta-error`", "`eta-step`"}, energies)},
 }

@@ -4,7 +4,17 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"fedpace/actors/data/federated"
 )
+
+// held is a set of so many bytes.
+type held struct {
+	federated.Set
+	bytes []byte
+}
+
+func (h held) Memory() int { return len(h.bytes) }
 
 func TestGarbageIsBoundBesideMuchData(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -12,11 +22,11 @@ func TestGarbageIsBoundBesideMuchData(t *testing.T) {
 		gogc          string
 		data          int
 		least, atMost int
-	}{{"", 0, 100, 100}, {"", 256 << 20, 10, 25}, {"100", 256 << 20, 100, 100}} {
+	}{{"", mostGarbage / 2, 100, 100}, {"", 4 * mostGarbage, 10, 25}, {"100", 4 * mostGarbage, 100, 100}} {
 		debug.SetGCPercent(100)
 		t.Setenv("GOGC", c.gogc)
-		data := make([]byte, c.data)
-		boundGarbage()
+		data := held{bytes: make([]byte, c.data)}
+		boundGarbage(data)
 		runtime.KeepAlive(data)
 		if got := debug.SetGCPercent(100); got < c.least || got > c.atMost {
 			t.Errorf("GOGC=%q, %d bytes of data: the collector waits for %d %%, want %d to %d", c.gogc, c.data, got, c.least, c.atMost)

@@ -144,7 +144,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	if previous != nil && previous.checkpoint != nil {
 		defer coordinator.Recovered(&err) // somebody else may have made it
 	}
-	boundGarbage()
+	boundGarbage(p.Set)
 	said, tell := &notices{}, p.options.Notice
 	p.options.Shown = said.copied(p.options.Shown)
 	for _, line := range p.CorrelationNotes() {

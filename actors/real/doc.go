@@ -6,9 +6,10 @@
 // that download, compute and upload took by its monotonic clock. The
 // coordinator's clock holds for it and places it by those durations.
 //
-// It survives lost connections and coordinators that are started again. What it
-// keeps between tasks is nothing: a task says how many of its steps have counted,
-// from which its place in its data follows.
+// It survives lost connections and coordinators that are started again. A task says
+// how many of its steps have counted, from which its place in its data follows. What a
+// run's clients keep, such as an optimizer's moments, a task names by digest: a device
+// that has it goes on, one that lost it fetches it from the run.
 //
 // The package knows the bus, the data and the models, and nothing of rounds,
 // schedules or the clock.

@@ -99,7 +99,7 @@ func staysOf(f *clientmodel.Fleet, client int, looks *int) (list []int64) {
 }
 
 // unlikeRoundsOf plays the rounds of n clients: up to 20 of those that are there work until they are
-// done, for 120 s at most; who goes away works on when he is back. stays may be nil: all are there.
+// done, for 120 s at most; one that goes away works on when it is back. stays may be nil: all are there.
 func unlikeRoundsOf(random *rand.Rand, n int, took func(i, round int, at int64) int64, stays [][]int64) float64 {
 	done, next, ready := make([]int, n), make([]int, n), make([]int, 0, n)
 	at, sum := int64(0), 0

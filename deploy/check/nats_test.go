@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -67,13 +68,8 @@ func TestNATSFormsACluster(t *testing.T) {
 	var ports [3]int
 	var routes []string
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-		routes = append(routes, "nats://"+l.Addr().String())
-		l.Close()
+		ports[i] = freePort(t, 20_000+3_000*i)
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
 	}
 	t.Setenv("NATS_ROUTES", "["+strings.Join(routes, ", ")+"]")
 	var servers []*server.Server
@@ -114,6 +110,21 @@ func TestNATSFormsACluster(t *testing.T) {
 	if err != nil || !strings.Contains(greeting, `"tls_required":true`) || !strings.Contains(greeting, `"jetstream":true`) || !strings.Contains(greeting, `"max_payload":16777216`) {
 		t.Errorf("it greets with %q, %v", greeting, err)
 	}
+}
+
+// freePort is one of 3,000 ports, that nothing listens on. They are below those that the system gives
+// to whoever dials: one of these could be taken before a server has it, even by a server that dials it.
+func freePort(t *testing.T, from int) int {
+	t.Helper()
+	for range 100 {
+		port := from + mathrand.IntN(3_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatalf("no port from %d on is free", from)
+	return 0
 }
 
 // certificates makes the files of TLS in a folder, self-signed, and names them as the

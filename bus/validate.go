@@ -320,8 +320,8 @@ func (u *Update) Validate() error {
 		return c.err
 	}
 	if !u.Last() {
-		if n := len(u.Values); n%4 != 0 || n > MaxPayload || n == 0 == (len(u.Packed) == 0) {
-			c.refuse("values", fmt.Sprint(n, " bytes beside ", len(u.Packed), " packed ones"), "a multiple of 4, or packed ones alone")
+		if n, packed := len(u.Values), len(u.Packed); n%4 != 0 || n > MaxPayload || packed > MaxPayload || n == 0 == (packed == 0) {
+			c.refuse("values", fmt.Sprint(n, " bytes beside ", packed, " packed ones"), "a multiple of 4, or packed ones alone")
 		}
 		return c.err
 	}

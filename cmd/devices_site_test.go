@@ -21,6 +21,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 )
@@ -272,14 +273,7 @@ func emulated(t *testing.T, program func() (string, error)) []string {
 	if runtime.GOARCH == "arm64" || !slow.On() {
 		return nil
 	}
-	qemu, err := exec.LookPath("qemu-aarch64-static")
-	if err != nil {
-		const missing = "the emulator of arm64 is not here: install qemu-user-static"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
+	qemu := installed.Program(t, "qemu-aarch64-static", "qemu-user-static")
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)

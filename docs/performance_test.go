@@ -15,6 +15,7 @@ import (
 
 	"fedpace/internal/human"
 	"fedpace/internal/table"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -364,10 +365,7 @@ func TestPerformancePage(t *testing.T) {
 // The benchmark runs, and has a row for each that the page has.
 func TestPerformanceIsMeasured(t *testing.T) {
 	slow.Test(t, "it plays a hundred short runs")
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip(err)
-	}
+	python := installed.Program(t, "python3", "python3")
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), python, "../bench", "growth", "--length", "0.01", "--out", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

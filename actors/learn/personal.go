@@ -33,43 +33,9 @@ func NewPersonal(m ModelInfo, of []string, headSteps int) (*Personal, error) {
 	if len(p.name) > registry.MaxText {
 		return nil, registry.Errorf("names", "the names are too long (with the model's name at most %d bytes; take patterns, such as head.*)", registry.MaxText)
 	}
-	parts := [4][]Tensor{} // shared, shared and not trained, personal, frozen
-	found := make([]bool, len(of))
-	var known []string
-	for _, t := range m.Tensors() {
-		own := false
-		if t.Offset >= Travels(m) {
-			parts[3] = append(parts[3], t)
-			continue
-		}
-		for i, name := range of {
-			whole, err := path.Match(name, t.Name)
-			before, _ := path.Match(name+".*", t.Name)
-			if err != nil {
-				return nil, registry.Errorf("names", "%q is no pattern (%v)", name, err)
-			}
-			found[i], own = found[i] || whole || before, own || whole || before
-		}
-		for i, r := range t.Name {
-			if prefix := t.Name[:i]; r == '.' && !slices.Contains(known, prefix) {
-				known = append(known, prefix)
-			}
-		}
-		known = append(known, t.Name)
-		part := &parts[0]
-		if own {
-			part = &parts[2]
-		} else if t.Offset >= m.Trainable() {
-			part = &parts[1]
-		}
-		*part = append(*part, t)
-	}
-	if i := slices.Index(found, false); i >= 0 {
-		hint := "want one of " + strings.Join(known[:min(len(known), 12)], ", ")
-		if near := names.Nearest(of[i], known); near != "" {
-			hint = "did you mean " + near + "?"
-		}
-		return nil, registry.Errorf("names", "%q is nothing of the model that trains (%s)", of[i], hint)
+	parts, err := personalParts(m, of)
+	if err != nil {
+		return nil, err
 	}
 	n, ends := 0, [4]int{}
 	for i, part := range parts {
@@ -86,6 +52,47 @@ func NewPersonal(m ModelInfo, of []string, headSteps int) (*Personal, error) {
 		return nil, registry.Errorf("names", "all that trains is personal, and nothing is learned together (leave some out)")
 	}
 	return p, nil
+}
+
+// personalParts are a model's tensors that are shared, shared and not trained, personal by one of
+// these names, and frozen.
+func personalParts(m ModelInfo, of []string) (parts [4][]Tensor, err error) {
+	found := make([]bool, len(of))
+	var known []string
+	for _, t := range m.Tensors() {
+		if t.Offset >= Travels(m) {
+			parts[3] = append(parts[3], t)
+			continue
+		}
+		part := 0
+		if t.Offset >= m.Trainable() {
+			part = 1
+		}
+		for i, name := range of {
+			whole, err := path.Match(name, t.Name)
+			if err != nil {
+				return parts, registry.Errorf("names", "%q is no pattern (%v)", name, err)
+			}
+			if before, _ := path.Match(name+".*", t.Name); whole || before { // a pattern as the one before
+				found[i], part = true, 2
+			}
+		}
+		parts[part] = append(parts[part], t)
+		for i, r := range t.Name {
+			if prefix := t.Name[:i]; r == '.' && !slices.Contains(known, prefix) {
+				known = append(known, prefix)
+			}
+		}
+		known = append(known, t.Name)
+	}
+	if i := slices.Index(found, false); i >= 0 {
+		hint := "want one of " + strings.Join(known[:min(len(known), 12)], ", ")
+		if near := names.Nearest(of[i], known); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return parts, registry.Errorf("names", "%q is nothing of the model that trains (%s)", of[i], hint)
+	}
+	return parts, nil
 }
 
 func (p *Personal) String() string    { return p.name }

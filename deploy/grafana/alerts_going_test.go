@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
@@ -67,7 +68,7 @@ pace: 10
 // before.)
 func TestAlertsOfRunsThatGoOn(t *testing.T) {
 	slow.Test(t, "alerts wait for what lasts")
-	prometheus := need(t, "prometheus")
+	prometheus := installed.Program(t, "prometheus", "prometheus")
 	keys := t.TempDir()
 	if out, err := fedpace("enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

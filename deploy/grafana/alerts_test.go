@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )
@@ -52,7 +53,7 @@ pace: 10
 // first two, and time the third. Nothing is said of runs of each kind that are well, or stopped.
 func TestAlertsFireAndResolve(t *testing.T) {
 	slow.Test(t, "alerts wait for half a minute before they fire")
-	prometheus := need(t, "prometheus")
+	prometheus := installed.Program(t, "prometheus", "prometheus")
 	keys := t.TempDir()
 	targets := startWell(t, keys)
 	alone := startRun(t, devicesAlone, keys)

@@ -29,6 +29,7 @@ import (
 
 	"fedpace/cmd"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/installed"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/web"
@@ -36,23 +37,9 @@ import (
 
 const prometheusFolder = "../prometheus"
 
-// need finds a program of Debian's package prometheus.
-func need(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing: .ci/run installs Debian's package prometheus", program)
-	}
-	t.Skipf("%s is missing: install Debian's package prometheus", program)
-	return ""
-}
-
 func TestPromtool(t *testing.T) {
 	t.Parallel()
-	promtool := need(t, "promtool")
+	promtool := installed.Program(t, "promtool", "prometheus")
 	for _, args := range [][]string{
 		{"check", "config", "prometheus.yml"},
 		{"check", "rules", "--lint-fatal", "alerts.yml"},
@@ -182,7 +169,7 @@ pace: 10
 // as deploy/prometheus has it.
 func TestEveryPanelHasAnAnswer(t *testing.T) {
 	t.Parallel()
-	prometheus := need(t, "prometheus")
+	prometheus := installed.Program(t, "prometheus", "prometheus")
 	targets := startWell(t, t.TempDir())
 	base := startPrometheus(t, prometheus, slices.Collect(maps.Values(targets)), nil)
 
@@ -244,7 +231,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 // of their own.
 func TestNativeHistogramsArrive(t *testing.T) {
 	t.Parallel()
-	prometheus := need(t, "prometheus")
+	prometheus := installed.Program(t, "prometheus", "prometheus")
 	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})
 	if err != nil {
 		t.Fatal(err)

@@ -29,24 +29,11 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/testport"
 	"fedpace/metrics/eventlog"
 )
-
-// debian finds a program of a Debian package that CI installs. Elsewhere a test
-// that needs it is skipped where it is missing.
-func debian(t *testing.T, program, pkg string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is missing: .ci/run installs Debian's package %s", program, pkg)
-		}
-		t.Skipf("%s is missing: install Debian's package %s", program, pkg)
-	}
-	return path
-}
 
 // prometheusOn starts a Prometheus on a folder of blocks and returns its
 // address.
@@ -147,7 +134,7 @@ func query(t *testing.T, addr, selector, apart string, until time.Time, over tim
 // A finished run is loaded into a real Prometheus, and its curves are read back
 // as rounds.csv has them.
 func TestCurvesInPrometheus(t *testing.T) {
-	promtool, prometheus := debian(t, "promtool", "prometheus"), debian(t, "prometheus", "prometheus")
+	promtool, prometheus := installed.Program(t, "promtool", "prometheus"), installed.Program(t, "prometheus", "prometheus")
 	c := runtest.Small(t, "stop.rounds=12", "evaluate.every=4", "close={rule: first, n: 7}")
 	mustRun(t, c, run.Options{})
 	file := filepath.Join(t.TempDir(), folder.OpenMetricsFile)
@@ -239,7 +226,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 // What runs write into a real Prometheus while they go on is what a backfill has, also of one whose
 // time lies hours before that of another, and of one that is interrupted and resumed.
 func TestRemoteWriteIntoPrometheus(t *testing.T) {
-	promtool, prometheus := debian(t, "promtool", "prometheus"), debian(t, "prometheus", "prometheus")
+	promtool, prometheus := installed.Program(t, "promtool", "prometheus"), installed.Program(t, "prometheus", "prometheus")
 	live := prometheusOn(t, prometheus, t.TempDir(), "--web.enable-remote-write-receiver")
 	now := time.Now().UTC().Truncate(time.Second)
 	for name, ago := range map[string]time.Duration{"a": time.Hour, "b": 9 * time.Hour} {

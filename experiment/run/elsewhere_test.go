@@ -15,6 +15,7 @@ import (
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/runtest"
 	"fedpace/metrics/outputs"
 )
@@ -45,13 +46,7 @@ func TestTensorBoardAfterAStop(t *testing.T) {
 // for their clients record the calls.
 func TestMLflowAndWandbOnThePage(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("it plays Python, and python3 is missing: CI has it")
-	}
+	python := installed.Program(t, "python3", "python3")
 	page, err := os.ReadFile("../../python/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,7 @@ func (o *sender) Close(error) error {
 		return nil
 	}
 	close(o.end)
-	time.AfterFunc(o.patience, o.stop)
+	defer time.AfterFunc(o.patience, o.stop).Stop()
 	if <-o.ended; o.complete && len(o.held) > 0 {
 		o.run.Notice(fmt.Sprintf("remote_write: rounds from %d on were not taken; fedpace export openmetrics has them.", o.sent+1))
 	}
@@ -136,7 +136,8 @@ func (o *sender) take(last bool) {
 	if behind {
 		o.held = nil
 		for r, err := range o.rounds {
-			if err != nil { // a row that is not whole is of a round that is yet to come
+			if err != nil { // a row that is not whole yet, or a file that cannot be read
+				o.readAgain(err, last)
 				break
 			}
 			if r.Round > o.sent {
@@ -149,6 +150,16 @@ func (o *sender) take(last bool) {
 	}
 	o.held = append(o.held, list...)
 	o.send(last)
+}
+
+// readAgain has the next rounds read from the folder, too; at the run's end it tells why it cannot.
+func (o *sender) readAgain(err error, last bool) {
+	o.mu.Lock()
+	o.behind = true
+	o.mu.Unlock()
+	if last {
+		o.tell(err, "were not read")
+	}
 }
 
 // send sends the rounds that are held, but for the last ones if others may stand at their

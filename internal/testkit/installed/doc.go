@@ -1,0 +1,2 @@
+// Package installed finds the programs of Debian's packages that tests play.
+package installed

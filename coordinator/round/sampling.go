@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,7 +27,7 @@ type sampling struct {
 	following selection.Following
 	limiting  selection.Limiting
 
-	limits selection.Setup // setup of the run, with the deadline of the round under way
+	limits selection.Setup // setup, with the deadline of the round under way
 	chosen []int32         // of the last cohort
 }
 
@@ -111,7 +112,7 @@ func (s *sampling) setRoundDeadline(clients []int32) {
 	if s.config.Devices.Count > 0 {
 		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return !s.clients.timed(int(client)) })
 	}
-	s.limits.Deadline = s.limiting.Deadline(&s.setup, clients, s.unlimited)
+	s.round.Limit = s.limiting.Deadline(&s.setup, clients, s.unlimited)
 }
 
 // steps is a client's K.
@@ -121,6 +122,7 @@ func (s *sampling) steps(client int) int {
 		steps = s.unlimited(client)
 	}
 	if s.limiting != nil && s.clients.timed(client) {
+		s.limits.Deadline = cmp.Or(s.setup.Deadline, s.round.Limit)
 		steps = max(1, s.limiting.Limit(&s.limits, client, steps))
 	}
 	return steps

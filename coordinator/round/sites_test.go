@@ -71,6 +71,24 @@ func TestSitesTimeAsWrittenOut(t *testing.T) {
 	})
 }
 
+// A site's later rounds lower local steps as its first, in a machine that was restored, too.
+func TestSitesThatFitGoOn(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.Train, c.Stop, c.SiteRounds, c.Server.Sites = 12, 6, false, Limits{Rounds: 3}, 3, 2
+	c.Expect = func(client, steps int) Time { return Time(5 + steps*(1+client)) }
+	c.Select = chosen("fit", "least", 1)
+	plan := func(x Task) Plan { return Plan{Download: 1, Compute: c.Expect(x.Client, x.LocalSteps), Upload: 1} }
+	_, _, whole := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), plan)
+	for p.machine.Phase() != Stopped {
+		p.turn(failing{t})
+		p.cut(failing{t}, false)
+	}
+	if p.machine.stop.At != whole.At {
+		t.Errorf("a run that is restored at each step ends at %v, want %v", p.machine.stop.At, whole.At)
+	}
+}
+
 // sentAfter is when the last of some transfers is complete that begin at these times. Each takes
 // own ns by itself, and alone ns of what all share equally.
 func sentAfter(begin []float64, alone, own float64) (now float64) {

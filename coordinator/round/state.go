@@ -55,6 +55,7 @@ type RoundState struct {
 
 	K       int    // as its schedule gave it: local steps, or parts of an epoch
 	Decided Time   // when the schedules were asked
+	Limit   Time   // how long its clients are to take, where the selection says it
 	Times   []Time // what its accepted tasks took, if a schedule reads what follows
 
 	Earlier int // tasks of earlier rounds among its outcomes, unless rounds overlap

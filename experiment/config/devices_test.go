@@ -94,6 +94,9 @@ func TestAConfigurationOfSeveralFiles(t *testing.T) {
 	if _, err := LoadFiles([]string{first, write("b.yaml", "seed: 1\n\ndevices.names: {pi1: pi4}\n")}, nil); err == nil || !strings.HasSuffix(err.Error(), `b.yaml:3: devices.names.pi1: "pi4" is not a class in fleet (a or b)`) {
 		t.Errorf("a class that the other file does not have: %v", err)
 	}
+	if _, err := Load("own.csv", nil); err == nil || err.Error() != "configuration: own.csv is data; fedpace init own.csv writes a configuration for it" {
+		t.Errorf("%v", err)
+	}
 	if _, err := LoadFiles(slices.Repeat([]string{first}, maxFiles+1), nil); err == nil || !strings.Contains(err.Error(), "17 files (at most 16)") {
 		t.Errorf("too many files: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,6 +63,10 @@ type source struct {
 }
 
 func readFile(path string) ([]byte, error) {
+	switch filepath.Ext(path) {
+	case ".csv", ".tsv", ".parquet":
+		return nil, fmt.Errorf("configuration: %[1]s is data; fedpace init %[1]s writes a configuration for it", path)
+	}
 	open := os.Open
 	if !strings.HasPrefix(path, "/dev/") { // as in --config /dev/stdin: the user's own pipe
 		open = func(path string) (*os.File, error) { return regular.OpenFile(path, os.O_RDONLY, 0) }

@@ -102,7 +102,7 @@ func (r *Comparison) Write(w io.Writer) error {
 		if err := t.Write(text); err != nil {
 			return err
 		}
-	} else if err := table.WriteText(text, r.columns().Texts(r.ended()), true); err != nil {
+	} else if err := table.WriteFolded(text, r.columns().Texts(r.ended()), 1); err != nil {
 		return err
 	}
 	for _, c := range r.Runs {
@@ -149,13 +149,7 @@ func (r *Comparison) ended() (list []*Cell) {
 // columns are those of a table with a row for each run.
 func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
-	columns := table.Columns[*Cell]{
-		{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }},
-		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
-		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
-		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
-		{Title: "relative", Text: func(c *Cell) string { return fourDigits(metrics.Value(c.Summary.RelativeSGDSteps)) }},
-	}
+	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
 	list := []quantity{{title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }}}
 	for i, name := range names {
 		if i == 0 {
@@ -166,15 +160,21 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
 		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return fourDigits(q.of(c)) }})
 	}
-	return append(columns, table.Column[*Cell]{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {
-		switch {
-		case !math.IsNaN(c.TimeToLevel):
-			return human.VirtualTime(c.TimeToLevel)
-		case math.IsNaN(c.Level):
-			return "-"
-		}
-		return "not reached"
-	}})
+	return append(columns, table.Columns[*Cell]{
+		{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {
+			switch {
+			case !math.IsNaN(c.TimeToLevel):
+				return human.VirtualTime(c.TimeToLevel)
+			case math.IsNaN(c.Level):
+				return "-"
+			}
+			return "not reached"
+		}},
+		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
+		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
+		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
+		{Title: "relative", Text: func(c *Cell) string { return fourDigits(metrics.Value(c.Summary.RelativeSGDSteps)) }},
+	}...)
 }
 
 func fourDigits(v float64) string {

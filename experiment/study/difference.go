@@ -170,34 +170,32 @@ func (d *Difference) Verdict() string {
 	case seen(d.Estimated) != 0:
 		return "not decided: may be chance"
 	}
-	return fmt.Sprintf("no difference seen (%.2g could be)", d.Half)
+	return "no difference seen"
 }
 
 // differenceColumns are those of the table of differences.
-func (t *Table) differenceColumns() table.Columns[Difference] {
-	number := func(of func(Difference) float64) func(Difference) string {
-		return func(d Difference) string {
-			if v := of(d); !math.IsNaN(v) {
-				return fmt.Sprintf("%.2g", v)
-			}
+func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
+	holm := func(d Difference) string {
+		if math.IsNaN(d.Adjusted) {
 			return "-"
 		}
+		return fmt.Sprintf("%.2g", d.Adjusted)
 	}
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
-	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return len(r.Cells) > 0 && r.Cells[0].Control != "" }) {
+	if slices.ContainsFunc(list, func(d Difference) bool { return d.Decided != "" }) {
 		decided.Title = "decided by"
 	}
 	return append(pointColumns(t.Grids, func(d Difference) []string { return d.Row.Values }, func(d Difference) string { return d.Row.Schedule }),
 		table.Column[Difference]{Name: "against", Title: "against", Of: func(d Difference) any { return d.Than }},
-		table.Column[Difference]{Name: "quantity", Title: "in", Of: func(d Difference) any { return d.Quantity }, Text: func(d Difference) string { return d.title }},
+		table.Column[Difference]{Name: "quantity", Of: func(d Difference) any { return d.Quantity }},
 		table.Column[Difference]{Name: "difference", Title: "difference", Of: func(d Difference) any { return d.Estimated }, Text: func(d Difference) string { return d.Digits(3) }},
-		table.Column[Difference]{Name: "p", Title: "p", Of: func(d Difference) any { return d.P() }, Text: number(func(d Difference) float64 { return d.P() })},
-		table.Column[Difference]{Name: "holm_p", Title: "Holm's p", Of: func(d Difference) any { return d.Adjusted }, Text: number(func(d Difference) float64 { return d.Adjusted })},
+		table.Column[Difference]{Name: "p", Of: func(d Difference) any { return d.P() }},
+		table.Column[Difference]{Name: "holm_p", Title: "Holm's p", Of: func(d Difference) any { return d.Adjusted }, Text: holm},
 		table.Column[Difference]{Name: "verdict", Title: "verdict", Of: func(d Difference) any { return d.Verdict() }},
 		decided)
 }
 
-// writeDifferences writes the table of differences for people, and how to read it.
+// writeDifferences writes the differences for people, a table for each quantity.
 func (t *Table) writeDifferences(w io.Writer) error {
 	list := t.Differences()
 	if len(list) == 0 {
@@ -207,8 +205,17 @@ func (t *Table) writeDifferences(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "\nOne seed decides nothing: --seeds 5 shows what differs.")
 		return err
 	}
-	fmt.Fprint(w, "\nDifferences between runs with the same seeds:\n\n")
-	return table.WriteText(w, t.differenceColumns().Texts(list), true)
+	for _, q := range t.quantities {
+		in := slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return d.Quantity != q.name })
+		if len(in) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\nDifferences in %s between runs with the same seeds:\n\n", q.title)
+		if err := table.WriteFolded(w, t.differenceColumns(in).Texts(in), len(t.Grids)+2); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Picture draws the differences as SVG: a dot for each seed, and the mean with its interval.

@@ -112,9 +112,14 @@ func (t *Table) columns() table.Columns[*Row] {
 }
 
 // Write writes the table for people: means, with ± half of the interval where
-// there is more than one seed.
+// there is more than one seed, and what they took behind what they came to.
 func (t *Table) Write(w io.Writer) error {
-	return table.WriteText(w, t.columns().Texts(t.Rows), true)
+	cost := func(c table.Column[*Row]) bool {
+		return c.Name == "seeds" || slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
+	}
+	list := t.columns()
+	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !cost(c) })
+	return table.WriteFolded(w, append(slices.DeleteFunc(list, cost), costs...).Texts(t.Rows), len(t.Grids)+1)
 }
 
 // WriteCSV writes one row for each schedule and point of the grids.
@@ -139,11 +144,12 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 			rows[i].Means[t.quantities[q].name] = table.Object(e)
 		}
 	}
+	differences := t.Differences()
 	return json.Marshal(struct {
 		Rows        []row            `json:"rows"`
 		Differences []map[string]any `json:"differences"` // from the reference with the same seeds
 		Expected    []expect.Outcome `json:"expected,omitempty"`
-	}{rows, t.differenceColumns().Objects(t.Differences()), t.expected})
+	}{rows, t.differenceColumns(differences).Objects(differences), t.expected})
 }
 
 // ByKey are the values at a point of the grids by their keys.

@@ -14,6 +14,7 @@ type quantity struct {
 	name, title string
 	of          func(*Cell) float64
 	more, less  string // what a difference is called; empty: runs are not compared by it
+	cost        bool   // what it took; for people it stands behind what runs came to
 	flips       bool   // the other way round where lower values of what runs are compared by are better
 }
 
@@ -23,9 +24,9 @@ const toLevel = "seconds_to_level"
 // quantities are the columns of runs with these metrics, in their order.
 func quantities(names []string) []quantity {
 	list := []quantity{
-		{name: "rounds", title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
-		{name: "virtual_seconds", title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-		{name: "relative_sgd_steps", title: "relative steps", of: func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
+		{name: "rounds", cost: true, title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{name: "virtual_seconds", cost: true, title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+		{name: "relative_sgd_steps", cost: true, title: "relative", of: func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
 		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	for _, name := range names {
@@ -39,15 +40,15 @@ func quantities(names []string) []quantity {
 		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
 		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
-		{name: "client_sgd_steps", title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
-		{name: "energy_joules", title: "energy J", of: func(c *Cell) float64 {
+		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 {
 			if c.Summary.EnergyJoules == nil {
 				return math.NaN()
 			}
 			return c.Summary.EnergyJoules.Useful + c.Summary.EnergyJoules.Wasted
 		}},
-		{name: "wasted_time_share", title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-		{name: "straggler_share", title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+		{name: "wasted_time_share", cost: true, title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+		{name: "straggler_share", cost: true, title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
 	}...)
 }
 

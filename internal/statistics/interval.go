@@ -102,11 +102,11 @@ func (e Estimated) Digits(n int) string {
 	switch {
 	case e.N == 0:
 		return "-"
-	case math.IsNaN(e.Half):
+	case math.IsNaN(e.Half) || e.Half == 0: // one seed, or all alike
 		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
 	var exponent int
-	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil || e.Half == 0 || exponent < -9 || math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
+	if _, err := fmt.Sscanf(fmt.Sprintf("%.1e", e.Half)[4:], "%d", &exponent); err != nil || exponent < -9 || math.Abs(e.Mean) >= math.Pow10(exponent-1+n) {
 		return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)
 	}
 	unit, places := math.Pow10(exponent-1), max(0, 1-exponent)

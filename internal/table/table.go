@@ -7,9 +7,11 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // Column is one value of the rows of a table.
@@ -131,6 +133,36 @@ func WriteText(w io.Writer, rows [][]string, right bool) error {
 		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
 	}
 	return t.Flush()
+}
+
+// WriteFolded writes rows to the right, in several tables where one is wider than a terminal of 100 columns: the
+// first columns, which say what a row is, stand in each.
+func WriteFolded(w io.Writer, rows [][]string, keys int) error {
+	width := func(from, to int) (sum int) {
+		for i := from; i < to; i++ {
+			most := 0
+			for _, r := range rows {
+				most = max(most, utf8.RuneCountInString(r[i]))
+			}
+			sum += most + 2
+		}
+		return sum
+	}
+	for from, to := keys, 0; from < len(rows[0]); from = to {
+		for to = from + 1; to < len(rows[0]) && width(0, keys)+width(from, to+1) <= 100; to++ {
+		}
+		part := make([][]string, len(rows))
+		for i, r := range rows {
+			part[i] = slices.Concat(r[:keys], r[from:to])
+		}
+		if from > keys {
+			fmt.Fprintln(w)
+		}
+		if err := WriteText(w, part, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteCSV writes rows as a CSV file.

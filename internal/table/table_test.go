@@ -42,3 +42,16 @@ func TestFormsOfATable(t *testing.T) {
 		t.Errorf("%q, %v", text.String(), err)
 	}
 }
+
+// A table that is too wide becomes several, each of which says what its rows are.
+func TestWideTablesAreFolded(t *testing.T) {
+	rows := [][]string{{"run", "x", "loss", "y"}, {"a", strings.Repeat("±", 50), strings.Repeat("l", 41), "1"}}
+	var text strings.Builder
+	if err := WriteFolded(&text, rows, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := "  run" + strings.Repeat(" ", 51) + "x" + strings.Repeat(" ", 39) + "loss\n    a  " + rows[1][1] + "  " + rows[1][2] + "\n\n  run  y\n    a  1\n"
+	if text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+}

@@ -96,16 +96,18 @@ func sentAfter(begin []float64, alone, own float64) (now float64) {
 	var left []float64 // parts of a transfer
 	for len(begin) > 0 || len(left) > 0 {
 		pace := max(own, alone*float64(len(left)), 1e-9) // ns that a whole transfer takes now
-		until := math.Inf(1)
-		for _, part := range left {
-			until = min(until, now+part*pace)
+		sent, until := 0., math.Inf(1)
+		if len(left) > 0 {
+			sent = slices.Min(left)
+			until = now + sent*pace
 		}
 		comes := len(begin) > 0 && begin[0] <= until
 		if comes {
 			until = begin[0]
+			sent = (until - now) / pace
 		}
 		for i := range left {
-			left[i] -= (until - now) / pace
+			left[i] -= sent
 		}
 		now = until
 		left = slices.DeleteFunc(left, func(part float64) bool { return part <= 1e-12 })

@@ -24,8 +24,8 @@ const (
 	heartbeatEvery = time.Second
 	hostLease      = 3 * heartbeatEvery // from its last heartbeat on
 
-	maxHosts   = placement.MostHosts // hosts that a coordinator knows at once
-	maxWorkers = 1 << 12             // the most that count of one host
+	maxHosts   = 1 << 12 // hosts that a coordinator knows at once
+	maxWorkers = 1 << 12 // the most that count of one host
 )
 
 // hostRegistry is the coordinator's end: it announces the run, answers with its

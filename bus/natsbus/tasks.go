@@ -33,13 +33,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 		c.begun = true
 		c.hosts.placement.Begin()
 	}
-	owner, copied := c.hosts.placement.Place(client)
-	if copied != (placement.Target{}) {
-		if err := c.publishTask(client, t, copied); err != nil {
-			return err
-		}
-	}
-	return c.publishTask(client, t, owner)
+	return c.publishTask(client, t, c.hosts.placement.Place())
 }
 
 // publishTask sends a task to a host, or to any where there is no target.
@@ -70,7 +64,7 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		return
 	}
 	if c.hosts != nil && !c.hosts.placement.Answered(plan.Placement) {
-		return // another host answers, too
+		return // of another coordinator's task
 	}
 	c.plans.Put(bus.ClientPlan{Client: client, Plan: plan})
 }

@@ -64,7 +64,7 @@ bus/internal/subject: bus internal/names
 internal/mailbox:
 internal/framing:
 bus/memory: bus internal/mailbox internal/names time google.golang.org/protobuf/...
-bus/internal/placement: bus internal/keyed time
+bus/internal/placement: bus time
 bus/auth: internal/atomicfile bus bus/internal/subject internal/names os time
 	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
 bus/certificate: internal/atomicfile net os time

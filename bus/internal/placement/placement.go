@@ -3,29 +3,18 @@ package placement
 import (
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"fedpace/bus"
-	"fedpace/internal/keyed"
 )
 
 const (
-	// MostHosts is how many hosts a table has at once.
-	MostHosts = 1 << 12
-
-	firstProbation = 250 * time.Millisecond
-	mostStrikes    = 8 // doublings of the probation
-	copyEvery      = 50 * time.Millisecond
-	lostAfter      = time.Second // then a copy without an answer counts as lost
-	copiesAnswered = 3           // answers that end a probation, at least
-	slowest        = 2.0         // times a batch, in which a trusted host answers one task
-	leastWeight    = 1. / 32     // as a share of the heaviest: a host with less goes on probation
-	firstWeight    = 0.5         // after a probation
-	haste          = 0.25        // exponent of a batch's correction of the weights
-	memory         = 0.98        // exponent of the weights from one batch to the next
-	smooth         = 0.2         // share of the newest in a smoothed time
+	firstRest  = 250 * time.Millisecond
+	mostRests  = 8                // doublings of a rest
+	slowest    = 4                // times as long as the quickest, which a host may take for its share
+	unnoticed  = time.Millisecond // and what it may take longer whatever the others do
+	wellEnough = 10               // times its last rest, after which a host that did well begins anew
 )
 
 // Target is where a task goes: to a host by its verb, with a token that the
@@ -43,330 +32,180 @@ type Table struct {
 	first uint64               // the first token, which tasks for any host have
 
 	mu      sync.Mutex
-	named   map[string]*host
-	trusted []*host // hosts that are there, by name
-	waiting []*host // those on probation
-	next    int     // index in waiting: to be tried in this batch
-	started time.Duration
-	batch   time.Duration // smoothed time of a batch
-	slots   []*host       // by the number in a token
+	hosts   []*host
+	tokens  map[uint64]*host
+	next    int           // whose turn it is
+	last    uint64        // token
+	started time.Duration // of the batch
 }
 
 // host is what the table knows of one.
 type host struct {
-	Target        // with the token of its present generation
-	key    uint64 // for the hash
-	there  bool
+	Target                       // with the token of its present tasks
+	sent, answered int           // tasks of that token
+	done           time.Duration // when nothing was left to answer
 
-	sent, answered int           // tasks of the present generation
-	last           time.Duration // when nothing was left to answer
-	copies         bool          // it is on probation: its answers count for nothing else
-
-	weight    float64
-	strikes   int
-	since     time.Duration // start of its trust, or of doing well on probation
-	copied    time.Duration // when the last copy went out
-	latency   float64       // smoothed, of copies, in seconds
-	measured  int           // copies answered
-	probation time.Duration
+	resting bool
+	until   time.Duration // it rests until then
+	since   time.Duration // it has not rested since
+	rest    time.Duration // the last one
 }
 
 // New makes an empty table. verb gives the verb of a host's tasks.
 func New(verb func(host string) string, now func() time.Duration) *Table {
-	return &Table{verb: verb, now: now, first: bus.FirstNumber(), named: map[string]*host{}}
+	first := bus.FirstNumber()
+	return &Table{verb: verb, now: now, first: first, last: first, tokens: map[uint64]*host{}}
 }
 
 // open is the number of tasks that the host has not answered.
 func (h *host) open() int { return h.sent - h.answered }
 
 // renew forgets what the host was sent: its late answers are not counted.
-func (h *host) renew() {
-	h.Token = h.Token>>32<<32 | uint64(uint32(h.Token)+MostHosts)
-	h.sent, h.answered = 0, 0
+func (t *Table) renew(h *host) {
+	delete(t.tokens, h.Token)
+	t.last++
+	h.Token, h.sent, h.answered = t.last, 0, 0
+	t.tokens[h.Token] = h
 }
 
-// Join adds a host, or finds that it is there again: then it has to prove itself,
-// unless it is the only one.
+// Join adds a host, unless it is there.
 func (t *Table) Join(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := t.named[name]
-	if h == nil {
-		if h = t.slot(); h == nil {
-			return
-		}
-		h.Host, h.Verb, h.key = name, t.verb(name), keyOf(name)
-		h.weight, h.strikes, h.copied = 1, 0, -copyEvery
-		t.named[name] = h
-		t.trust(h)
-	} else if !h.there {
-		t.doubt(h)
+	if t.find(name) < 0 {
+		h := &host{Target: Target{Host: name, Verb: t.verb(name)}, since: t.now()}
+		t.renew(h)
+		t.hosts = append(t.hosts, h)
 	}
-	h.there = true
-	t.keepOne()
-}
-
-// slot is one that no host has, or had lately.
-func (t *Table) slot() *host {
-	if n := len(t.slots); n < MostHosts {
-		h := &host{Target: Target{Token: t.first + uint64(n)}}
-		t.slots = append(t.slots, h)
-		h.renew()
-		return h
-	}
-	for name, h := range t.named {
-		if !h.there {
-			delete(t.named, name)
-			h.renew()
-			return h
-		}
-	}
-	return nil
-}
-
-// keyOf spreads names over the keys of the hash.
-func keyOf(name string) (key uint64) {
-	for i := range len(name) {
-		key = keyed.Nth(key, uint64(name[i]))
-	}
-	return key
 }
 
 // Leave removes a host that is not there any more.
 func (t *Table) Leave(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.named[name]; h != nil && h.there {
-		h.there = false
-		t.remove(h)
-		h.renew()
-		t.keepOne()
+	if i := t.find(name); i >= 0 {
+		delete(t.tokens, t.hosts[i].Token)
+		t.hosts = slices.Delete(t.hosts, i, i+1)
 	}
 }
 
-func (t *Table) remove(h *host) {
-	is := func(x *host) bool { return x == h }
-	t.trusted, t.waiting = slices.DeleteFunc(t.trusted, is), slices.DeleteFunc(t.waiting, is)
+func (t *Table) find(name string) int {
+	return slices.IndexFunc(t.hosts, func(h *host) bool { return h.Host == name })
 }
 
-// trust makes a host own clients.
-func (t *Table) trust(h *host) {
-	t.remove(h)
-	h.renew()
-	h.copies = false
-	h.since = t.now()
-	t.trusted = append(t.trusted, h)
-	slices.SortFunc(t.trusted, func(a, b *host) int { return strings.Compare(a.Host, b.Host) })
-}
-
-// doubt puts a host on probation, for twice as long as the last time unless that
-// is long ago.
-func (t *Table) doubt(h *host) {
+// passOver has a host rest, for twice as long as the last time unless that is long ago.
+func (t *Table) passOver(h *host) {
 	now := t.now()
-	if !h.copies && now-h.since > 10*h.probation {
-		h.strikes = 0
+	if now-h.since > wellEnough*h.rest {
+		h.rest = 0
 	}
-	t.remove(h)
-	h.renew()
-	h.probation = firstProbation << h.strikes
-	h.strikes = min(h.strikes+1, mostStrikes)
-	h.copies = true
-	h.since, h.measured, h.latency, h.weight = now, 0, 0, firstWeight
-	t.waiting = append(t.waiting, h)
+	h.rest = min(max(2*h.rest, firstRest), firstRest<<mostRests)
+	t.renew(h)
+	h.resting, h.until = true, now+h.rest
 }
 
-// keepOne trusts all hosts where otherwise none would own a client.
-func (t *Table) keepOne() {
-	if len(t.trusted) > 0 {
-		return
-	}
-	for _, h := range slices.Clone(t.waiting) {
-		t.trust(h)
-	}
-}
-
-// Begin is called before the tasks that follow a wait for answers. It learns from
-// the last batch if that has been answered in full.
+// Begin is called before the tasks that follow a wait for answers. Where the last batch
+// has been answered in full it passes over the hosts that were slow, and asks those again
+// that have rested.
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, h := range t.trusted {
-		if h.open() > 0 {
+	least := time.Duration(math.MaxInt64 / slowest)
+	for _, h := range t.hosts {
+		switch {
+		case h.resting:
+		case h.open() > 0:
 			return // the batch goes on
+		case h.sent > 0:
+			least = min(least, h.done-t.started)
 		}
 	}
-	t.learn()
-	t.review()
-	for _, h := range t.trusted {
+	now := t.now()
+	for _, h := range t.hosts {
+		switch {
+		case h.resting && now >= h.until:
+			h.resting, h.since = false, now
+		case !h.resting && h.sent > 0 && h.done-t.started > max(slowest*least, least+unnoticed):
+			t.passOver(h)
+		}
 		h.sent, h.answered = 0, 0
 	}
-	t.started, t.next = t.now(), 0
+	t.started = now
 }
 
-// learn corrects the weights by how long each host took for its share.
-func (t *Table) learn() {
-	sum, n, longest := 0., 0, 0.
-	for _, h := range t.trusted {
-		if h.sent > 0 {
-			took := h.took(t.started)
-			sum, n, longest = sum+took, n+1, max(longest, took)
-		}
-	}
-	if n == 0 {
-		return
-	}
-	t.batch += time.Duration(smooth * (longest*float64(time.Second) - float64(t.batch)))
-	if n < 2 {
-		return
-	}
-	heaviest := 0.
-	for _, h := range t.trusted {
-		h.weight = math.Pow(h.weight, memory)
-		if h.sent > 0 {
-			h.weight *= math.Pow(min(max(sum/float64(n)/h.took(t.started), 0.5), 2), haste)
-		}
-		heaviest = max(heaviest, h.weight)
-	}
-	for _, h := range slices.Clone(t.trusted) {
-		if h.weight /= heaviest; h.weight < leastWeight {
-			t.doubt(h)
-		}
-	}
-}
-
-// took is how long the host took for its share of a batch, in seconds.
-func (h *host) took(started time.Duration) float64 {
-	return max((h.last - started).Seconds(), 1e-6)
-}
-
-// review trusts the hosts on probation that have done well.
-func (t *Table) review() {
-	now := t.now()
-	for _, h := range slices.Clone(t.waiting) {
-		switch waited := now - h.copied; {
-		case h.open() > 0 && waited > lostAfter:
-			h.renew()
-			h.since = now
-		case h.open() > 0 && waited > copyEvery:
-			h.since = now // it stands still
-		case h.open() > 0 || h.sent == 0:
-		default:
-			took := h.took(h.copied)
-			if h.measured++; h.measured == 1 {
-				h.latency = took
-			}
-			h.latency += smooth * (took - h.latency)
-			h.sent, h.answered = 0, 0
-			if h.measured >= copiesAnswered && now-h.since >= h.probation && h.latency <= slowest*t.batch.Seconds() {
-				t.trust(h)
-			}
-		}
-	}
-}
-
-// Place chooses the host that answers for a client, and perhaps another that gets
-// a copy of its task. A target without a host is any: none is known.
-func (t *Table) Place(client int) (owner, copied Target) {
+// Place chooses the host that answers next: one after the other, of those that do not
+// rest if there are such. A target without a host is any: none is known.
+func (t *Table) Place() Target {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.trusted) == 0 {
-		return Target{Token: t.first}, Target{}
+	if len(t.hosts) == 0 {
+		return Target{Token: t.first}
 	}
-	h := t.owner(client)
+	for range t.hosts {
+		if t.next++; !t.turn().resting {
+			break
+		}
+	}
+	h := t.turn()
 	h.sent++
-	for ; t.next < len(t.waiting); t.next++ {
-		x := t.waiting[t.next]
-		if now := t.now(); x.sent == 0 && now-x.copied >= copyEvery {
-			x.copied = now
-			x.sent++
-			t.next++
-			return h.Target, x.Target
-		}
-	}
-	return h.Target, Target{}
+	return h.Target
 }
 
-// owner is the host with the largest u^(1/weight), u in [0, 1) being the hash of
-// client and host: each owns a share in proportion to its weight. Weights are at
-// most 1, so a host whose u is not the largest needs no power.
-func (t *Table) owner(client int) *host {
-	best, most := t.trusted[0], 0.
-	if len(t.trusted) == 1 {
-		return best
-	}
-	for _, h := range t.trusted {
-		u := keyed.Float64(keyed.Nth(h.key, uint64(client)))
-		if u <= most {
-			continue
-		}
-		if h.weight != 1 {
-			u = math.Pow(u, 1/h.weight)
-		}
-		if u > most {
-			best, most = h, u
-		}
-	}
-	return best
-}
+func (t *Table) turn() *host { return t.hosts[t.next%len(t.hosts)] }
 
-// Answered counts an answer by its token. It returns false for the answer to a
-// copy, which another host answers, too, and to a task of another table.
+// Answered counts an answer by its token. It returns false for the answer to a task of
+// another table.
 func (t *Table) Answered(token uint64) (counts bool) {
 	if !bus.SameNumbering(t.first, token) {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if token == t.first || token%MostHosts >= uint64(len(t.slots)) {
-		return true
+	if h := t.tokens[token]; h != nil { // else it is late, but it may still be the first
+		if h.answered++; h.answered == h.sent {
+			h.done = t.now()
+		}
 	}
-	h := t.slots[token%MostHosts]
-	if h.Token != token {
-		return true // late, but it may still be the first
-	}
-	if h.answered++; h.answered == h.sent {
-		h.last = t.now()
-	}
-	return !h.copies
+	return true
 }
 
-// Stalled is called when no answer has come for a while. It puts the hosts that
-// have not answered all of their tasks on probation if others have, or else trusts
-// those on probation, too. It reports whether it did so: then the tasks without an
-// answer are to be sent again.
+// Stalled is called when no answer has come for a while. It passes over the hosts that
+// have not answered all of their tasks if others have, or else asks those again that
+// rest. It reports whether it did so: then the tasks without an answer are to be sent
+// again.
 func (t *Table) Stalled() (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var late []*host
-	for _, h := range t.trusted {
-		if h.open() > 0 {
+	var late, resting []*host
+	for _, h := range t.hosts {
+		switch {
+		case h.open() > 0:
 			late = append(late, h)
+		case h.resting:
+			resting = append(resting, h)
 		}
 	}
-	switch {
-	case len(late) == 0:
+	if len(late) == 0 {
 		return false
-	case len(late) < len(t.trusted):
+	}
+	if len(late)+len(resting) < len(t.hosts) {
 		for _, h := range late {
-			t.doubt(h)
+			t.passOver(h)
 		}
 		return true
 	}
-	for _, h := range slices.Clone(t.waiting) {
-		if h.open() <= 0 {
-			t.trust(h)
-			again = true
-		}
+	for _, h := range resting {
+		h.resting, h.since = false, t.now()
 	}
-	return again
+	return len(resting) > 0
 }
 
 // Forget is called when messages may have been lost: what is open is sent again.
 func (t *Table) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, h := range t.named {
-		h.renew()
+	for _, h := range t.hosts {
+		t.renew(h)
 	}
 	t.started = t.now()
 }

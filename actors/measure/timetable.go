@@ -1,9 +1,6 @@
 package measure
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
 // Timetable says after which rounds of a run the model is measured. The zero value has none.
 type Timetable struct {
@@ -22,12 +19,4 @@ func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Round
 // instants within one round are one measurement: its model is one.
 func (t *Timetable) Due(round int, before, end int64) bool {
 	return t.Every > 0 && round%t.Every == 0 || slices.Contains(t.Rounds, round) || t.Grid > 0 && end/t.Grid > before/t.Grid
-}
-
-// Check says what is wrong with a timetable.
-func (t *Timetable) Check() error {
-	if t.Every < 0 || t.Grid < 0 || slices.ContainsFunc(t.Rounds, func(r int) bool { return r < 1 }) {
-		return errors.New("a model is measured after a round below 1, or at a negative distance")
-	}
-	return nil
 }

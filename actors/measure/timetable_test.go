@@ -34,13 +34,8 @@ func TestAGridOfTime(t *testing.T) {
 	}
 }
 
-func TestImpossibleTimetables(t *testing.T) {
-	for _, x := range []Timetable{{Every: -1}, {Grid: -1}, {Rounds: []int{3, 0}}} {
-		if x.Check() == nil {
-			t.Errorf("%+v is not refused", x)
-		}
-	}
-	if x := (Timetable{}); x.Any() || x.Due(1, 0, 1) || x.Check() != nil {
+func TestAnEmptyTimetable(t *testing.T) {
+	if x := (Timetable{}); x.Any() || x.Due(1, 0, 1) {
 		t.Error("an empty timetable measures something")
 	}
 }

@@ -254,7 +254,6 @@ func TestDevicesThatCannotTakePart(t *testing.T) {
 		want   string
 	}{
 		{"power of choice", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4) }, "losses of clients without a task, which devices do not tell"},
-		{"alone and beside a cohort", func(c *Config) { c.Clients, c.Cohort = 0, 1 }, "a cohort of 1 from 0 clients"},
 	} {
 		c := config()
 		c.Devices = Devices{Count: 1, Liveness: 1}

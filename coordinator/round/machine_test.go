@@ -47,11 +47,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"cohort above population", func(c *Config) { c.Cohort = 11 }, "a cohort of 11 from 10 clients"},
-		{"no clients", func(c *Config) { c.Clients = 0 }, "0 clients"},
-		{"no end", func(c *Config) { c.Stop = Limits{} }, "no end"},
-		{"negative end", func(c *Config) { c.Stop.Time = -1 }, "negative"},
-		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Targets = false, []measure.Target{{Value: 0.5}} }, "needs training"},
 		{"first of too many", func(c *Config) { c.Closing = closing.First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
 		{"no time", func(c *Config) { c.Closing = closing.Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
 		{"empty buffer", func(c *Config) { c.Closing = closing.Buffered{} }, "n: 0 is out of range (a whole number from 1 to 1000000)"},
@@ -91,8 +86,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		}, "devices that are drawn with the others have none"},
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
-		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "both Available and NextChange"},
-		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()
 		c.change(&bad)

@@ -113,10 +113,6 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{0: 1, 1: 2, 2: 2, 3: 60}, steps); diff != "" {
 		t.Errorf("minibatches of clients' own sizes: %s", diff)
 	}
-	c.Samples = nil
-	if _, err := New(c); err == nil {
-		t.Error("epochs without numbers of samples are accepted")
-	}
 }
 
 // Where a formula gives no K the run's end says why.

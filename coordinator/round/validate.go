@@ -10,38 +10,13 @@ import (
 	"fedpace/internal/registry"
 )
 
-// Validate says what is wrong with a configuration, without making a machine.
-// What an order reads of the clients is left to [New].
+// Validate refuses rules that do not fit the run or each other, without making a machine.
+// Numbers have been held to their ranges where the configuration was read, and what an order
+// reads of the clients is left to [New].
 func (c *Config) Validate() error {
-	switch {
-	case c.Clients < 0 || c.Clients > MaxClients || c.population() == 0:
-		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
-	case c.Cohort < 1 || c.Cohort > c.drawn():
-		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.drawn())
-	case c.Closing == nil || c.K == nil || c.Eta == nil:
-		return errors.New("round: closing rule, K and eta schedules are required")
-	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && c.Stop.Accepted == 0 && c.Stop.Samples == 0 && c.Stop.Tokens == 0 && len(c.Stop.Targets) == 0:
-		return errors.New("round: the run has no end: no limit of rounds, time, updates or samples, and no target")
-	case c.Stop.Rounds < 0 || c.Stop.Time < 0 || c.Stop.Accepted < 0 || c.Stop.Samples < 0 || c.Stop.Tokens < 0:
-		return errors.New("round: limits must not be negative")
-	case !c.Train && len(c.Stop.Targets) > 0:
-		return errors.New("round: a target needs training")
-	case c.SiteRounds > 0 && (c.Server.Sites < 1 || !isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()):
-		return errors.New("round: sites that add up need a number of sites and a round that waits for all, without devices and candidates")
-	case (c.Available == nil) != (c.NextChange == nil):
-		return errors.New("round: availability needs both Available and NextChange")
+	if c.SiteRounds > 0 && (!isAll(c.Closing) || c.Devices.Count > 0 || c.asksCandidates()) {
+		return errors.New("round: sites that add up need a round that waits for all, without devices and candidates")
 	}
-	if err := cmp.Or(c.Evaluate.Check(), c.EvaluateClients.Check(), c.Loss.Check(), c.Setup.Check()); err != nil {
-		return err
-	}
-	if c.Epochs.Batch > 0 && (c.Samples == nil || c.Devices.Count > 0) {
-		return errors.New("round: epochs need the clients' numbers of samples, which devices do not tell")
-	}
-	return c.validateRules()
-}
-
-// validateRules refuses a closing rule and a selection that do not fit the run.
-func (c *Config) validateRules() error {
 	err := registry.Check(c.Closing)
 	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
 		err = v.Validate(c.Cohort)

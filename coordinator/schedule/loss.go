@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -11,17 +10,6 @@ import (
 type Loss struct {
 	Validation bool    // the newest validation loss, measured after so many rounds as the run says
 	Trim       float64 // or the trimmed mean of the clients' losses, see [TrimmedMean]; below 1/2
-}
-
-// Check says what is wrong with it.
-func (l Loss) Check() error {
-	switch {
-	case !(l.Trim >= 0 && l.Trim < 0.5):
-		return fmt.Errorf("schedule: trim is %v, want 0 or more and below 0.5", l.Trim)
-	case l.Validation && l.Trim > 0:
-		return fmt.Errorf("schedule: trim is %v, and goes with no validation loss", l.Trim)
-	}
-	return nil
 }
 
 // TrimmedMean is the mean of a list without the share of it, rounded down, that is

@@ -1,10 +1,6 @@
 package schedule
 
-import (
-	"fmt"
-
-	"fedpace/internal/registry"
-)
+import "fedpace/internal/registry"
 
 // Progress is what is known when a round starts.
 type Progress struct {
@@ -79,24 +75,6 @@ type Theory struct {
 	// ahead, which is what the theorem says. 0: W is the time elapsed, which is
 	// what the paper's schedules make of it.
 	Until float64
-}
-
-// Check says what is wrong with it.
-func (s *Setup) Check() error {
-	t := &s.Theory
-	switch {
-	case s.K0 < 1 || s.K0 > MaxK0:
-		return fmt.Errorf("schedule: K_0 is %d, want 1 to %d", s.K0, MaxK0)
-	case !finite(s.Eta0) || s.Eta0 <= 0:
-		return fmt.Errorf("schedule: eta_0 is %v, want more than 0", s.Eta0)
-	case s.DecayRound < 0:
-		return fmt.Errorf("schedule: decay round %d, want 1 or more, or 0 to decay when converged", s.DecayRound)
-	case !finite(t.Factor) || t.Factor < 0 || !finite(t.Offset):
-		return fmt.Errorf("schedule: theory with factor %v and offset %v, want numbers and the first above 0", t.Factor, t.Offset)
-	case !finite(t.Until) || t.Until < 0:
-		return fmt.Errorf("schedule: theory until %v s, want 0 or more", t.Until)
-	}
-	return nil
 }
 
 // Needs is what a schedule must be given: Losses for LossRatio, Loss and F0,

@@ -17,6 +17,34 @@ export function setText(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
+// changed says whether what an element shows is another than the last time.
+export function changed(e, ...what) {
+  const before = e.dataset.key;
+  return before !== (e.dataset.key = JSON.stringify(what));
+}
+
+// fillRows fills a table where it differs. A cell is a text, an element, or { text, id, value }; the first heads its row.
+export function fillRows(table, head, rows) {
+  if (!changed(table, head, rows)) return;
+  const cell = c => c instanceof Node ? make('td', { class: 'share' }, c) : make('td', { id: c.id, 'data-value': c.value }, c.text ?? c);
+  table.replaceChildren(make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
+    make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map(cell)))));
+}
+
+// slide makes a drawing a slider over so many things for those who use keys; place is where it stands, -1 nowhere.
+export function slide(svg, many, place, move) {
+  svg.addEventListener('keydown', e => {
+    const last = many() - 1, from = place(), far = Math.max(1, Math.round(last / 10));
+    const to = { ArrowUp: from - 1, ArrowLeft: from - 1, ArrowDown: from + 1, ArrowRight: from + 1, PageUp: from - far, PageDown: from + far, Home: 0, End: last, Escape: -1 }[e.key];
+    if (to === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
+    e.preventDefault();
+    move(e.key === 'Escape' ? -1 : Math.max(0, Math.min(last, to)));
+  });
+  svg.addEventListener('focus', () => { if (place() < 0 && svg.matches(':focus-visible')) move(0); });
+  svg.addEventListener('blur', () => move(-1));
+  svg.addEventListener('pointerleave', e => { if (e.pointerType === 'mouse' && document.activeElement !== svg) move(-1); });
+}
+
 // --- numbers for people
 
 export const known = v => v !== null && v !== undefined;

@@ -24,8 +24,7 @@ export const served = {
 export const kept = {
   live: false,
   async unpack(id) {
-    const text = atob($(id).textContent), bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    const bytes = Uint8Array.from(atob($(id).textContent), c => c.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip')));
   },
   async list() { return JSON.parse($('runs').textContent); },
@@ -115,7 +114,7 @@ export class Board {
   // --- elements
 
   build() {
-    const field = (label, e, kind) => make('label', { class: 'field ' + (kind || '') }, make('span', {}, label), e);
+    const field = (label, e) => make('label', { class: 'field' }, make('span', {}, label), e);
     const choice = (id, ...options) => {
       const s = make('select', { id }, ...options.map(([value, text]) => make('option', { value }, text)));
       s.addEventListener('change', () => { if (id === 'axis') this.span.part = null; this.changed(); });
@@ -148,7 +147,7 @@ export class Board {
         make('section', { class: 'card', 'aria-labelledby': 'numbers-title' }, make('h2', { id: 'numbers-title' }, 'What came of them'),
           make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What came of the runs' }, this.table))),
       make('section', { class: 'side', 'aria-labelledby': 'runs-title' }, make('h2', { id: 'runs-title', class: 'hidden' }, 'Runs'),
-        field('Find', this.filter, 'wide'), make('p', { class: 'head' }, this.all, this.note), this.listBox));
+        field('Find', this.filter), make('p', { class: 'head' }, this.all, this.note), this.listBox));
     $('configurations').addEventListener('toggle', () => this.compare());
   }
 
@@ -203,14 +202,18 @@ export class Board {
   list() {
     this.call();
     const listed = this.listed(), on = new Set(this.drawn().map(r => r.id)), best = listColumns.find(c => c.id === 'best');
-    const name = r => r.why ? make('span', {}, r.name) : make('a', { href: '#' + this.address(r.id) }, r.name);
+    const name = r => {
+      const a = make('a', { href: '#' + this.address(r.id) }, r.name);
+      a.addEventListener('click', () => { a.href = '#' + this.address(r.id); }); // which may be zoomed by now
+      return r.why ? r.name : a;
+    };
     this.listBox.replaceChildren(...listed.slice(0, mostListed).map(r => {
       const box = make('input', { type: 'checkbox', 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
       box.checked = on.has(r.id);
       box.disabled = !!r.why;
       box.addEventListener('change', () => this.choose([r], box.checked));
       return make('li', { 'data-run': r.id, title: r.folder }, box, dot(this.lookOf(r)), name(r),
-        make('span', { class: 'quiet small' }, make('span', { class: 'state ' + r.state, title: r.why }, r.state), ` · ${cellText(best, r, best.of(r))} · ${r.folder.split('/').pop()}`, ...(r.tags || []).map(t => make('span', { class: 'tag' }, t))));
+        make('span', { class: 'quiet small' }, make('span', { class: 'state ' + r.state, title: r.why }, r.state), ` · ${cellText(best, r, best.of(r))}`, ...(r.tags || []).map(t => make('span', { class: 'tag' }, t))));
     }));
     const damaged = listed.filter(r => r.why);
     setText(this.note, `${count(listed.length, 'run', 'runs')}${listed.length < this.runs.length ? ' of ' + whole(this.runs.length) : ''}, ${whole(on.size)} drawn` +
@@ -286,14 +289,12 @@ export class Board {
   async load() {
     const base = this.runs.filter(r => r.id === (this.baseChoice.value || this.wanted.base));
     const wanted = [...new Set([...this.drawn(), ...base])];
-    await Promise.all(wanted.map(async r => {
-      const has = this.data.get(r.id);
-      if (has && has.stamp === r.stamp) return;
-      this.data.set(r.id, { stamp: r.stamp, curves: decode(await this.source.curves(r.id)) });
-    }));
+    const fresh = async (kept, r, read) => { if (kept.get(r.id)?.stamp !== r.stamp) kept.set(r.id, { stamp: r.stamp, ...await read() }); };
+    await Promise.all(wanted.map(r => fresh(this.data, r, async () => ({ curves: decode(await this.source.curves(r.id)) }))));
     this.know();
     this.show();
-    await this.readViews(wanted);
+    for (const r of wanted) await fresh(this.views, r, async () => ({ snapshot: await this.source.snapshot(r.id).catch(() => null) }));
+    this.showWaits();
   }
 
   // know takes the columns of the runs that were read.
@@ -307,17 +308,6 @@ export class Board {
     this.axisChoice.replaceChildren(...axesOf(this.columns).map(a => make('option', { value: a.id }, a.name)));
     this.axisChoice.value = at;
     if (this.axisChoice.selectedIndex < 0) this.axisChoice.selectedIndex = 0;
-  }
-
-  // readViews reads what a run's own view knows of whom it waited for.
-  async readViews(wanted) {
-    for (const r of wanted) {
-      const has = this.views.get(r.id);
-      if (has && has.stamp === r.stamp) continue;
-      const snapshot = await this.source.snapshot(r.id).catch(() => null);
-      this.views.set(r.id, { stamp: r.stamp, snapshot });
-    }
-    this.showWaits();
   }
 
   // --- drawing
@@ -403,13 +393,7 @@ export class Board {
 
   // showWaits says who made the drawn runs wait.
   showWaits() {
-    const rows = [];
-    for (const p of this.parts()) {
-      const r = p.runs[0], v = this.views.get(r.id), w = v && v.snapshot && v.snapshot.waits;
-      if (!w || !w.rounds) continue;
-      rows.push({ part: p, waits: w, share: r.summary ? r.summary.straggler_share : w.straggler_share, wasted: share(r.summary && r.summary.client_seconds), energy: r.summary && r.summary.energy_joules });
-    }
-    showWaiting(this.waits, 'board-waits-title', rows);
+    showWaiting(this.waits, 'board-waits-title', this.parts().map(part => ({ part, of: this.views.get(part.runs[0].id)?.snapshot })));
   }
 
   // --- one run

@@ -1,6 +1,6 @@
 // --- line charts: uPlot, with a range of x that several charts share
 
-import { make, setText, known, short, whole, count, duration, timeUnit, tickText } from './base.js';
+import { make, setText, fillRows, known, short, whole, count, duration, timeUnit, tickText } from './base.js';
 
 const uPlot = globalThis.uPlot;
 const mostValues = 12; // that stand beside the pointer
@@ -64,7 +64,7 @@ export const look = n => ({ colour: 'line-' + n % 8, dash: dashes[Math.floor(n /
 
 // dot is a line's sample among words.
 export const dot = line => make('svg:svg', { width: 18, height: 8, 'aria-hidden': 'true', class: 'dot-line' },
-  make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': 2.5, class: 'stroke-' + line.colour, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
+  make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': 2.5, stroke: `var(--${line.colour})`, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
 
 const all = new Set(); // charts
 globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => {
@@ -174,7 +174,7 @@ export class LineChart {
     this.table = make('table');
     this.details = make('details', {}, make('summary', { tabindex: -1, title: 'T' }, 'The same as a table'),
       make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title + ', table' }, this.table));
-    this.figure = make('figure', { id, hidden: '' }, make('figcaption', {}, this.heading, this.legend, options.bare ? null : this.scale), this.plot, this.reading, this.details);
+    this.figure = make('figure', { id, hidden: '' }, make('figcaption', {}, this.heading, options.bare ? null : this.scale, this.legend), this.plot, this.reading, this.details);
     this.scale.addEventListener('click', () => { this.log = !this.log; this.draw(); });
     this.details.addEventListener('toggle', () => this.fillTable());
     this.listen();
@@ -448,10 +448,4 @@ export class LineChart {
       if (keys[e.key]) { e.preventDefault(); keys[e.key](); }
     });
   }
-}
-
-// fillRows fills a table.
-export function fillRows(table, head, rows) {
-  table.replaceChildren(make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
-    make('tbody', {}, ...rows.map(r => make('tr', {}, ...r.map(c => make('td', {}, c))))));
 }

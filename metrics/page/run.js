@@ -1,10 +1,10 @@
 // --- one run, from its snapshot
 
-import { $, make, setText, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
+import { $, make, setText, changed, fillRows, known, whole, fixed, short, duration, bytes, percent, count } from './base.js';
 import { isWhole } from './curves.js';
 import { configOf } from './find.js';
 import { Span, LineChart, corners, measured } from './lines.js';
-import { Timeline, showWaiting, share } from './tasks.js';
+import { Timeline, showWaiting } from './tasks.js';
 
 // --- what the charts show of a snapshot
 
@@ -143,28 +143,9 @@ export function showProgress(s, passed) {
   if (!ended && p.round && idle >= 10) parts.push(['', 'last round closed ' + duration(Math.round(idle)) + ' ago']);
   if (!ended && !p.round) parts.push(['', 'the first round is under way']);
   const text = $('progress-text');
-  const key = JSON.stringify(parts);
-  if (text.dataset.key !== key) {
-    text.dataset.key = key;
-    text.replaceChildren(...parts.map(([kind, words]) => kind ? make('span', {}, make(kind, {}, words)) : make('span', {}, words)));
-  }
+  if (changed(text, parts)) text.replaceChildren(...parts.map(([kind, words]) => kind ? make('span', {}, make(kind, {}, words)) : make('span', {}, words)));
   bar.setAttribute('aria-valuetext', parts.map(x => x[1]).join(', '));
   document.title = (ended ? { completed: 'Completed', stopped: 'Stopped' }[s.state] : measured ? (100 * f).toFixed(0) + ' %' : 'round ' + whole(p.round)) + ' · ' + s.run.name + ' · fedpace';
-}
-
-function rowsOf(table, head, rows) {
-  const key = JSON.stringify(rows);
-  if (table.dataset.key === key) return;
-  table.dataset.key = key;
-  table.replaceChildren(make('thead', {}, make('tr', {}, ...head.map(h => make('th', { scope: 'col' }, h)))),
-    make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map(c => {
-      if (typeof c === 'string') return make('td', {}, c);
-      if ('share' in c) {
-        return make('td', { class: 'share' }, make('svg:svg', { 'aria-hidden': 'true' },
-          make('svg:rect', { class: 'column', width: (100 * c.share).toFixed(2) + '%', height: 8, rx: 2 })));
-      }
-      return make('td', { id: c.id, 'data-value': c.value }, c.text);
-    })))));
 }
 
 // settingsOf is a run's configuration: what it sets itself, then all else that is set.
@@ -178,19 +159,19 @@ function scheduleOf(s) {
 
 function showTables(s) {
   const end = s.summary, own = configOf({ settings: s.run.own });
-  rowsOf($('settings'), ['key', 'value'], [...settingsOf(s)].map(([key, value]) => [key, value]));
+  fillRows($('settings'), ['key', 'value'], [...settingsOf(s)].map(([key, value]) => [key, value]));
   $('settings').querySelectorAll('tbody tr').forEach((r, i) => r.classList.toggle('differs', i < own.size));
   const outcomes = end && end.outcomes || s.outcomes;
   const all = Object.values(outcomes).reduce((a, b) => a + b, 0);
-  rowsOf($('outcomes'), ['outcome', 'tasks', 'share', ''], Object.entries(outcomes).map(([name, n]) =>
-    [name, { id: 'outcome-' + name, value: n, text: whole(n) }, all ? percent(n / all) : '–', { share: all ? n / all : 0 }]));
-  rowsOf($('values'), ['', 'value', 'unit', 'what it is'], s.progress.round ? s.columns.map(c => [c.name, { id: 'column-' + c.name, value: c.value, text: textOf(c, c.value) }, c.kind === 'time' ? '' : c.unit, c.help]) : []);
+  fillRows($('outcomes'), ['outcome', 'tasks', 'share', ''], Object.entries(outcomes).map(([name, n]) =>
+    [name, { id: 'outcome-' + name, value: n, text: whole(n) }, all ? percent(n / all) : '–', make('svg:svg', { 'aria-hidden': 'true' }, make('svg:rect', { fill: 'var(--blue)', width: (all ? 100 * n / all : 0).toFixed(2) + '%', height: 8, rx: 2 }))]));
+  fillRows($('values'), ['', 'value', 'unit', 'what it is'], s.progress.round ? s.columns.map(c => [c.name, { id: 'column-' + c.name, value: c.value, text: textOf(c, c.value) }, c.kind === 'time' ? '' : c.unit, c.help]) : []);
   const spent = end && end.client_seconds ? { client_seconds: end.client_seconds, sgd_steps: end.sgd_steps_clients, bytes: end.bytes } : s.spent;
   const row = (name, v, text) => {
     const sum = v.useful + v.wasted;
     return [name, { text: text(v.useful), value: v.useful }, { text: text(v.wasted), value: v.wasted }, sum ? percent(v.wasted / sum) : '–'];
   };
-  rowsOf($('spent'), ['', 'useful', 'wasted', 'share'], [
+  fillRows($('spent'), ['', 'useful', 'wasted', 'share'], [
     row('time', spent.client_seconds, duration), row('SGD steps', spent.sgd_steps, v => short(v, 4)), row('transfer', spent.bytes, bytes)]);
 
   const facts = [['task', s.run.task], ['schedule', scheduleOf(s)], ['data', s.run.data || 'timing only, nothing is trained'],
@@ -220,12 +201,8 @@ function showTables(s) {
     if (end.kernel) facts.push(['kernel', end.kernel]);
     if (end.bus) facts.push(['messages', { nats: 'through NATS', memory: 'in the memory of one process, without NATS' }[end.bus]]);
   }
-  const key = JSON.stringify(facts), list = $('run');
-  if (list.dataset.key !== key) {
-    list.dataset.key = key;
-    const code = ['fingerprint', 'model', 'kernel'];
-    list.replaceChildren(...facts.flatMap(([name, text]) => [make('dt', {}, name), make('dd', { class: code.includes(name) ? 'code' : null, id: 'run-' + name.replaceAll(' ', '-') }, String(text))]));
-  }
+  const list = $('run'), code = ['fingerprint', 'model', 'kernel'];
+  if (changed(list, facts)) list.replaceChildren(...facts.flatMap(([name, text]) => [make('dt', {}, name), make('dd', { class: code.includes(name) ? 'code' : null, id: 'run-' + name.replaceAll(' ', '-') }, String(text))]));
 }
 
 // scrub shows the tasks of any round that read gives; null: of the last alone.
@@ -259,10 +236,8 @@ function showNotices(s) {
   if (s.empty_rounds) list.push({ when: '', warn: true, text: `In ${count(s.empty_rounds, 'round', 'rounds')} no update was accepted: the model stayed as it was.` });
   if (s.why) list.unshift({ when: '', text: 'The run stopped: ' + s.why, bad: true });
   $('notices').hidden = list.length === 0;
-  const ul = $('notice-list'), key = JSON.stringify(list);
-  if (ul.dataset.key === key) return;
-  ul.dataset.key = key;
-  ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
+  const ul = $('notice-list');
+  if (changed(ul, list)) ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
 }
 
 // --- the page as a whole
@@ -279,9 +254,7 @@ function show() {
   setText($('about'), [s.run.folder, s.run.task, scheduleOf(s), `${whole(s.actors.simulated + s.actors.real)} clients`, s.run.data || 'timing only'].filter(Boolean).join(' · '));
   showProgress(s, passed());
   showTiles(s);
-  const end = s.summary;
-  showWaiting($('waits'), 'waits-title', s.waits.rounds ? [{ part: null, waits: s.waits, share: end ? end.straggler_share : s.waits.straggler_share,
-    wasted: share(end ? end.client_seconds : s.spent.client_seconds), energy: end && end.energy_joules }] : []);
+  showWaiting($('waits'), 'waits-title', [{ part: null, of: s }]);
   showNotices(s);
   showCharts(s);
   showTables(s);

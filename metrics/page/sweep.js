@@ -1,14 +1,14 @@
 // --- what a sweep came to: lines over parallel axes, any two columns against each other, and configurations side by side
 
-import { make, known, short, ticks, tickText, crop } from './base.js';
-import { dot, fillRows } from './lines.js';
+import { make, fillRows, slide, known, short, ticks, tickText, crop } from './base.js';
+import { dot } from './lines.js';
 import { differing, order } from './find.js';
 
 // axisOf places the values of a column between 0 and 1: numbers by their size, words in their order.
 export function axisOf(column, values) {
   const some = values.filter(v => known(v) && v !== ''), numbers = some.map(Number);
   if (some.length && numbers.every(v => Number.isFinite(v))) {
-    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4), text = column.text || tickText(list);
+    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4), own = column.text, text = own && new Set(list.map(own)).size === list.length ? own : tickText(list);
     const at = v => high > low ? (Number(v) - low) / (high - low) : 0.5;
     return { at: v => known(v) && v !== '' ? at(v) : null, ticks: list.map(v => [at(v), text(v)]), text: v => known(v) && v !== '' ? (column.text || (v => short(Number(v), 4)))(Number(v)) : '–' };
   }
@@ -26,23 +26,15 @@ export class Sweep {
     this.y = choose('Upwards');
     this.drawings = ['parallel', 'scatter'].map(kind => {
       const svg = make('svg:svg', { tabindex: 0, role: 'slider', 'aria-valuemin': 0, 'aria-labelledby': kind + '-title', height: sweepHeight });
-      svg.addEventListener('keydown', e => {
-        const to = { ArrowLeft: this.cursor - 1, ArrowUp: this.cursor - 1, ArrowRight: this.cursor + 1, ArrowDown: this.cursor + 1, Home: 0, End: this.runs.length - 1, Escape: -1 }[e.key];
-        if (to === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
-        e.preventDefault();
-        this.mark(Math.max(e.key === 'Escape' ? -1 : 0, Math.min(this.runs.length - 1, to)));
-      });
-      svg.addEventListener('focus', () => { if (svg.matches(':focus-visible') && this.cursor < 0) this.mark(0); });
-      svg.addEventListener('blur', () => this.mark(-1));
-      svg.addEventListener('pointermove', e => { const run = e.target.dataset.at; this.mark(run === undefined ? -1 : Number(run)); });
-      svg.addEventListener('pointerleave', () => { if (document.activeElement !== svg) this.mark(-1); });
+      slide(svg, () => this.runs.length, () => this.cursor, to => this.mark(to));
+      svg.addEventListener('pointermove', e => this.mark(Number(e.target.dataset.at ?? -1)));
       new ResizeObserver(() => { if (svg.clientWidth !== this[kind + 'Width']) this.draw(); }).observe(svg);
       return svg;
     });
     this.reading = make('p', { class: 'reading' });
     this.section = make('div', { class: 'charts sweep' },
       make('figure', { id: 'parallel' }, make('figcaption', {}, make('h2', { id: 'parallel-title' }, 'Sweep: what was set, and what came of it')), make('div', { class: 'rows' }, this.drawings[0]), this.reading),
-      make('figure', { id: 'scatter' }, make('figcaption', {}, make('h2', { id: 'scatter-title' }, 'Any two'), make('span', { class: 'buttons' }, this.y, 'against', this.x)), make('div', { class: 'rows' }, this.drawings[1])));
+      make('figure', { id: 'scatter' }, make('figcaption', {}, make('h2', { id: 'scatter-title' }, 'Any two')), make('div', { class: 'rows' }, this.drawings[1]), make('span', { class: 'buttons' }, this.y, 'against', this.x)));
     this.cursor = -1;
   }
 
@@ -83,17 +75,17 @@ export class Sweep {
     const svg = this.drawings[0], width = this.frame('parallel', svg), most = Math.max(2, Math.floor(width / 90));
     const set = this.columns.filter(c => c.config).sort((a, b) => order(a.id) - order(b.id)), got = this.columns.filter(c => !c.config && ['best', 'loss', 'time', 'steps'].includes(c.id)).slice(0, 4);
     const list = [...set.slice(0, Math.max(1, most - got.length)), ...got].slice(0, most), px = i => list.length > 1 ? 36 + i * (width - 80) / (list.length - 1) : width / 2;
+    this.runs.forEach((r, n) => {
+      const points = list.map((c, i) => [px(i), this.axes.get(c.id).at(r.of(c))]).filter(p => p[1] !== null).map(([x, at]) => `${x.toFixed(1)},${(foot - at * (foot - head)).toFixed(1)}`).join(' ');
+      const line = more => make('svg:polyline', { points, fill: 'none', 'data-at': n, ...more });
+      svg.append(line({ class: r.base ? 'way base' : 'way', stroke: `var(--${r.look.colour})`, 'stroke-dasharray': r.look.dash.length ? r.look.dash.join(' ') : null }), line({ class: 'hit' }));
+    });
     list.forEach((c, i) => {
       const x = px(i), end = i === list.length - 1;
       svg.append(make('svg:line', { class: 'axis', x1: x, x2: x, y1: head, y2: foot }), make('svg:text', { class: 'name', x, y: i % 2 ? 24 : 10, 'text-anchor': i === 0 ? 'start' : end ? 'end' : 'middle' }, crop(c.name, 22)));
       for (const [at, text] of this.axes.get(c.id).ticks.slice(0, 12)) {
         svg.append(make('svg:text', { x: end ? x - 5 : x + 5, y: foot - at * (foot - head) + 4, 'text-anchor': end ? 'end' : 'start' }, crop(text, 14)));
       }
-    });
-    this.runs.forEach((r, n) => {
-      const points = list.map((c, i) => [px(i), this.axes.get(c.id).at(r.of(c))]).filter(p => p[1] !== null).map(([x, at]) => `${x.toFixed(1)},${(foot - at * (foot - head)).toFixed(1)}`).join(' ');
-      const line = more => make('svg:polyline', { points, fill: 'none', 'data-at': n, ...more });
-      svg.append(line({ class: `way stroke-${r.look.colour} ${r.base ? 'base' : ''}`, 'stroke-dasharray': r.look.dash.length ? r.look.dash.join(' ') : null }), line({ class: 'hit' }));
     });
   }
 
@@ -105,7 +97,7 @@ export class Sweep {
     svg.append(make('svg:text', { class: 'name', x: (left + width) / 2, y: foot + 18, 'text-anchor': 'middle' }, cx.name));
     this.runs.forEach((r, n) => {
       const x = ax.at(r.of(cx)), y = ay.at(r.of(cy));
-      if (x !== null && y !== null) svg.append(make('svg:circle', { class: 'spot fill-' + r.look.colour, cx: px(x), cy: py(y), r: r.base ? 7 : 5, 'data-at': n }));
+      if (x !== null && y !== null) svg.append(make('svg:circle', { class: 'spot', fill: `var(--${r.look.colour})`, cx: px(x), cy: py(y), r: r.base ? 7 : 5, 'data-at': n }));
     });
   }
 

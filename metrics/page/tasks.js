@@ -1,7 +1,7 @@
 // --- who did what in a round, and who makes us wait: rows of bars in SVG
 
-import { make, setText, known, whole, short, count, crop, duration, percent, timeUnit, ticks, tickText } from './base.js';
-import { dot, fillRows } from './lines.js';
+import { make, setText, changed, fillRows, slide, known, whole, short, count, crop, duration, percent, timeUnit, ticks, tickText } from './base.js';
+import { dot } from './lines.js';
 
 const top = 26, rowHeight = 19; // pixels
 const phases = ['download', 'compute', 'upload', 'waiting'];
@@ -9,7 +9,9 @@ const phases = ['download', 'compute', 'upload', 'waiting'];
 // share is how much of something was wasted.
 export const share = v => v && v.useful + v.wasted > 0 ? v.wasted / (v.useful + v.wasted) : null;
 
-const swatch = colour => make('svg:svg', { width: 22, height: 12, 'aria-hidden': 'true' }, make('svg:rect', { x: 1, y: 1, width: 20, height: 10, rx: 2, class: colour }));
+// filled is how a bar is; one that was planned is dashed.
+const filled = colour => colour === 'planned' ? { class: colour } : { fill: `var(--${colour})` };
+const swatch = colour => make('svg:svg', { width: 22, height: 12, 'aria-hidden': 'true' }, make('svg:rect', { x: 1, y: 1, width: 20, height: 10, rx: 2, ...filled(colour) }));
 
 // Timeline draws what clients of a round did, a row each. Its drawing is a slider: the arrows go from task to
 // task, and each is read out.
@@ -25,13 +27,10 @@ export class Timeline {
     this.details = make('details', {}, make('summary', {}, 'The same as a table'), make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Tasks of the round, table' }, this.table));
     this.figure = make('figure', { id: 'timeline', class: 'wide', hidden: '' }, make('figcaption', {}, this.heading, this.legend), make('div', { class: 'rows' }, this.svg), this.reading, this.details);
     this.details.addEventListener('toggle', () => this.fillTable());
-    this.svg.addEventListener('keydown', e => this.key(e));
+    slide(this.svg, () => this.round.tasks.length, () => this.cursor, to => this.move(to));
     for (const kind of ['pointermove', 'pointerdown']) {
       this.svg.addEventListener(kind, e => this.move(Math.max(0, Math.min(this.round.tasks.length - 1, Math.floor((e.clientY - this.svg.getBoundingClientRect().top - top) / rowHeight)))));
     }
-    this.svg.addEventListener('pointerleave', e => { if (e.pointerType === 'mouse' && document.activeElement !== this.svg) this.move(-1); });
-    this.svg.addEventListener('blur', () => this.move(-1));
-    this.svg.addEventListener('focus', () => { if (this.cursor < 0 && this.svg.matches(':focus-visible')) this.move(0); });
     new ResizeObserver(() => { if (this.svg.clientWidth !== this.width) this.draw(); }).observe(this.svg);
   }
 
@@ -43,14 +42,6 @@ export class Timeline {
     setText(this.heading, round.round ? `Round ${whole(round.round)}: who did what` : 'The last round');
     this.draw();
     this.fillTable();
-  }
-
-  key(e) {
-    const last = this.round.tasks.length - 1, from = this.cursor < 0 ? 0 : this.cursor, far = Math.max(1, Math.round(last / 10));
-    const to = { ArrowUp: from - 1, ArrowLeft: from - 1, ArrowDown: from + 1, ArrowRight: from + 1, PageUp: from - far, PageDown: from + far, Home: 0, End: last, Escape: -1 }[e.key];
-    if (to === undefined || e.ctrlKey || e.metaKey || e.altKey) return;
-    e.preventDefault();
-    this.move(e.key === 'Escape' ? -1 : Math.max(0, Math.min(last, to)));
   }
 
   move(to) { if (to !== this.cursor) { this.cursor = to; this.mark(); } }
@@ -92,7 +83,7 @@ export class Timeline {
     const endings = v.tasks.map(t => narrow && t.outcome === 'accepted' ? '✓' : t.outcome);
     const names = v.tasks.map(t => crop(t.name || (t.kind === 'real' ? 'device ' : narrow ? '' : 'client ') + t.client, narrow ? 9 : 24));
     const left = Math.max(narrow ? 48 : 70, 12 + Math.max(...names.map(n => n.length)) * 7.4), right = width - 12 - Math.max(...endings.map(w => w.length)) * 7.6, bottom = height - 36;
-    const px = s => left + (right - left) * (s - low) / (high - low), y = i => top + i * rowHeight, bar = (name, from, to, i, more = 3) => make('svg:rect', { class: name, x: from, y: y(i) + more, width: to - from, height: rowHeight - 2 * more });
+    const px = s => left + (right - left) * (s - low) / (high - low), y = i => top + i * rowHeight, bar = (name, from, to, i, more = 3) => make('svg:rect', { ...filled(name), x: from, y: y(i) + more, width: to - from, height: rowHeight - 2 * more });
     const unit = timeUnit(high - low), list = ticks(low / unit.size, high / unit.size, Math.max(2, Math.floor((right - left) / 78))), text = tickText(list);
     const out = document.createDocumentFragment(), classes = [...new Set(v.tasks.map(t => t.class).filter(Boolean))].sort();
     out.append(this.row, make('svg:line', { class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom }), make('svg:text', { x: (left + right) / 2, y: height - 3, 'text-anchor': 'middle' }, `after the round’s start (virtual), ${unit.name}`));
@@ -102,7 +93,7 @@ export class Timeline {
     }
     v.tasks.forEach((t, i) => {
       out.append(make('svg:text', { class: t.kind === 'real' ? 'name' : '', x: left - 8, y: y(i) + 13, 'text-anchor': 'end' }, names[i]));
-      if (t.class) out.append(bar('class-' + classes.indexOf(t.class) % 8, left - 5, left - 1, i));
+      if (t.class) out.append(bar('line-' + classes.indexOf(t.class) % 8, left - 5, left - 1, i));
       const planned = px(Math.min(t.start + t.planned, high));
       if (planned - px(end(t)) > 2) out.append(bar('planned', px(end(t)), planned, i, 4.5));
       let from = t.start;
@@ -121,20 +112,19 @@ export class Timeline {
     this.svg.setAttribute('height', height);
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     this.svg.replaceChildren(out);
-    const shown = [...phases.filter(p => v.tasks.some(t => t[p] > 0)).map(p => [p, p]), ...(v.tasks.some(t => t.planned > end(t) - t.start) ? [['planned', 'not done']] : []), ...classes.slice(0, 8).map((c, i) => ['class-' + i, crop(c, 20)])];
+    const shown = [...phases.filter(p => v.tasks.some(t => t[p] > 0)).map(p => [p, p]), ...(v.tasks.some(t => t.planned > end(t) - t.start) ? [['planned', 'not done']] : []), ...classes.slice(0, 8).map((c, i) => ['line-' + i, crop(c, 20)])];
     this.legend.replaceChildren(...shown.map(([colour, name]) => make('span', {}, swatch(colour), name)));
     this.mark();
   }
 }
 
-// showWaiting fills a card that says who made runs wait. rows are { part, waits, share, wasted,
-// energy }; part has the name and look of a line, null where there is one run: then each class has
-// a bar, and otherwise each run.
-export function showWaiting(card, title, rows) {
+// showWaiting fills a card that says who made runs wait. runs are { part, of }, where of is a snapshot; part has the
+// name and look of a line, null where there is one run: then each class has a bar, and otherwise each run.
+export function showWaiting(card, title, runs) {
+  const rows = runs.filter(r => r.of && r.of.waits && r.of.waits.rounds).map(({ part, of: { waits, summary, spent } }) => (
+    { part, waits, share: (summary || waits).straggler_share, wasted: share((summary || spent).client_seconds), energy: summary && summary.energy_joules }));
   card.hidden = rows.length === 0;
-  const key = JSON.stringify(rows.map(r => [r.part && [r.part.name, r.part.colour], r.waits, r.share, r.wasted, r.energy]));
-  if (!rows.length || card.dataset.key === key) return;
-  card.dataset.key = key;
+  if (!rows.length || !changed(card, rows.map(r => [r.part && [r.part.name, r.part.colour], r.waits, r.share, r.wasted, r.energy]))) return;
   const sum = c => phases.reduce((a, p) => a + c[p], 0);
   const byWait = r => [...r.waits.classes].sort((a, b) => sum(b) - sum(a));
   const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
@@ -150,7 +140,7 @@ export function showWaiting(card, title, rows) {
     let x = 0;
     for (const phase of phases) {
       const width = most ? 1000 * b.of[phase] / most : 0;
-      if (width > 0) bar.append(make('svg:rect', { class: phase, x, y: 0, width, height: 14 }));
+      if (width > 0) bar.append(make('svg:rect', { ...filled(phase), x, y: 0, width, height: 14 }));
       x += width;
     }
     const says = b.only ? slowest(b.only, b.row.waits).slice(b.only.class.length + 1) + gain(b.only, b.row.waits) : slowest(byWait(b.row)[0], b.row.waits);

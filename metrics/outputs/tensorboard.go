@@ -1,11 +1,18 @@
 package outputs
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	"fedpace/metrics"
+	"fedpace/metrics/outputs/event"
 )
+
+//go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --go_out=../.. --go_opt=module=fedpace event.proto"
 
 // TensorBoardFile is the event file in the run's folder. TensorBoard knows such a file by "tfevents" in its
 // name.
@@ -38,31 +45,65 @@ func (o *tensorboard) Start(s *metrics.Start) (err error) {
 	if o.file, err = s.Append(TensorBoardFile); err != nil || o.file.Size() > 0 {
 		return err
 	}
-	b := appendRecord(nil, appendString(event(0, 0), eventFileVersion, fileVersion))
-	b = appendRecord(b, appendBytes(event(0, 0), eventSummary, hparamsSummary(hparams(o.run))))
-	_, err = o.file.Write(b)
-	return err
+	settings, err := hparams(o.run)
+	if err != nil {
+		return err
+	}
+	start := &event.Value{Tag: "_hparams_/session_start_info", Metadata: &event.Metadata{PluginData: &event.Plugin{PluginName: "hparams", Content: settings}}}
+	return o.write(0, 0, &event.Event{FileVersion: "brain.Event:2"}, &event.Event{Summary: &event.Summary{Value: []*event.Value{start}}})
 }
 
 // hparams are what runs are usually compared by. A seed is text: a double does not hold all.
-func hparams(run *metrics.Run) []hparam {
-	return []hparam{
+func hparams(run *metrics.Run) ([]byte, error) {
+	text := func(name, v string) *event.HParam {
+		return &event.HParam{Key: name, Value: &event.Setting{StringValue: &v}}
+	}
+	number := func(name string, v int) *event.HParam {
+		return &event.HParam{Key: name, Value: &event.Setting{NumberValue: proto.Float64(float64(v))}}
+	}
+	return proto.Marshal(&event.HParams{SessionStartInfo: &event.Session{Hparams: []*event.HParam{
 		text("task", run.Task), text("schedule", run.Schedule), text("close", run.Close),
 		text("seed", strconv.FormatUint(run.Seed, 10)),
 		number("clients", run.Clients), number("cohort", run.Cohort),
-	}
+	}}})
 }
 
-// Round writes the round's event: one write, so that a reader never waits for a buffer. What was
-// not measured is left out.
+// Round writes the round's event. What was not measured is left out.
 func (o *tensorboard) Round(r *metrics.Round) error {
-	var summary []byte
+	s := &event.Summary{}
 	for i := range o.columns {
 		c := &o.columns[i]
 		if v := c.Of(&r.Report); c.Tag != "-" && !math.IsNaN(v) {
-			summary = appendScalar(summary, c.Tag, v)
+			s.Value = append(s.Value, &event.Value{Tag: c.Tag, SimpleValue: proto.Float32(float32(v))})
 		}
 	}
-	_, err := o.file.Write(appendRecord(nil, appendBytes(event(r.End.Seconds(), r.Round), eventSummary, summary)))
+	return o.write(r.End.Seconds(), r.Round, &event.Event{Summary: s})
+}
+
+// write writes events of one time by one write, so that a reader never waits for a buffer. The file is
+// a sequence of TFRecords: the length of an event as a uint64, its masked CRC-32C, the event, and its
+// masked CRC-32C, all in little endian.
+func (o *tensorboard) write(seconds float64, round int, events ...*event.Event) error {
+	var b []byte
+	for _, e := range events {
+		e.WallTime, e.Step = &seconds, proto.Int64(int64(round))
+		message, err := proto.Marshal(e)
+		if err != nil {
+			return err
+		}
+		size := binary.LittleEndian.AppendUint64(nil, uint64(len(message)))
+		b = binary.LittleEndian.AppendUint32(append(b, size...), masked(size))
+		b = binary.LittleEndian.AppendUint32(append(b, message...), masked(message))
+	}
+	_, err := o.file.Write(b)
 	return err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// masked is the checksum of a TFRecord: a CRC of data that hold CRCs is weak, so it is rotated and
+// a constant is added (tensorflow/core/lib/hash/crc32c.h).
+func masked(b []byte) uint32 {
+	crc := crc32.Checksum(b, castagnoli)
+	return (crc>>15 | crc<<17) + 0xa282ead8
 }

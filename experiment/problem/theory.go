@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -17,23 +16,9 @@ import (
 // ErrNotConvex says that constants cannot be calculated for a task.
 var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 
-// Convex reads the configuration's problem: its data, its optimum and what
-// Theorem 1 asks of it. Its Set is the caller's to close.
-func Convex(c config.Config) (*convex.Problem, error) {
-	p, err := open(c)
-	if err != nil {
-		return nil, err
-	}
-	of, err := p.convex()
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return of, nil
-}
-
-// open opens the data of a configuration that trains, and makes its model. Close
-// the problem after use.
-func open(c config.Config) (*Problem, error) {
+// Open opens what a configuration trains: its data and its model, at its initial parameters. Close the
+// problem after use.
+func Open(c config.Config) (*Problem, error) {
 	c.Train = true
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -47,14 +32,17 @@ func open(c config.Config) (*Problem, error) {
 	if err == nil {
 		err = p.parse(ctx)
 	}
+	if err == nil {
+		err = p.initialise(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-// convex is the problem in float64.
-func (p *Problem) convex() (*convex.Problem, error) {
+// Convex is the problem in float64: its optimum, and what Theorem 1 asks of it.
+func (p *Problem) Convex() (*convex.Problem, error) {
 	if !p.Config.Task.IsConvex() {
 		return nil, fmt.Errorf("%s: %w", p.Config.Task, ErrNotConvex)
 	}
@@ -86,7 +74,7 @@ func (p *Problem) settleTheory() error {
 	if t.L != nil && t.Mu != nil && t.G != nil && t.FStar != nil {
 		return nil
 	}
-	of, err := p.convex()
+	of, err := p.Convex()
 	if err != nil {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
@@ -111,27 +99,6 @@ func (p *Timing) theory(limit round.Time) (s schedule.Theory, err error) {
 		s.Until = limit.Seconds()
 	}
 	return s, nil
-}
-
-// Initial is the model that the configuration's runs start from.
-func Initial(c config.Config, model learn.Model) ([]float32, error) {
-	p := newProblem(c, nil)
-	p.Model = model
-	err := p.initialise(context.Background())
-	return p.Initial, err
-}
-
-// Open opens what the configuration trains: its data, its model and the model's
-// initial parameters. The set is the caller's to close.
-func Open(c config.Config) (federated.Set, learn.Model, []float32, error) {
-	p, err := open(c)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if err := p.initialise(context.Background()); err != nil {
-		return nil, nil, nil, errors.Join(err, p.Close())
-	}
-	return p.Set, p.Model.(learn.Model), p.Initial, nil
 }
 
 // Runtime is Eq. 5's, for a model of so many parameters; of devices that differ

@@ -55,7 +55,12 @@ func TestConvexMistakes(t *testing.T) {
 			t.Errorf("%v:\n got %s\nwant %s", test.sets, got, test.want)
 		}
 	}
-	if _, err := Convex(runtest.Small(t)); !errors.Is(err, ErrNotConvex) {
+	p, err := Open(runtest.Small(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Convex(); !errors.Is(err, ErrNotConvex) {
 		t.Errorf("FEMNIST's network is convex: %v", err)
 	}
 }

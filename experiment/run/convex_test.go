@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,8 +24,12 @@ func TestConvexTasksLearn(t *testing.T) {
 	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		c := runtest.Convex(t, task, "stop.rounds=300")
-		of, err := problem.Convex(c)
+		p, err := problem.Open(c)
 		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := p.Convex()
+		if err := errors.Join(err, p.Close()); err != nil {
 			t.Fatal(err)
 		}
 		var last []float32

@@ -25,11 +25,12 @@ import (
 // model are personal, in its own order.
 func shares(t *testing.T, c config.Config, tasks []tables.Task, headSteps int, own func(i int) bool) (shared []float32, mine map[int][]float32, losses []float64) {
 	t.Helper()
-	set, model, initial, err := problem.Open(c)
+	p, err := problem.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer set.Close()
+	defer p.Close()
+	set, model, initial := p.Set, p.Model.(learn.Model), p.Initial
 	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		t.Fatal(err)
@@ -129,10 +130,12 @@ func TestPersonalParametersAreFedPers(t *testing.T) {
 		plain := runtest.Small(t, sets...)
 		plain.Batch = c.Batch
 		want, mine, losses := shares(t, plain, tasks, c.Personal.HeadSteps, own)
-		_, _, initial, err := problem.Open(plain)
+		p, err := problem.Open(plain)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer p.Close()
+		initial := p.Initial
 		if !slices.Equal(last[trained:], initial[trained:]) {
 			t.Errorf("%s: the shared model's personal part has changed", personal)
 		}

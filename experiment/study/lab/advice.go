@@ -201,11 +201,11 @@ func parametersOf(c config.Config) (int, error) {
 	if c.Network.ModelMegabits > 0 {
 		return 0, nil
 	}
-	set, model, _, err := problem.Open(c)
+	p, err := problem.Open(c)
 	if err != nil {
 		return 0, fmt.Errorf("theory: the size of the model is not known: %w (set network.model_megabits)", err)
 	}
-	return model.Params(), set.Close()
+	return p.Model.Params(), p.Close()
 }
 
 // takesPlainSteps refuses a configuration whose K counts epochs, where theory has one K

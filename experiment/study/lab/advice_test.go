@@ -14,7 +14,6 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
-	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/metrics/outputs"
 )
@@ -206,7 +205,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	of, err := problem.Convex(c)
+	of, err := open(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,16 +28,16 @@ const (
 // objective is convex. They are rough; a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
-	set, model, first, err := problem.Open(c)
+	p, err := problem.Open(c)
 	if err != nil {
 		return k, nil, err
 	}
-	defer set.Close()
-	last, err := folder.ReadModel(filepath.Join(dir, outputs.ModelFile), model.Tensors())
+	defer p.Close()
+	last, err := folder.ReadModel(filepath.Join(dir, outputs.ModelFile), p.Model.Tensors())
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}
-	if k, err = look(ctx, set, model, c, first, last); err != nil {
+	if k, err = look(ctx, p, last); err != nil {
 		return k, nil, err
 	}
 	k.FStar = fStar
@@ -56,17 +56,17 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	return k, sources(k, from...), nil
 }
 
-// look takes gradients at two models, the same minibatches at both. They give the largest client's
-// G, the clients' mean variance over their number, and along the way from one model to the other mu
-// and L.
-func look(ctx context.Context, set federated.Set, model learn.Model, c config.Config, x, y []float32) (k theory.Constants, err error) {
-	n := len(x)
+// look takes gradients at the problem's initial model and at another, the same minibatches at both.
+// They give the largest client's G, the clients' mean variance over their number, and along the way
+// from one model to the other mu and L.
+func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
+	set, c, x, n := p.Set, &p.Config, p.Initial, len(y)
 	k.N, k.Clients = c.Cohort, set.Clients()
 	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		return k, err
 	}
-	work := model.NewWorkspace(c.Batch, kernel)
+	work := p.Model.(learn.Model).NewWorkspace(c.Batch, kernel)
 	var order federated.Minibatches
 	var batch learn.Batch
 	grad := make([]float32, n)

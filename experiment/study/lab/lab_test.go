@@ -21,7 +21,6 @@ import (
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/table"
@@ -147,7 +146,7 @@ func TestLaboratoryIsDeterministic(t *testing.T) {
 func TestReplayIsTheRun(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
-		of, err := problem.Convex(c)
+		of, err := open(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +154,7 @@ func TestReplayIsTheRun(t *testing.T) {
 		if _, err := run.Run(t.Context(), c, run.Options{Shown: run.Shown{Model: func(_ int, params []float32) { models = append(models, params) }}}); err != nil {
 			t.Fatal(err)
 		}
-		r := newReplayer(of, c.Seed, 1)
+		r := newReplayer(of.Problem, c.Seed, 1)
 		done := int64(0)
 		for i, k := range []int{6, 5, 5, 4, 4} { // ceil(6/∛r)
 			var p path
@@ -175,17 +174,17 @@ func TestReplayIsTheRun(t *testing.T) {
 // With a stride every so many-th iteration is looked at, over rounds' ends.
 func TestStride(t *testing.T) {
 	c := small(t, "quadratic")
-	of, err := problem.Convex(c)
+	of, err := open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	models := [][]float32{make([]float32, 6), make([]float32, 6), make([]float32, 6)}
 	steps, rates := []int{5, 1, 6}, []float64{0.05, 0.04, 0.03}
-	all, err := newReplayer(of, 1, 1).run(t.Context(), models, steps, rates)
+	all, err := newReplayer(of.Problem, 1, 1).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := newReplayer(of, 1, 4).run(t.Context(), models, steps, rates)
+	some, err := newReplayer(of.Problem, 1, 4).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,16 +165,16 @@ type objective struct {
 
 // open reads the configuration's objective. Its Set is the caller's to close.
 func open(c config.Config) (*objective, error) {
-	of, err := problem.Convex(c)
+	p, err := problem.Open(c)
 	if err != nil {
 		return nil, err
 	}
-	initial, err := problem.Initial(c, of.Model)
+	of, err := p.Convex()
 	if err != nil {
-		return nil, errors.Join(err, of.Set.Close())
+		return nil, errors.Join(err, p.Close())
 	}
-	start := convex.Widen(initial)
-	return &objective{of, initial, start, of.Constants(start, c.Cohort)}, nil
+	start := convex.Widen(p.Initial)
+	return &objective{of, p.Initial, start, of.Constants(start, c.Cohort)}, nil
 }
 
 // gather makes the result of the traces, seeds within schedules.

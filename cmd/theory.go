@@ -136,7 +136,6 @@ type labFlags struct {
 	convexFlags
 	out       string
 	force     bool
-	from      string
 	seeds     int
 	schedules scheduleFlag
 }
@@ -149,19 +148,8 @@ func labCommand() *cobra.Command {
 		Long: `Run schedules on a convex problem (quadratic unless told, or logistic) at equal
 virtual time, with Theorem 1's bound beside what is measured.`,
 		Example: `  fedpace theory lab
-  fedpace theory lab --seeds 5 --out runs/lab
-  fedpace theory lab --from runs/lab`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if f.from != "" {
-				for _, name := range []string{"seeds", "schedules", "out", "force", "config", "set"} {
-					if c.Flags().Changed(name) {
-						return cli.Usage(c, fmt.Errorf("--from runs nothing: leave --%s out", name))
-					}
-				}
-				return lab.Draw(f.from, f.from)
-			}
-			return f.run(c)
-		},
+  fedpace theory lab --seeds 5 --out runs/lab`,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	f.add(c)
 	s := c.Flags()
@@ -169,7 +157,6 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	cli.Within(c, "seeds", 1, lab.MaxSeeds)
 	f.schedules.add(c, lab.Schedules, "")
 	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
-	s.StringVar(&f.from, "from", "", "only draw the figures anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")
 	cli.QuietFlag(c)
 	cli.JSONFlag(c, "what the tables say")

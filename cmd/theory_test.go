@@ -47,17 +47,6 @@ func TestTheory(t *testing.T) {
 	if out := ok(append(append([]string{"lab"}, small...), "--seeds", "2", "--schedules", "fixed,theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
 		t.Errorf("the laboratory:\n%s", out)
 	}
-	before, err := os.ReadFile(filepath.Join("lab", "curves.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join("lab", "curves.svg")); err != nil {
-		t.Fatal(err)
-	}
-	ok("lab", "--from", "lab")
-	if after, err := os.ReadFile(filepath.Join("lab", "curves.svg")); err != nil || string(after) != string(before) {
-		t.Errorf("the figures of --from: %v", err)
-	}
 	if out := ok("advise", "--run", filepath.Join("lab", "runs", "fixed,seed=1"), "--points", "3"); !strings.Contains(out, "K used") {
 		t.Errorf("of a run:\n%s", out)
 	}
@@ -85,14 +74,10 @@ func TestTheoryMistakes(t *testing.T) {
 		{"lab --set task=femnist", 1, "not strongly convex"},
 		{"advise --set task=quadratic --set cohort=0", 1, "cohort"},
 		{"advise --run nowhere", 1, "nowhere"},
-		{"lab --from nowhere", 1, "nowhere"},
-		{"lab --from runs/lab --seeds 3", 2, "leave --seeds out"},
-		{"lab --from runs/lab --set seed=1", 2, "leave --set out"},
 		{"extra", 2, "extra"},
 		// What versions before took without a command below theory.
 		{"--lab --seeds 2", 2, "write fedpace theory lab)"},
 		{"--errata", 2, "write fedpace theory errata)"},
-		{"--from runs/lab", 2, "write fedpace theory lab --from)"},
 		{"--run runs/demo", 2, "write fedpace theory advise --run)"},
 		{"--set seed=1 --lab", 2, "write fedpace theory advise --set or fedpace theory lab --set)"},
 	} {

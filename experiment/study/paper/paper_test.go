@@ -68,12 +68,8 @@ func TestAFolderForEachComputation(t *testing.T) {
 func TestPlansThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"none of the paper's": func(p *Plan) { p.Tasks = []config.Task{"mnist"} },
-		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "fixed"} },
+		"are one run":         func(p *Plan) { p.Schedules = []string{"fixed", "fixed"} },
 		"is not a schedule":   func(p *Plan) { p.Schedules = []string{"k-often"} },
-		"a scale":             func(p *Plan) { p.Scale = 1.5 },
-		"a scale of NaN":      func(p *Plan) { p.Scale = math.NaN() },
-		"seeds":               func(p *Plan) { p.Seeds = 0 },
-		"rounds":              func(p *Plan) { p.Rounds = 0 },
 		"not among": func(p *Plan) {
 			p.Tasks, p.Data = []config.Task{"femnist"}, map[config.Task]string{"sent140": "x"}
 		},

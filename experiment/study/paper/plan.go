@@ -24,12 +24,6 @@ const (
 	FullSeeds  = 5
 )
 
-// Limits of a plan.
-const (
-	maxSeeds  = 1000
-	maxRounds = 1_000_000
-)
-
 // Plan is what part of the paper's evaluation to do. The zero value of a list
 // means all that the paper has.
 type Plan struct {
@@ -95,26 +89,15 @@ func (p *Plan) fill() error {
 			}
 		}
 	}
-	for i, s := range p.Schedules {
-		if slices.Contains(p.Schedules[:i], s) {
-			return fmt.Errorf("paper: schedule %s is named twice", s)
-		}
-	}
-	switch {
-	case p.Seeds < 1 || p.Seeds > maxSeeds:
-		return fmt.Errorf("paper: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
-	case p.Rounds < 1 || p.Rounds > maxRounds:
-		return fmt.Errorf("paper: %d rounds, want 1 to %d", p.Rounds, maxRounds)
-	case !(p.Scale > 0 && p.Scale <= 1):
-		return fmt.Errorf("paper: a scale of %v, want more than 0 and at most 1", p.Scale)
-	case p.Out == "":
+	if p.Out == "" {
 		return fmt.Errorf("paper: no folder for the results (give --out)")
 	}
 	return nil
 }
 
 // Cells lists the plan's runs: all tasks and schedules with the first seed before any with the
-// second, so that there is something whole to look at early. Every configuration is checked.
+// second, so that there is something whole to look at early. Every configuration is checked. Without
+// training CIFAR100's K_r-rounds is there with a model of 320 Mb, too.
 func (p Plan) Cells() ([]study.Cell, error) {
 	if err := p.fill(); err != nil {
 		return nil, err
@@ -124,52 +107,44 @@ func (p Plan) Cells() ([]study.Cell, error) {
 	}
 	var all []study.Cell
 	for _, t := range p.Tasks {
-		for _, s := range p.Schedules {
-			for _, sets := range p.variants(t, s) {
-				cells, err := p.of(t, s, sets)
-				if err != nil {
-					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
-				}
-				all = append(all, cells...)
-			}
+		cells, err := p.of(t, p.Schedules)
+		if i := slices.Index(p.Schedules, "rounds"); err == nil && p.Timing && t == config.TaskCIFAR100 && i >= 0 {
+			var more []study.Cell
+			more, err = p.of(t, []string{"rounds"}, "network.model_megabits=320")
+			cells = slices.Insert(cells, i+1, more...)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("paper: %s: %w", t, err)
+		}
+		all = append(all, cells...)
 	}
 	slices.SortStableFunc(all, bySeed)
 	return all, nil
 }
 
-// variants are the further keys of each cell of a task and a schedule. Without
-// training K_r-step decays at the round that gives the paper's cell of Table 4, and
-// CIFAR100's K_r-rounds is there with a model of 320 Mb, too.
-func (p Plan) variants(t config.Task, name string) [][]string {
-	if !p.Timing {
-		return [][]string{nil}
-	}
-	extra := []string{"train=false"}
-	if name == "step" || name == "eta-step" {
-		extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
-	}
-	if t == config.TaskCIFAR100 && name == "rounds" {
-		return [][]string{extra, append([]string{"network.model_megabits=320"}, extra...)}
-	}
-	return [][]string{extra}
-}
-
-// of are the runs of a task and a schedule: with the task's defaults or its file, the plan's
-// keys, and the plan's length.
-func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, error) {
+// of are the runs of a task: with the task's defaults or its file, the plan's keys and others, and the
+// plan's length. Without training K_r-step decays at the round that gives the paper's cell of Table 4.
+func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
-	if !p.Timing {
-		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
-	}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
-	c, err := config.Load(p.Configs[t], slices.Concat(sets, p.Sets, further))
-	if err != nil {
-		return nil, err
+	own := map[string][]string{}
+	if p.Timing {
+		others = append(others, "train=false")
+		step := fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)))
+		own["step"], own["eta-step"] = []string{step}, []string{step}
+	} else {
+		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
 	}
-	if err := study.Overridden(p.Sets, p.Schedules, c.Schedule); err != nil {
+	load := func(own ...string) (config.Config, error) {
+		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, others, own))
+	}
+	c, err := load()
+	if err == nil {
+		err = study.Overridden(p.Sets, p.Schedules, c.Schedule)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
@@ -181,7 +156,7 @@ func (p Plan) of(t config.Task, name string, further []string) ([]study.Cell, er
 	if err := study.Shareable(&c); err != nil {
 		return nil, err
 	}
-	cells, err := study.Plan{Load: study.Just(c), Schedules: []string{name}, Seeds: p.Seeds}.Cells()
+	cells, err := study.Plan{Load: load, Schedules: schedules, Own: own, Seeds: p.Seeds}.Cells()
 	p.place(cells)
 	if err == nil && p.Controls {
 		err = study.Controllable(cells)

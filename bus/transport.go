@@ -63,7 +63,6 @@ type Coordinator interface {
 // time, also after Close.
 type Stats interface {
 	Pending() int   // messages that have come and are not taken yet
-	Dropped() int64 // messages lost since the coordinator was too slow: the first fails the run
 	Ignored() int64 // messages that were not taken: from nobody, refused or repeated
 }
 

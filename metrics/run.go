@@ -113,7 +113,6 @@ type Stats struct {
 	PacingLag  time.Duration // behind the pace that was asked for
 	BusLag     time.Duration // from the last cohort's tasks going out until its last plan was back
 	Pending    int           // messages that wait for the coordinator
-	Dropped    int64         // messages lost to a slow consumer
 	Ignored    int64         // messages that did not count: repeated, stale or refused
 	Checkpoint time.Time     // when the last checkpoint was written; zero: none
 	// CheckpointFailures counts the checkpoints that could not be written.

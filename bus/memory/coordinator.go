@@ -64,7 +64,6 @@ func (c *Coordinator) Close(context.Context) error {
 func (c *Coordinator) Life() context.Context { return c.life }
 
 func (c *Coordinator) Pending() int   { return c.plans.Pending() + c.sums.Pending() }
-func (c *Coordinator) Dropped() int64 { return 0 }
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }
 
 // Hosts are none: there is no other process.

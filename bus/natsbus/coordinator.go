@@ -186,15 +186,6 @@ func (c *Coordinator) Pending() int {
 	return n
 }
 
-func (c *Coordinator) Dropped() (n int64) {
-	for _, s := range c.subs {
-		if dropped, err := s.Dropped(); err == nil {
-			n += int64(dropped)
-		}
-	}
-	return n
-}
-
 // Ignored counts messages that were not taken: from ids that are no simulated
 // client, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }

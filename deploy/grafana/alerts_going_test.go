@@ -63,9 +63,7 @@ pace: 10
 `,
 }
 
-// Alerts of a run that goes on fire where they should, and end when their cause does. (promtool plays
-// the others: more messages are lost than a test can send, and a run whose loss is infinite has failed
-// before.)
+// Alerts of a run that goes on fire where they should, and end when their cause does.
 func TestAlertsOfRunsThatGoOn(t *testing.T) {
 	slow.Test(t, "alerts wait for what lasts")
 	prometheus := installed.Program(t, "prometheus", "prometheus")
@@ -124,7 +122,7 @@ func TestAlertsOfRunsThatGoOn(t *testing.T) {
 	// What was told of each run is what it has, and that it failed where it did.
 	for alert, run := range fired {
 		others := fmt.Sprintf(`count_over_time(ALERTS{run=%q, alertstate="firing", alertname!=%q, %s}[1h])`, run, alert, notSlow)
-		if answered(base, others, nil) == nil {
+		if answered(base, others) == nil {
 			t.Errorf("of %s is told more than %s", run, strings.TrimPrefix(alert, "Fedpace"))
 		}
 	}

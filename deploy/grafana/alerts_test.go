@@ -36,12 +36,12 @@ nats: {listen: "127.0.0.1:0"}
 http: "127.0.0.1:0"
 pace: 10
 `
-	// It learns with a rate that no model survives when it has been scraped for a while.
+	// Its learning rate is another when it has been scraped, which takes less than half a minute.
 	victim = `
 name: %s
 clients: 30
 cohort: 4
-schedule: {k: fixed, k0: 4, eta: {rule: expression, formula: "r > %d ? 1e30 : 0.1"}}
+schedule: {k: fixed, k0: 4, eta: {rule: expression, formula: "r > 200 ? %g : 0.1"}}
 stop: {rounds: 1000000}
 http: %s
 checkpoint: {seconds: 1}
@@ -49,8 +49,8 @@ pace: 10
 `
 )
 
-// A run that dies, one that hangs and one that fails each raise their alert; going on ends the
-// first two, and time the third. Nothing is said of runs of each kind that are well, or stopped.
+// A run that dies, one that hangs, one that fails and one that diverges each raise their alert; going
+// on ends the first two, and time the others. Nothing is said of runs of each kind that are well, or stopped.
 func TestAlertsFireAndResolve(t *testing.T) {
 	slow.Test(t, "alerts wait for half a minute before they fire")
 	prometheus := installed.Program(t, "prometheus", "prometheus")
@@ -65,16 +65,17 @@ func TestAlertsFireAndResolve(t *testing.T) {
 		background(t, "host", "--nats", hosts.join, "--creds", filepath.Join(keys, "box.creds"), "--http", boxes[len(boxes)-1])
 	}
 	targets["alone"], targets["hosts"] = alone.at, hosts.at
-	victims := map[string]*played{}
-	for name, until := range map[string]int{"dies": 1e9, "hangs": 1e9, "ends": 1e9, "fails": 40} {
-		at := testport.Held(t)
-		victims[name] = startRun(t, fmt.Sprintf(victim, name, until, at), keys, "run")
-		targets[name] = victims[name].at
+	rates, victims := map[string]float64{"dies": 0.1, "hangs": 0.1, "ends": 0.1, "fails": -1, "diverges": 1e9}, map[string]*played{}
+	for name := range rates {
+		targets[name] = testport.Held(t)
 	}
-	victims["dies"].code, victims["fails"].code = -1, 1
-	base := startPrometheus(t, prometheus, slices.AppendSeq(boxes, maps.Values(targets)), []string{"[15m]", "[15s]"})
+	base := startPrometheus(t, prometheus, slices.AppendSeq(slices.Clone(boxes), maps.Values(targets)), []string{"[15m]", "[15s]"})
+	for name, rate := range rates {
+		victims[name] = startRun(t, fmt.Sprintf(victim, name, rate, targets[name]), keys, "run")
+	}
+	victims["dies"].code, victims["fails"].code, victims["diverges"].code = -1, 1, 1
 	for name := range targets {
-		await(t, base, fmt.Sprintf(`fedpace_round{run=%q} > 1`, name), true)
+		await(t, base, fmt.Sprintf(`last_over_time(fedpace_round{run=%q}[1h]) > 1`, name), true)
 	}
 	for _, box := range boxes {
 		await(t, base, fmt.Sprintf(`fedpace_host_jobs_total{instance=%[1]q} > 0 and on (instance) fedpace_host_job_seconds_total{instance=%[1]q} > 0 and on (instance) fedpace_host_nats_messages_total{instance=%[1]q, direction="out"} > 0`, box), true)
@@ -87,7 +88,7 @@ func TestAlertsFireAndResolve(t *testing.T) {
 	send("dies", syscall.SIGKILL)
 	send("hangs", syscall.SIGSTOP)
 	send("ends", syscall.SIGINT)
-	fired := map[string]string{"FedpaceRunDied": "dies", "FedpaceRunHangs": "hangs", "FedpaceRunFailed": "fails"}
+	fired := map[string]string{"FedpaceRunDied": "dies", "FedpaceRunHangs": "hangs", "FedpaceRunFailed": "fails", "FedpaceRunDiverged": "diverges"}
 	firing := func(alert string) string {
 		return fmt.Sprintf(`ALERTS{alertname=%q, run=%q, alertstate="firing"}`, alert, fired[alert])
 	}
@@ -104,7 +105,7 @@ func TestAlertsFireAndResolve(t *testing.T) {
 	var told struct {
 		Result []struct{ Metric map[string]string }
 	}
-	const others = `count_over_time(ALERTS{run!~"dies|hangs|fails", alertstate="firing", ` + notSlow + `}[1h])`
+	const others = `count_over_time(ALERTS{run!~"dies|hangs|fails|diverges", alertstate="firing", ` + notSlow + `}[1h])`
 	if err := get(base+"/api/v1/query?query="+url.QueryEscape(others), &told); err != nil || len(told.Result) > 0 {
 		t.Errorf("of runs that are well is told %v, %v", told.Result, err)
 	}
@@ -117,7 +118,7 @@ const notSlow = `alertname!~"FedpacePaceLost|FedpaceRunStalled"`
 func await(t *testing.T, base, expr string, answer bool) {
 	t.Helper()
 	deadline, limited := t.Deadline()
-	for deadline = deadline.Add(-30 * time.Second); (answered(base, expr, nil) == nil) != answer; time.Sleep(time.Second) {
+	for deadline = deadline.Add(-30 * time.Second); (answered(base, expr) == nil) != answer; time.Sleep(time.Second) {
 		if limited && time.Now().After(deadline) {
 			t.Fatalf("%s: has an answer: %v, to the end", expr, !answer)
 		}

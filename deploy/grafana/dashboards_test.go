@@ -49,7 +49,7 @@ func dashboards(t *testing.T) []Dashboard {
 
 // What Grafana would stumble over, or a reader.
 func TestStructure(t *testing.T) {
-	uids, titles := map[string]bool{}, map[string]bool{}
+	uids, titles, linked := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, d := range dashboards(t) {
 		if uids[d.UID] || titles[d.Title] {
 			t.Errorf("%s (%s) is there twice", d.UID, d.Title)
@@ -70,6 +70,9 @@ func TestStructure(t *testing.T) {
 				t.Errorf("%s: the title is empty or there twice", where)
 			}
 			ids[p.ID], names[p.Title] = true, true
+			for _, l := range p.Links {
+				linked[checkLink(t, where, l.URL)] = true
+			}
 			if p.Type == "row" {
 				if len(p.Targets) > 0 || p.Collapsed == nil {
 					t.Errorf("%s: a row has a title and nothing else", where)
@@ -91,6 +94,25 @@ func TestStructure(t *testing.T) {
 			t.Errorf("%s has %d annotations", d.UID, len(d.Annotations.List))
 		}
 	}
+	for uid := range linked {
+		if !uids[uid] {
+			t.Errorf("a link leads to %s, which is not there", uid)
+		}
+	}
+	for _, uid := range []string{"fedpace-run", "fedpace-stragglers", "fedpace-devices"} {
+		if !linked[uid] {
+			t.Errorf("no panel of another dashboard leads to %s", uid)
+		}
+	}
+}
+
+// checkLink refuses a link that does not keep what the reader chose, and returns where it leads.
+func checkLink(t *testing.T, where, url string) string {
+	uid, query, _ := strings.Cut(strings.TrimPrefix(url, "/d/"), "?")
+	if query != "${run:queryparam}&${schedule:queryparam}&${seed:queryparam}&${instance:queryparam}&${__url_time_range}" {
+		t.Errorf("%s: a link to %s does not keep the run and the time", where, url)
+	}
+	return uid
 }
 
 func checkVariables(t *testing.T, d *Dashboard) {

@@ -30,6 +30,8 @@ type Datasource struct{ Type, UID string }
 type Panel struct {
 	ID          int
 	Type, Title string
+	Description string // says "for runs ..." where it is not for all
+	Links       []struct{ Title, URL string }
 	GridPos     struct{ X, Y, W, H int } // on a grid 24 wide
 	Datasource  *Datasource
 	Targets     []Target

@@ -125,7 +125,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if v == nil {
 		return s, false
 	}
-	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load()}
+	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load()}
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}

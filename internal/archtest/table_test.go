@@ -103,7 +103,7 @@ metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go
 metrics/openmetrics: actors/measure coordinator/round internal/registry metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
 metrics/page: net/http
 metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
-metrics/prometheus: actors/measure coordinator/round metrics metrics/web github.com/prometheus/... net/http time
+metrics/prometheus: actors/measure coordinator coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
@@ -144,7 +144,7 @@ cmd/internal/cli: actors/calibrate actors/doctor actors/learn actors/real bus bu
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
 cmd/internal/folders: cmd/internal/cli actors/measure experiment/config experiment/folder experiment/study experiment/ui internal/human metrics metrics/web os github.com/spf13/cobra
-cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names
+cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names internal/table
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 internal/testkit/throttle: net time

@@ -128,7 +128,6 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		}
 	}
 	m.collectFairness(c, s.clients)
-	c.add("losses_not_finite_total", "Rounds whose training or validation loss was measured and is infinite or not a number.").counter(float64(s.notFinite))
 }
 
 // collectFairness sends the last evaluation on the clients' own samples, for all clients
@@ -222,7 +221,6 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free.").gauge(now.PacingLag.Seconds())
 	c.add("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back.").gauge(now.BusLag.Seconds())
 	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))
-	c.add("bus_dropped_total", "Messages lost to a slow consumer; a run in which one is lost fails.").counter(float64(now.Dropped))
 	c.add("bus_ignored_total", "Messages that did not count: repeated, stale or refused.").counter(float64(now.Ignored))
 	if s := now.Server; s != nil {
 		open := c.add("server_connections", "Connections over TCP to the run's own server: admitted, or waiting for their credentials to be accepted.", "state")

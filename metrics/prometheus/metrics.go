@@ -126,17 +126,16 @@ type deviceTasks struct {
 
 // state is everything that a scrape reads beside the histograms.
 type state struct {
-	compared  []comparison      // as in batch
-	last      round.Report      // its losses are those last measured
-	at        time.Time         // when it was reported
-	slowest   [][phases]float64 // seconds, by class
-	updates   [kinds][round.Outcomes]uint64
-	usage     metrics.Usage
-	notFinite uint64
-	devices   []deviceTasks             // the last: of all that have no series of their own
-	clients   *metrics.ClientEvaluation // the last; nil: none yet
-	is        int                       // of stateNames
-	resumed   int                       // the last round of the attempts before
+	compared []comparison      // as in batch
+	last     round.Report      // its losses are those last measured
+	at       time.Time         // when it was reported
+	slowest  [][phases]float64 // seconds, by class
+	updates  [kinds][round.Outcomes]uint64
+	usage    metrics.Usage
+	devices  []deviceTasks             // the last: of all that have no series of their own
+	clients  *metrics.ClientEvaluation // the last; nil: none yet
+	is       int                       // of stateNames
+	resumed  int                       // the last round of the attempts before
 }
 
 // New makes the metrics of one run, on a registry of their own.
@@ -283,10 +282,6 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	defer m.mu.Unlock()
 	s := &m.state
 	s.last, s.at = metrics.Latest(&s.last, &r.Report), now
-	measured := m.run.Train && r.Outcomes[round.Accepted] > 0
-	if measured && !finite(r.TrainingLoss) || r.Evaluated && !finite(r.ValidationLoss) {
-		s.notFinite++
-	}
 	m.duration.Observe((r.End - r.Start).Seconds())
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
@@ -295,8 +290,6 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	m.takeBatch(&r.Report)
 	return nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // takeBatch moves the batch's counts to the state.
 func (m *Metrics) takeBatch(r *round.Report) {

@@ -51,7 +51,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 		Waiting:     func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
-				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
+				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
 				NATS: &metrics.NATSStats{Traffic: metrics.Traffic{InMessages: 21, OutMessages: 22, InBytes: 23, OutBytes: 24}, Connections: 25, Subscriptions: 26, SlowConsumers: 27, Stored: 28},
 				Devices: metrics.DeviceStats{
 					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6, Heard: []time.Time{time.Unix(1_700_000_001, 0)},
@@ -166,7 +166,6 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 	want := []string{
 		"fedpace_actors gauge {kind}",
 		"fedpace_build_info gauge {goversion,kernel,version}",
-		"fedpace_bus_dropped_total counter",
 		"fedpace_bus_ignored_total counter",
 		"fedpace_bus_lag_seconds gauge",
 		"fedpace_bus_pending_messages gauge",
@@ -194,7 +193,6 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_late_used gauge",
 		"fedpace_learning_rate gauge",
 		"fedpace_local_steps gauge",
-		"fedpace_losses_not_finite_total counter",
 		"fedpace_model_returns_total counter",
 		"fedpace_nats_bytes_total counter {direction}",
 		"fedpace_nats_connections gauge",
@@ -276,7 +274,6 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_training_loss", nil, 4.25},       // of the first: the second has none
 		{"fedpace_validation_loss", nil, 3.5},      // likewise
 		{"fedpace_validation_accuracy", nil, 0.25}, // likewise
-		{"fedpace_losses_not_finite_total", nil, 0},
 		{"fedpace_updates_total", []string{"accepted", "simulated"}, 60},
 		{"fedpace_updates_total", []string{"dropped", "simulated"}, 1},
 		{"fedpace_updates_total", []string{"late", "simulated"}, 60},
@@ -295,7 +292,6 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_pacing_lag_seconds", nil, 1},
 		{"fedpace_bus_lag_seconds", nil, 0.002},
 		{"fedpace_bus_pending_messages", nil, 3},
-		{"fedpace_bus_dropped_total", nil, 0},
 		{"fedpace_bus_ignored_total", nil, 5},
 		{"fedpace_nats_messages_total", []string{"in"}, 21}, {"fedpace_nats_messages_total", []string{"out"}, 22},
 		{"fedpace_nats_bytes_total", []string{"in"}, 23}, {"fedpace_nats_bytes_total", []string{"out"}, 24},
@@ -447,30 +443,6 @@ func TestARunThatGoesOn(t *testing.T) {
 	report(t, m, round.Report{Round: 8, TrainingLoss: math.NaN()}, metrics.Usage{})
 	if got := value(t, families(t, m), "fedpace_training_loss"); got != 2 {
 		t.Errorf("the last loss is %v, want 2", got)
-	}
-}
-
-// A loss that is infinite or no number is counted where one was measured; a
-// round without updates, and a run that does not train, have none.
-func TestLossesThatAreNotFinite(t *testing.T) {
-	nan, accepted := math.NaN(), [round.Outcomes]int{round.Accepted: 1}
-	for _, test := range []struct {
-		train bool
-		r     round.Report
-		want  float64
-	}{
-		{true, round.Report{TrainingLoss: 2, Outcomes: accepted}, 0},
-		{true, round.Report{TrainingLoss: nan, Outcomes: accepted}, 1},
-		{true, round.Report{TrainingLoss: math.Inf(1), Outcomes: accepted}, 1},
-		{true, round.Report{TrainingLoss: nan}, 0},
-		{true, round.Report{TrainingLoss: 2, Outcomes: accepted, Evaluated: true, ValidationLoss: math.Inf(1)}, 1},
-		{false, round.Report{TrainingLoss: nan, Outcomes: accepted}, 0},
-	} {
-		m := New(&metrics.Run{Train: test.train})
-		report(t, m, test.r, metrics.Usage{})
-		if got := value(t, families(t, m), "fedpace_losses_not_finite_total"); got != test.want {
-			t.Errorf("train %v, %+v: counted %v, want %v", test.train, test.r, got, test.want)
-		}
 	}
 }
 

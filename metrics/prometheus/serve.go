@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"fedpace/coordinator"
 	"fedpace/metrics/web"
 )
 
@@ -25,9 +26,10 @@ const (
 	finished
 	stopped
 	failed
+	diverged
 )
 
-var stateNames = []string{running: "running", finished: "finished", stopped: "stopped", failed: "failed"}
+var stateNames = []string{running: "running", finished: "finished", stopped: "stopped", failed: "failed", diverged: "diverged"}
 
 // scrapes are those of a Prometheus, which says in a header how long it waits.
 type scrapes struct {
@@ -88,6 +90,8 @@ func (m *Metrics) Close(why error) error {
 		m.state.is = finished
 	case errors.Is(why, context.Canceled):
 		m.state.is = stopped
+	case errors.Is(why, coordinator.ErrDiverged):
+		m.state.is = diverged
 	default:
 		m.state.is = failed
 	}

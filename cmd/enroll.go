@@ -26,6 +26,8 @@ type enrollment struct {
 	keys, out        string
 	host, run        string
 	site, siteServer string
+	list, server     string
+	dist             string
 	devices          []string
 	samples          uint64
 	expires          time.Duration
@@ -48,9 +50,13 @@ includes what --server-config prints, reloaded after a revocation.
 
 Devices and hosts tell when their credentials end soon; to enroll again with --renew
 keeps what they allow unless it is given anew. Devices of a site may come through a
-server of their own there, a leaf node.`,
+server of their own there, a leaf node.
+
+--list makes an archive for each device of a CSV file (name, platform, class, data)
+that has none yet.`,
 		Example: `  fedpace enroll pi-1 --expires 8760h
   fedpace enroll --host box --out /etc/fedpace/box.creds
+  fedpace enroll --list boards.csv --server tls://lab:4222 --out boards
   fedpace enroll --revoke pi-1
   fedpace enroll --server-config > auth.conf
   fedpace enroll --site home --devices pi-1,pi-2 && fedpace enroll --site-config tls://server:7422 > site.conf`,
@@ -67,6 +73,9 @@ server of their own there, a leaf node.`,
 	s.StringVar(&e.keys, "keys", "", "folder of the keys (default this user's)")
 	s.StringVar(&e.host, "host", "", "enroll a host of this name")
 	s.BoolVar(&e.coordinator, "coordinator", false, "enroll a coordinator, named so unless an ID is given")
+	s.StringVar(&e.list, "list", "", "CSV file of devices to enroll")
+	s.StringVar(&e.server, "server", "", "URL that they join")
+	s.StringVar(&e.dist, "dist", "dist", "folder of their programs, which make dist makes")
 	s.StringVar(&e.run, "run", "", "only run that the device may join (default any)")
 	s.DurationVar(&e.expires, "expires", 0, "how long the credentials are good for, such as 720h (default until revoked)")
 	s.Uint64Var(&e.samples, "samples", 0, "most samples with which the device counts (default any number)")
@@ -76,7 +85,7 @@ server of their own there, a leaf node.`,
 	s.BoolVar(&e.configuration, "server-config", false, "print what another nats-server's configuration must include")
 	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
 	s.StringVar(&e.siteServer, "site-config", "", "print the configuration of a site's server, which joins the leaf nodes' port of this URL")
-	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to")
+	s.StringVarP(&e.out, "out", "o", "", "file to write the credentials to, or folder of archives")
 	return c
 }
 
@@ -85,7 +94,7 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	id := strings.Join(args, "") // one at most
 	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Samples: e.samples, Devices: e.devices, Lifetime: e.expires, Renew: e.renew}
 	limited := e.run != "" || e.samples != 0 || e.expires != 0 || len(e.devices) > 0
-	list := []bool{id != "" && !e.coordinator, e.host != "", e.site != "", e.coordinator}
+	list := []bool{id != "" && !e.coordinator, e.list != "", e.host != "", e.site != "", e.coordinator}
 	named := len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
 	switch prints := e.configuration || e.siteServer != ""; {
 	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || limited || e.configuration && e.siteServer != ""):
@@ -95,9 +104,14 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	case e.siteServer != "":
 		return auth.Grant{}, names.CheckURL(e.siteServer)
 	case named > 1:
-		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
+		return g, errors.New("one at a time: an ID, --list, --host, --coordinator or --site")
 	case named == 0:
 		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
+	case e.list != "" && (e.server == "" || e.out == "" || e.revoke):
+		return g, errors.New("--list goes with --server URL, which its devices join, and --out FOLDER for their archives")
+	case e.list != "":
+		g.ID = "each" // has a name of its own
+		return g, cmp.Or(names.CheckURL(e.server), g.Check())
 	case e.site != "":
 		g.Role, g.ID = auth.RoleSite, e.site
 	case e.host != "":
@@ -144,20 +158,13 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
 		return nil
+	case e.list != "":
+		return e.enrollList(c, authority, g)
 	}
 	path := cmp.Or(e.out, filepath.Join(e.keys, g.ID+".creds"))
-	if _, err := os.Lstat(path); err == nil && !g.Renew {
-		return fmt.Errorf("%s exists already (--renew replaces it)", path)
-	}
-	creds, err := authority.Issue(g)
-	if errors.Is(err, auth.ErrEnrolled) {
-		return fmt.Errorf("%w (--renew issues new ones, --revoke ends them)", err)
-	}
+	creds, err := issue(authority, g, path, atomicfile.Bytes)
 	if err != nil {
 		return err
-	}
-	if err := atomicfile.WriteSecret(path, atomicfile.Bytes(creds)); err != nil {
-		return errors.Join(err, authority.Revoke(g.Role, g.ID)) // nobody has them
 	}
 	holder, err := auth.ReadHolder(creds)
 	if err != nil {
@@ -165,4 +172,22 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s, good %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, holder.Until(), g.ID)
 	return nil
+}
+
+// issue makes credentials and the file that holds them.
+func issue(a *auth.Authority, g auth.Grant, path string, holding func(creds []byte) func(io.Writer) error) ([]byte, error) {
+	if _, err := os.Lstat(path); err == nil && !g.Renew {
+		return nil, fmt.Errorf("%s exists already (--renew replaces it)", path)
+	}
+	creds, err := a.Issue(g)
+	if errors.Is(err, auth.ErrEnrolled) {
+		return nil, fmt.Errorf("%w (--renew issues new ones, --revoke ends them)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.WriteSecret(path, holding(creds)); err != nil {
+		return nil, errors.Join(err, a.Revoke(g.Role, g.ID)) // nobody has them
+	}
+	return creds, nil
 }

@@ -90,6 +90,7 @@ var onPage = map[string][]handling{
 	"docs/deploy.md":     {{holds: "fedpace plan", more: "--learn 0"}, {holds: "fedpace run", reason: device}},
 	"docs/machines.md": {
 		{holds: "--config fleet.yaml", reason: device},
+		{holds: "--list boards.csv", reason: "TestAListOfDevicesBecomesAnArchiveEach plays it, and what is unpacked"},
 		{holds: "--config pi4.yaml", more: short + " --set devices.names=[]"},
 		{holds: "--revoke"},
 		{holds: "enroll pi-kitchen  "},

@@ -5,6 +5,7 @@
 #
 #   sudo ./install.sh [--withhold samples,loss] pi-kitchen.creds tls://lab:4222 [DATA]
 #   sudo ./install.sh --remove pi-kitchen
+#   sudo ./install.sh                 in an archive of "fedpace enroll --list"
 #
 # DATA is the path of the device's own samples, readable for all users; without it they
 # are synthetic. --withhold keeps how many there are, or the device's losses, from the run.
@@ -42,6 +43,10 @@ if [ "${1:-}" = --remove ]; then
 	exit 0
 fi
 
+if [ $# -eq 0 ] && [ -r "$here/settings" ]; then
+	{ read -r id && read -r url && read -r data; } <"$here/settings" || fail "settings is cut off: unpack the archive again"
+	set -- "$here/$id.creds" "$url" "$data"
+fi
 withhold=
 if [ "${1:-}" = --withhold ]; then
 	case ${2:-} in

@@ -76,7 +76,12 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
 	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), or samples,loss")
-	Check(c, "withhold", func(text string) error { return real.CheckWithhold(strings.Split(text, ",")) })
+	Check(c, "withhold", func(text string) error {
+		if text == "" { // as a service has it that withholds nothing
+			return nil
+		}
+		return real.CheckWithhold(strings.Split(text, ","))
+	})
 	Complete(c, "withhold", cobra.FixedCompletions([]string{real.Samples, real.Losses}, cobra.ShellCompDirectiveNoFileComp))
 	device.Data = real.SyntheticData
 	addOwn(c, device)

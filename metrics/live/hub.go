@@ -69,7 +69,6 @@ type state struct {
 	empty       int // rounds in which nothing was accepted
 	used        metrics.Usage
 	waits       waits
-	marks       Marks
 	at          time.Time // wall clock of the last round
 	tasks       []metrics.Task
 	notices     []notice
@@ -148,7 +147,6 @@ func (h *Hub) Round(r *metrics.Round) error {
 	}
 	s.used = *r.Usage
 	s.waits.add(&h.run, r.Tasks)
-	s.marks.Add(&r.Report)
 	s.keep(r.Tasks)
 	return nil
 }
@@ -159,14 +157,6 @@ func (h *Hub) Clients(e *metrics.ClientEvaluation) error {
 	defer h.mu.Unlock()
 	h.state.version++
 	h.state.fairness = fairnessOf(&h.run, e)
-	return nil
-}
-
-// Flush implements [metrics.Flusher]: a checkpoint follows it.
-func (h *Hub) Flush() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.state.marks.Checkpoint(h.state.last.Round, h.state.last.End)
 	return nil
 }
 
@@ -219,9 +209,6 @@ func (h *Hub) Finish(e *metrics.End) error {
 		h.state.version++
 		h.state.end, h.state.why = &end, cut(why(e.Why))
 		h.state.final(&end)
-		if end.Completed {
-			h.state.marks.Complete(h.state.last.Round)
-		}
 	}
 	h.mu.Unlock()
 	if first {

@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,7 +32,6 @@ type snapshot struct {
 	RoundTimes  roundTimes       `json:"round_times"`
 	LastRound   lastRound        `json:"last_round"`
 	Waits       waits            `json:"waits"`
-	Marks       Marks            `json:"marks"`
 	Notices     notices          `json:"notices"`
 
 	Summary json.RawMessage `json:"summary"` // summary.json, when the run has ended
@@ -130,9 +128,7 @@ type actorsShown struct {
 
 type roundTimes struct {
 	Count       uint64 `json:"count"`
-	Mean        number `json:"mean"` // seconds, as all here
-	Least       number `json:"least"`
-	Median      number `json:"median"`
+	Median      number `json:"median"` // seconds, as all here
 	P90         number `json:"p90"`
 	P99         number `json:"p99"`
 	Most        number `json:"most"`
@@ -202,7 +198,6 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()}, Fairness: s.fairness,
 		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
 		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
-		Marks:   Marks{slices.Clone(s.marks.list), maps.Clone(s.marks.counts), s.marks.steps},
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
 	if a.Versions != nil {
@@ -253,15 +248,13 @@ func metricsShown(a *metrics.Run) []metricShown {
 
 func (s *spread) shown() roundTimes {
 	nan := number(math.NaN())
-	out := roundTimes{Count: s.total, Mean: nan, Least: nan, Median: nan, P90: nan, P99: nan, Most: nan, Bars: []bar{}}
+	out := roundTimes{Count: s.total, Median: nan, P90: nan, P99: nan, Most: nan, Bars: []bar{}}
 	if s.total == 0 {
 		return out
 	}
 	seconds := func(t round.Time) number { return number(t.Seconds()) }
-	out.Mean = number(s.sum / float64(s.total) / 1e9)
-	out.Least, out.Most = seconds(s.least), seconds(s.most)
 	sorted := s.sorted()
-	out.Median, out.P90, out.P99 = seconds(quantile(sorted, 0.5)), seconds(quantile(sorted, 0.9)), seconds(quantile(sorted, 0.99))
+	out.Most, out.Median, out.P90, out.P99 = seconds(s.most), seconds(quantile(sorted, 0.5)), seconds(quantile(sorted, 0.9)), seconds(quantile(sorted, 0.99))
 	out.Bars, out.Logarithmic = s.bars(sorted)
 	return out
 }

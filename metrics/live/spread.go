@@ -13,7 +13,6 @@ import (
 type spread struct {
 	some        statistics.Thinned[round.Time]
 	total       uint64
-	sum         float64 // nanoseconds
 	least, most round.Time
 }
 
@@ -25,7 +24,6 @@ func (s *spread) add(d round.Time) {
 	}
 	s.most = max(s.most, d)
 	s.total++
-	s.sum += float64(d)
 	s.some.Add(d)
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -82,39 +81,23 @@ func hanging(line string, columns int) int {
 	return n
 }
 
-// fold writes a line, broken at spaces; the lines that follow the first have an indent,
-// and all but the last end.
+// fold writes a line, broken at the last space that fits, else behind the last comma, else at the first space behind;
+// the lines that follow the first have an indent, and all but the last end.
 func fold(b *strings.Builder, line, indent string, columns int, end string) {
-	for {
-		cut := breakAt(line, columns-utf8.RuneCountInString(end))
-		if cut == 0 || utf8.RuneCountInString(line) <= columns {
-			b.WriteString(line + "\n")
-			return
+	for runes := []rune(line); len(runes) > columns; runes = []rune(line) {
+		start, room := len(line)-len(strings.TrimLeft(line, " ")), columns-len(end)
+		cut := strings.LastIndexByte(string(runes[:room+1]), ' ')
+		if cut <= start {
+			cut = strings.LastIndexByte(string(runes[:room]), ',') + 1
+		}
+		if cut <= start {
+			cut = start + strings.IndexByte(line[start:], ' ')
+		}
+		if cut < start {
+			break
 		}
 		b.WriteString(strings.TrimRight(line[:cut], " ") + end + "\n")
 		line = indent + strings.TrimLeft(line[cut:], " ")
 	}
-}
-
-// breakAt is where a line that is longer than so many columns is broken: at the last
-// space within them, else behind the last comma, else at the first space behind them;
-// 0: nowhere.
-func breakAt(line string, columns int) int {
-	space, comma, column := 0, 0, 0
-	start := len(line) - len(strings.TrimLeft(line, " "))
-	for i, r := range line {
-		switch {
-		case column > columns && (space > 0 || comma > 0):
-			return cmp.Or(space, comma)
-		case r == ' ' && i > start:
-			space = i
-		case r == ',' && column < columns:
-			comma = i + 1
-		}
-		column++
-	}
-	if column <= columns {
-		return 0
-	}
-	return cmp.Or(space, comma)
+	b.WriteString(line + "\n")
 }

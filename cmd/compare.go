@@ -102,14 +102,16 @@ type sweepFlags struct {
 	seeds  int
 	figure string
 
-	controls bool
+	controls string
 	until    study.Until
 }
 
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...` as in network.upload_mbps=1,5,20, or a range, KEY=LOW..HIGH/N; may be repeated")
-	s.BoolVar(&f.controls, "controls", false, controlsUsage)
+	s.StringVar(&f.controls, "controls", "", controlsUsage+"; =constant: the first alone")
+	s.Lookup("controls").NoOptDefVal = "all"
+	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
 	cli.Within(c, "seeds", 1, 1000)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
@@ -124,7 +126,8 @@ func (f *sweepFlags) apply(c *cobra.Command, p *study.Plan) error {
 	if !(f.until.Half >= 0) || f.until.Half > 0 && (f.until.Most < 2 || f.until.Most > 1000) {
 		return fmt.Errorf("--until %g, --until-seeds %d: want a width of 0 or more and 2 to 1000 seeds", f.until.Half, f.until.Most)
 	}
-	p.Seeds, p.Controls, p.Until = f.seeds, f.controls, f.until
+	p.Seeds, p.Until = f.seeds, f.until
+	p.Controls = map[string][]string{"all": study.Kinds, "constant": study.Kinds[:1]}[f.controls]
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

@@ -1,4 +1,4 @@
-"""A small GPT that predicts each next character: WIDTH and LAYERS say how large it is.
+"""A small GPT that predicts each next character; WIDTH and LAYERS say how large it is.
 
 A sample is 80 characters and the one that follows. Its loss is the mean over all 80
 places, and its weight the number of characters, so perplexity is exp(loss). BASE is the
@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 LENGTH, VOCABULARY, HEADS = 80, 79, 4
-WIDTH, LAYERS = int(os.environ.get("WIDTH", 32)), int(os.environ.get("LAYERS", 1))
+WIDTH, LAYERS = int(os.environ.get("WIDTH", 128)), int(os.environ.get("LAYERS", 5))
 
 
 class Block(nn.Module):

@@ -55,10 +55,10 @@ func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 			return nil, err
 		}
 	}
-	if !p.Controls {
+	if len(p.Controls) == 0 {
 		return r, nil
 	}
-	more, err := Controls(r.Runs)
+	more, err := Controls(r.Runs, p.Controls...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Controllable(cells); p.Controls && err != nil {
+	if err := Controllable(cells); len(p.Controls) > 0 && err != nil {
 		return nil, err
 	}
 	r := &Comparison{*p, cells, schedule.Fixed}

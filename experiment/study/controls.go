@@ -17,6 +17,9 @@ const (
 	shuffledK = "shuffled"
 )
 
+// Kinds are those of controls, in the order in which they are played.
+var Kinds = []string{constantK, reversedK, shuffledK}
+
 // blocks bounds the values of K in the configuration of a control: those of a long run are ordered
 // anew by so many blocks of rounds.
 const blocks = 4096
@@ -31,13 +34,13 @@ func Controllable(cells []Cell) error {
 
 // Controls are the runs that tell what decides, of each cell that was played and whose K decays: that
 // it works less, or that it works less later on.
-func Controls(cells []Cell) (list []Cell, err error) {
+func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	for i := range cells {
 		if err := cells[i].follow(); err != nil {
 			return nil, err
 		}
 	}
-	for _, kind := range []string{constantK, reversedK, shuffledK} {
+	for _, kind := range kinds {
 		for i := range cells {
 			c := &cells[i]
 			if !decays(c.steps) {

@@ -26,13 +26,13 @@ func stepsOf(t *testing.T, c *Cell) (steps []int) {
 // time; two of them have its values of K.
 func TestControlsDoAsMuchWork(t *testing.T) {
 	c := runtest.Small(t, "task=sent140", "train=false", "schedule.k0=20", "stop.rounds=30")
-	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: true}, Options{})
+	r, err := Run(t.Context(), Plan{Load: Just(c), Schedules: []string{"dsgd", "fixed", "rounds"}, Controls: Kinds}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	epochs := c
 	epochs.Schedule.Unit = config.Epochs
-	if _, err := Run(t.Context(), Plan{Load: Just(epochs), Schedules: []string{"fixed", "rounds"}, Controls: true}, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: clients whose K counts epochs") {
+	if _, err := Run(t.Context(), Plan{Load: Just(epochs), Schedules: []string{"fixed", "rounds"}, Controls: Kinds}, Options{}); err == nil || !strings.Contains(err.Error(), "schedule.unit: clients whose K counts epochs") {
 		t.Errorf("controls of epochs: %v", err)
 	}
 	if len(r.Runs) != 6 {
@@ -63,6 +63,9 @@ func TestControlsDoAsMuchWork(t *testing.T) {
 		if kind != constantK && !slices.Equal(steps, want) {
 			t.Errorf("%s: K is %v, want the values %v", kind, steps, want)
 		}
+	}
+	if one, err := Controls(r.Runs[1:3], constantK); err != nil || len(one) != 1 || one[0].Schedule != "rounds-"+constantK {
+		t.Errorf("of one kind: %d controls, %v", len(one), err)
 	}
 	if again := shuffled(want, of.Config.Seed); !slices.Equal(again, shuffled(want, of.Config.Seed)) || slices.Equal(again, shuffled(want, of.Config.Seed+1)) {
 		t.Error("the seed does not draw the order")

@@ -24,8 +24,8 @@ type Plan struct {
 	Grids     []Grid
 	Seeds     int // seed, seed+1, ...; 0: one
 	Until     Until
-	Controls  bool   // the runs of [Controls], too
-	Out       string // folder that holds a folder for each run; empty: the configuration's
+	Controls  []string // of [Kinds]: the runs of [Controls], too
+	Out       string   // folder that holds a folder for each run; empty: the configuration's
 }
 
 // Just loads one configuration, for a plan without grids.

@@ -177,7 +177,7 @@ func (p Plan) place(cells []study.Cell) {
 // Controlled are the controls of cells that were played, see [study.Controls]: all of the first seed
 // before any of the second.
 func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
-	list, err := study.Controls(cells)
+	list, err := study.Controls(cells, study.Kinds...)
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}

@@ -80,6 +80,8 @@ func every[T any](table *registry.Table[T], whole int64) (list []T) {
 				f.SetInt(whole)
 			case o.Unit == "seconds":
 				f.SetFloat(0.5)
+			case f.CanFloat() && !o.Range.Contains(0):
+				f.SetFloat(o.Range.Hi)
 			}
 		}
 		list = append(list, v.Interface().(T))

@@ -125,7 +125,11 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		if closing.Overlaps(c.Closing) || selection.QueryOf(c.Select) > 0 {
 			c.Closing, c.Select = closing.All{}, selection.Uniform{}
 		}
-		counts := c.Closing.Close(closing.Standing{Cohort: c.Cohort, Accepted: c.Clients + 3}) // updates, so devices close rounds, too
+		closes := func(accepted int, overdue bool) bool {
+			return c.Closing.Close(closing.Standing{Cohort: c.Cohort, Accepted: accepted, Overdue: overdue})
+		}
+		// The rule counts updates, at once or from the deadline on, so devices close rounds, too.
+		counts := closes(c.Clients+3, false) || closes(c.Clients+3, true) != closes(0, true)
 		if needs := registry.NeedsOf(c.Select); counts && (needs.Losses || needs.Times) {
 			c.Select = selection.Uniform{} // it follows whose updates were in time
 		}

@@ -18,11 +18,11 @@ import (
 	"fedpace/internal/registry"
 )
 
-// The traces in testdata read like a conversation with the machine: what
+// The traces read like a conversation with the machine: what
 // happens to it, and what it answers. Regenerate with -rewrite and read the
 // difference.
 func TestTraces(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/traces", func(t *testing.T, path string) {
 		var c *conversation
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "new" {

@@ -1145,6 +1145,7 @@ type Heartbeat struct {
 	Phase         Phase                  `protobuf:"varint,2,opt,name=phase,proto3,enum=fedpace.v1.Phase" json:"phase,omitempty"`
 	Process       uint64                 `protobuf:"fixed64,3,opt,name=process,proto3" json:"process,omitempty"` // as in the device's Join
 	Leaves        string                 `protobuf:"bytes,4,opt,name=leaves,proto3" json:"leaves,omitempty"`     // why the device leaves the run, for people; empty: it stays
+	Log           []string               `protobuf:"bytes,5,rep,name=log,proto3" json:"log,omitempty"`           // what it has told its owner since the last one, in lines
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1205,6 +1206,13 @@ func (x *Heartbeat) GetLeaves() string {
 		return x.Leaves
 	}
 	return ""
+}
+
+func (x *Heartbeat) GetLog() []string {
+	if x != nil {
+		return x.Log
+	}
+	return nil
 }
 
 // ModelChunk is a part of a model, on fedpace.<run>.model.<digest>.<chunk>.
@@ -2699,12 +2707,13 @@ const file_fedpace_proto_rawDesc = "" +
 	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
 	"\x04mean\x18\x03 \x03(\x02R\x04mean\x12\x1c\n" +
 	"\tdeviation\x18\x04 \x03(\x02R\tdeviation\x12\x1a\n" +
-	"\balphabet\x18\x05 \x03(\tR\balphabet\"z\n" +
+	"\balphabet\x18\x05 \x03(\tR\balphabet\"\x8c\x01\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x18\n" +
 	"\aprocess\x18\x03 \x01(\x06R\aprocess\x12\x16\n" +
-	"\x06leaves\x18\x04 \x01(\tR\x06leaves\"j\n" +
+	"\x06leaves\x18\x04 \x01(\tR\x06leaves\x12\x10\n" +
+	"\x03log\x18\x05 \x03(\tR\x03log\"j\n" +
 	"\n" +
 	"ModelChunk\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +

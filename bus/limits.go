@@ -30,7 +30,8 @@ const (
 
 	MaxText   = 4096    // bytes of a text in a message
 	maxLine   = 128     // bytes of a text that a device shows to people
-	maxWhy    = 512     // bytes of a device's reason to leave, which people are shown
+	MaxLog    = 4       // newest lines of a device's log
+	maxWhy    = 512     // bytes of a device's reason to leave, and of a line of its log, which people are shown
 	maxChunks = 1 << 16 // chunks of a model or a sum
 
 	MaxSchema  = 1 << 19 // bytes of what a device is told of the meaning of samples

@@ -305,6 +305,10 @@ func (h *Heartbeat) Validate() error {
 	c := checker{message: "heartbeat"}
 	c.number("phase", int64(h.Phase), int64(NoPhase), int64(Upload))
 	c.printable("leaves", h.Leaves, maxWhy)
+	c.number("log", int64(len(h.Log)), 0, MaxLog)
+	for _, line := range h.Log {
+		c.printable("log", line, maxWhy)
+	}
 	return c.err
 }
 

@@ -71,9 +71,9 @@ type Run struct {
 	// Left is the wall time to expect from now on, in seconds, with its interval of 90 %, false
 	// where it cannot be said yet. It may be nil and is safe for concurrent use.
 	Left func() (seconds, low, high float64, known bool)
-	// Versions are those that real devices told of their programs, bounded. It may be nil,
-	// is safe for concurrent use and answers after the run's end, too.
-	Versions func() []DeviceVersion
+	// Seen is what is known of the first hundred real devices. It may be nil, is safe for
+	// concurrent use and answers after the run's end, too.
+	Seen func() []DeviceSeen
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
 	Waiting func() (what string, since time.Time)
@@ -148,5 +148,15 @@ type DeviceStats struct {
 	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
 	Held       time.Duration // wall time that the clock has stood for devices
 	Refused    int64         // messages that were not valid
-	Heard      []time.Time   // when each of the first was last heard from; zero: never
+}
+
+// DeviceSeen is what is known of a real device.
+type DeviceSeen struct {
+	Name    string    `json:"name"`
+	State   string    `json:"state"`          // present, gone, banned, or not joined
+	Heard   time.Time `json:"heard,omitzero"` // last; zero: never
+	Version string    `json:"version"`
+	Kernel  string    `json:"kernel"`
+	Samples uint64    `json:"samples"` // 0: it does not tell them
+	Log     []string  `json:"log"`     // newest lines
 }

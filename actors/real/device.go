@@ -44,7 +44,7 @@ type Config struct {
 	Map []string
 	// Measured is what a calibration found of the device, which it tells its coordinators.
 	Measured []*bus.Measured
-	// Withhold lists what the device does not tell of its data: [Samples], [Losses].
+	// Withhold lists what the device does not tell of its data: [Samples], [Losses], [Log].
 	Withhold []string
 	// Notice is told in a line what becomes of the device; may be nil.
 	Notice func(string)
@@ -60,13 +60,14 @@ const (
 const (
 	Samples = "samples" // how many it has
 	Losses  = "loss"    // the loss of the first minibatch of each task
+	Log     = "log"     // what it tells its owner
 )
 
 // CheckWithhold says which entry is nothing that can be withheld.
 func CheckWithhold(list []string) error {
 	for _, what := range list {
-		if what != Samples && what != Losses {
-			return fmt.Errorf("%q cannot be withheld (%s or %s)", what, Samples, Losses)
+		if what != Samples && what != Losses && what != Log {
+			return fmt.Errorf("%q cannot be withheld (%s, %s or %s)", what, Samples, Losses, Log)
 		}
 	}
 	return nil
@@ -113,6 +114,7 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID: c.ID, Run: c.Run, Samples: c.Samples, Notice: c.Notice, Join: w.Join(), Prepare: w.Prepare,
+		Tells: !w.withholds(Log),
 	})
 	if err != nil {
 		return err
@@ -127,13 +129,13 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 		err = errors.Join(err, w.bus.Close())
 	}()
 	if c.Run == "" {
-		c.Notice(fmt.Sprintf("Device %s waits for a run that names it.", c.ID))
+		w.bus.Notice(fmt.Sprintf("Device %s waits for a run that names it.", c.ID))
 	}
 	for {
 		task, err := w.bus.Next(ctx)
 		switch {
 		case errors.Is(err, gateway.ErrOver):
-			c.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
+			w.bus.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
 			if c.Once {
 				return nil
 			}
@@ -147,9 +149,9 @@ func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case task.Context.Err() != nil:
-				c.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
+				w.bus.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
 			case errors.Is(err, gateway.ErrUpdateRefused), errors.Is(err, gateway.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
-				c.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
+				w.bus.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
 			default:
 				return err
 			}
@@ -502,7 +504,7 @@ func (w *Device) Compute(ctx context.Context, params, kept []float32, t *bus.Tas
 	})
 	var diverged *actors.Diverged
 	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
-		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
+		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
 		model, kept, loss, err = []float32{float32(math.NaN())}, nil, math.NaN(), nil
 	}
 	if err != nil {

@@ -33,6 +33,8 @@ type DeviceConfig struct {
 	Prepare func(ctx context.Context, run string, welcome *bus.Welcome) error
 	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
+	// Tells says that the run gets these lines, too.
+	Tells bool
 }
 
 // Device is a real device's end of the runs that it takes part in, one after the
@@ -63,6 +65,7 @@ type Device struct {
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
 	again   context.CancelFunc // has the request under way sent again
 	beat    *time.Timer        // sends the next heartbeat
+	log     []string           // that heartbeats have not told yet
 }
 
 // maxCalls is how many messages may wait when a device still keeps a call.
@@ -143,6 +146,22 @@ func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, er
 	return d, nil
 }
 
+// Notice tells the device's owner a line, and the run with the next heartbeat.
+func (d *Device) Notice(line string) {
+	d.config.Notice(line)
+	if d.config.Tells {
+		d.mu.Lock()
+		d.log = appendLog(d.log, bus.Printable(line))
+		d.mu.Unlock()
+	}
+}
+
+// appendLog keeps the newest lines.
+func appendLog(log []string, lines ...string) []string {
+	log = append(log, lines...)
+	return log[max(0, len(log)-bus.MaxLog):]
+}
+
 // leaveTime bounds telling a run that the device leaves.
 const leaveTime = 2 * time.Second
 
@@ -151,7 +170,7 @@ func (d *Device) Leave(why string) {
 	d.mu.Lock()
 	in := d.run != ""
 	if in {
-		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why)})
+		d.publish(subject.Heartbeat, &bus.Heartbeat{Process: d.config.Join.Process, Leaves: bus.Printable(why), Log: d.log})
 	}
 	d.mu.Unlock()
 	if in {
@@ -217,7 +236,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {
-		d.config.Notice("A task that cannot be read is ignored: " + err.Error())
+		d.Notice("A task that cannot be read is ignored: " + err.Error())
 		return
 	}
 	d.mu.Lock()

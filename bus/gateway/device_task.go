@@ -109,7 +109,7 @@ func (d *Device) sendAgain(life context.Context, run string, sent *bus.DeviceUpd
 		return err
 	}
 	if err != nil && !over {
-		d.config.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
+		d.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (d *Device) leave() {
 // gone: then it returns without having joined.
 func (d *Device) join(ctx context.Context, run string) error {
 	waits := d.config.Run != ""
-	notice := sync.OnceFunc(func() { d.config.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
+	notice := sync.OnceFunc(func() { d.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
 	r, err := d.request(ctx, run, subject.JoinAs(d.config.Samples), d.config.Join, 0, func(error) bool {
 		if waits {
 			notice()
@@ -161,9 +161,9 @@ func (d *Device) join(ctx context.Context, run string) error {
 	d.beat.Reset(d.welcome.HeartbeatEvery())
 	d.mu.Unlock()
 	if joined {
-		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
+		d.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
 		if own, its := d.config.Join.Version, r.Welcome.Version; bus.Differ(own, its) {
-			d.config.Notice(fmt.Sprintf("This device is of version %s, and the coordinator of run %s of version %s.", own, run, its))
+			d.Notice(fmt.Sprintf("This device is of version %s, and the coordinator of run %s of version %s.", own, run, its))
 		}
 		if d.config.Prepare != nil {
 			return d.config.Prepare(ctx, run, r.Welcome)
@@ -179,7 +179,8 @@ func (d *Device) heartbeat() {
 	if d.run == "" {
 		return
 	}
-	h := &bus.Heartbeat{Phase: d.phase, Process: d.config.Join.Process}
+	h := &bus.Heartbeat{Phase: d.phase, Process: d.config.Join.Process, Log: d.log}
+	d.log = nil
 	if d.cancel != nil {
 		h.Task = d.task.Task
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -247,24 +248,47 @@ func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) 
 
 // Stats are what a gateway knows of all its devices.
 type Stats struct {
-	Present    int         // joined and not given up
-	Silent     int         // were heard of, and are given up or heard no more
-	Heartbeats int64       // received
-	Refused    int64       // messages that did not count
-	Oldest     time.Time   // when the most silent of those present was last heard of; zero: none is
-	Heard      []time.Time // when each of the first devices was; zero: never
+	Present    int       // joined and not given up
+	Silent     int       // were heard of, and are given up or heard no more
+	Heartbeats int64     // received
+	Refused    int64     // messages that did not count
+	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
+	Each       []Seen    // of the first devices
 }
 
-// mostHeard is of how many devices it is told when they were heard of.
-const mostHeard = 100
+// Seen is what is known of a device.
+type Seen struct {
+	Name, State     string
+	Heard           time.Time // last; zero: never
+	Version, Kernel string    // as it said when it joined
+	Samples         uint64    // 0: it does not tell them
+	Log             []string  // newest lines
+}
+
+// mostSeen is how many devices are told of one by one.
+const mostSeen = 100
+
+// seen is told of the device.
+func (x *peer) seen() Seen {
+	s := Seen{x.id, "not joined", x.heard, x.join.GetVersion(), x.join.GetKernel(), x.join.GetSamples(), slices.Clone(x.log)}
+	switch {
+	case x.joined:
+		s.State = "present"
+	case x.flooded:
+		s.State = "banned"
+	case x.join != nil:
+		s.State = "gone"
+	}
+	return s
+}
 
 // Stats may be asked for at any time, also after Close.
 func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()
 		v.Heartbeats += x.beats
-		if len(v.Heard) < mostHeard {
-			v.Heard = append(v.Heard, x.heard)
+		if len(v.Each) < mostSeen {
+			v.Each = append(v.Each, x.seen())
 		}
 		for _, n := range x.refused {
 			v.Refused += int64(n)

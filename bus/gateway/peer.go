@@ -52,6 +52,8 @@ type peer struct {
 	subs    []bus.Subscription
 	heard   time.Time // zero: never
 	beats   int64     // heartbeats
+	join    *bus.Join // the last that let it in; nil: none did
+	log     []string  // newest lines
 	joined  bool
 	flooded bool
 	refused map[string]int // messages by reason
@@ -247,6 +249,7 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	if !x.joined {
 		x.joined, kind = true, Joined
 	}
+	x.join = j
 	x.gateway.events.Put(Event{Device: x.index, Kind: kind, Join: j})
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
@@ -277,6 +280,7 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	x.heard = time.Now()
 	x.holds = h.Task
 	x.beats++
+	x.log = appendLog(x.log, h.Log...)
 	if h.Leaves != "" && x.joined {
 		x.leave()
 		x.gateway.events.Put(Event{Device: x.index, Kind: Left, Text: h.Leaves})

@@ -3,12 +3,13 @@
 # away. Giving the same command again upgrades the program and keeps the settings that
 # are not given.
 #
-#   sudo ./install.sh [--withhold samples,loss] pi-kitchen.creds tls://lab:4222 [DATA]
+#   sudo ./install.sh [--withhold samples,loss,log] pi-kitchen.creds tls://lab:4222 [DATA]
 #   sudo ./install.sh --remove pi-kitchen
 #   sudo ./install.sh                 in an archive of "fedpace enroll --list"
 #
 # DATA is the path of the device's own samples, readable for all users; without it they
-# are synthetic. --withhold keeps how many there are, or the device's losses, from the run.
+# are synthetic. --withhold keeps how many there are, the device's losses, or what
+# it logs, from the run.
 # A ca.pem beside the credentials is the authority that the server's certificate must be of.
 # DESTDIR=FOLDER installs below a folder and starts nothing.
 set -eu
@@ -49,10 +50,13 @@ if [ $# -eq 0 ] && [ -r "$here/settings" ]; then
 fi
 withhold=
 if [ "${1:-}" = --withhold ]; then
-	case ${2:-} in
-	samples | loss | samples,loss | loss,samples) withhold=$2 ;;
-	*) fail "--withhold ${2:-}: want samples, loss, or samples,loss" ;;
-	esac
+	withhold=${2:-}
+	for what in $(echo "${withhold:-nothing}" | tr , ' '); do
+		case $what in
+		samples | loss | log) ;;
+		*) fail "--withhold $withhold: want samples, loss, log, or several of them with commas" ;;
+		esac
+	done
 	shift 2
 	[ $# -ge 2 ] || fail "--withhold belongs to the server's URL, which is missing"
 fi

@@ -2,6 +2,9 @@ package run
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/metrics/live"
 )
 
 // owner is a real device over real NATS, which works until the run is over.
@@ -63,11 +67,19 @@ func told(t *testing.T, one, two real.Config, sets ...string) (s folder.Summary,
 	return s, c.Out, lines, owners
 }
 
-// Devices of another version than the coordinator take part; both say it, and the summary
-// has all versions.
+// Devices of another version than the coordinator take part; both say it, the summary
+// has all versions, and the page has each device with its log, unless that is withheld.
 func TestVersionsOfDevices(t *testing.T) {
 	t.Parallel()
-	s, _, lines, owners := told(t, real.Config{Version: "v1"}, real.Config{Version: "v2"})
+	s, dir, lines, owners := told(t, real.Config{Version: "v1"}, real.Config{Version: "v2", Withhold: []string{real.Log}})
+	page, err := os.ReadFile(filepath.Join(dir, live.File))
+	for device, log := range map[string]string{
+		`"d1","state":"present","heard":"[^"]+","version":"v1"`: `\["Device d1 waits[^"]+","Joined run demo as client 0."[^\]]*\]`, `"d2","state":"present","heard":"[^"]+","version":"v2"`: "null",
+	} {
+		if want := `{"name":` + device + `,"kernel":"\w+","samples":\d+,"log":` + log + "}"; err != nil || !regexp.MustCompile(want).Match(page) {
+			t.Errorf("the page has no %s, but %s; %v", want, regexp.MustCompile(`"actors":.{0,900}`).Find(page), err)
+		}
+	}
 	if want := "The coordinator is of version v2, and these devices of another: d1 (v1)."; strings.Count(strings.Join(lines, "\n"), want) != 1 {
 		t.Errorf("the user is not told once %q, but\n%s", want, strings.Join(lines, "\n"))
 	}

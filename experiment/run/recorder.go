@@ -74,7 +74,7 @@ func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.
 	r.remaining.Remaining, r.remaining.since = remaining, time.Now()
 	about := p.about(limit, started)
 	about.Left = r.left
-	about.Stats, about.Versions, about.Waiting = r.stats, r.versions, waiting
+	about.Stats, about.Seen, about.Waiting = r.stats, r.seen, waiting
 	sinks, err := p.sinks()
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	}
 	if d, ok := v.Devices(); ok {
 		s.Devices = metrics.DeviceStats{
-			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held, Heard: d.Heard,
+			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
 		}
 	}
 	if r.server == nil {
@@ -156,7 +156,18 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	return s, true
 }
 
-// versions tells outputs what devices told of their programs.
+// seen tells outputs of the first devices one by one.
+func (r *recorder) seen() (list []metrics.DeviceSeen) {
+	if v := r.reported.Load(); v != nil {
+		d, _ := v.Devices()
+		for _, s := range d.Each {
+			list = append(list, metrics.DeviceSeen(s))
+		}
+	}
+	return list
+}
+
+// versions are what devices told of their programs.
 func (r *recorder) versions() []metrics.DeviceVersion {
 	v := r.reported.Load()
 	if v == nil {

@@ -121,9 +121,9 @@ type spent struct {
 }
 
 type actorsShown struct {
-	Simulated int                     `json:"simulated"`
-	Real      int                     `json:"real"`
-	Versions  []metrics.DeviceVersion `json:"versions,omitempty"` // of real devices
+	Simulated int                  `json:"simulated"`
+	Real      int                  `json:"real"`
+	Devices   []metrics.DeviceSeen `json:"devices,omitempty"` // the first hundred of them
 }
 
 type roundTimes struct {
@@ -200,8 +200,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
-	if a.Versions != nil {
-		out.Actors.Versions = a.Versions()
+	if a.Seen != nil {
+		out.Actors.Devices = a.Seen()
 	}
 	if e := a.Epsilon; e != nil {
 		out.Now.Epsilon = number(e(s.last.Round))

@@ -166,6 +166,10 @@ function showTables(s) {
   fillRows($('outcomes'), ['outcome', 'tasks', 'share', ''], Object.entries(outcomes).map(([name, n]) =>
     [name, { id: 'outcome-' + name, value: n, text: whole(n) }, all ? percent(n / all) : '–', make('svg:svg', { 'aria-hidden': 'true' }, make('svg:rect', { fill: 'var(--blue)', width: (all ? 100 * n / all : 0).toFixed(2) + '%', height: 8, rx: 2 }))]));
   fillRows($('values'), ['', 'value', 'unit', 'what it is'], s.progress.round ? s.columns.map(c => [c.name, { id: 'column-' + c.name, value: c.value, text: textOf(c, c.value) }, c.kind === 'time' ? '' : c.unit, c.help]) : []);
+  const devices = s.actors.devices || [];
+  $('devices').closest('section').hidden = !devices.length;
+  fillRows($('devices'), ['device', 'state', 'last heard', 'version', 'kernel', 'samples', 'newest lines of its log'], devices.map(d =>
+    [d.name, d.state, d.heard ? new Date(d.heard).toLocaleTimeString('en-GB') : '–', d.version || '–', d.kernel || '–', d.samples ? whole(d.samples) : 'not told', (d.log || []).join('\n')]));
   const spent = end && end.client_seconds ? { client_seconds: end.client_seconds, sgd_steps: end.sgd_steps_clients, bytes: end.bytes } : s.spent;
   const row = (name, v, text) => {
     const sum = v.useful + v.wasted;
@@ -177,9 +181,6 @@ function showTables(s) {
   const facts = [['task', s.run.task], ['schedule', scheduleOf(s)], ['data', s.run.data || 'timing only, nothing is trained'],
     ['clients', [s.actors.simulated && `${whole(s.actors.simulated)} simulated`, s.actors.real && `${whole(s.actors.real)} real`].filter(Boolean).join(', ') + `; ${whole(s.run.cohort)} a round`],
     ['a round closes', s.run.closing], ['seed', s.run.seed], ['started', new Date(s.run.started).toLocaleString('en-GB')]];
-  for (const v of s.actors.versions || []) {
-    facts.push([`version ${v.version}`, `${count(v.devices, 'device', 'devices')}: ${v.names.join(', ')}${v.devices > v.names.length ? ', …' : ''}`]);
-  }
   for (const m of s.fairness.metrics) {
     facts.push([`fairness of ${m.name}`, `on the clients' own samples ${fixed(m.mean, 4)} on the mean and ${fixed(m.worst_decile, 4)} in the worst tenth, Jain's index ${fixed(m.jain, 3)}, after round ${whole(s.fairness.round)}`]);
   }

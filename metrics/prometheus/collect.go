@@ -256,11 +256,11 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
 	m.collectComparison(c, s)
-	m.collectDevices(c, s, d)
+	m.collectDevices(c, s)
 }
 
 // collectDevices sends what each device does, as far as it has series of its own.
-func (m *Metrics) collectDevices(c *scrape, s *state, now *metrics.DeviceStats) {
+func (m *Metrics) collectDevices(c *scrape, s *state) {
 	tasks := c.add("device_tasks_total", "Tasks that a real device has answered; those beyond the first hundred devices are one, (other).", "device")
 	took := c.add("device_task_seconds_total", "Virtual time of these tasks.", "phase", "device")
 	heard := c.add("device_heard_timestamp_seconds", "When a real device, of the first hundred, was last heard of, in Unix time.", "device")
@@ -273,8 +273,10 @@ func (m *Metrics) collectDevices(c *scrape, s *state, now *metrics.DeviceStats) 
 		for p, v := range s.devices[i].took {
 			took.counter(v, metrics.Phase(p).String(), name)
 		}
-		if i < min(len(now.Heard), MostDevices) {
-			heard.time(now.Heard[i], name)
+	}
+	if m.run.Seen != nil {
+		for _, d := range m.run.Seen() {
+			heard.time(d.Heard, d.Name)
 		}
 	}
 }

@@ -75,14 +75,14 @@ connections, and stops at Ctrl-C or SIGTERM.`,
 // addDevice gives a command the flags that say which device this is, and of what.
 func addDevice(c *cobra.Command, device *real.Config) {
 	addClient(c, &device.ID)
-	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), or samples,loss")
+	c.Flags().StringSliceVar(&device.Withhold, "withhold", nil, "what this device does not tell of its data: samples (their number), loss (of a task's first minibatch), log (what it tells its owner), or several of them with commas")
 	Check(c, "withhold", func(text string) error {
 		if text == "" { // as a service has it that withholds nothing
 			return nil
 		}
 		return real.CheckWithhold(strings.Split(text, ","))
 	})
-	Complete(c, "withhold", cobra.FixedCompletions([]string{real.Samples, real.Losses}, cobra.ShellCompDirectiveNoFileComp))
+	Complete(c, "withhold", cobra.FixedCompletions([]string{real.Samples, real.Losses, real.Log}, cobra.ShellCompDirectiveNoFileComp))
 	device.Data = real.SyntheticData
 	addOwn(c, device)
 }

@@ -9,8 +9,11 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator"
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/internal/table"
+	"fedpace/metrics"
 )
 
 func runCommand(p program) *cobra.Command {
@@ -61,6 +64,7 @@ type runFlags struct {
 	server natsconn.Config // another's, or the run's own
 	keys   string
 	trust  bool // in what a folder's configuration names
+	stream bool // --json prints rounds, too
 }
 
 // add makes the flags that all of them have. beside says what --json prints beside
@@ -69,6 +73,21 @@ func (f *runFlags) add(c *cobra.Command, beside string) {
 	cli.AddServer(c, &f.server)
 	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys (default this user's)")
 	cli.JSONFlag(c, "the run's summary.json and out, its folder"+beside)
+	c.Flags().BoolVar(&f.stream, "stream", false, "with --json: before it a line for each round, as in rounds.csv")
+}
+
+// streamed has a run print each round as one JSON object.
+func streamed(c *cobra.Command, o run.Options) run.Options {
+	var columns table.Columns[*round.Report]
+	check := o.Check
+	o.Check = func(of *config.Config, names []string) error { // the first is what runs are compared by
+		for _, m := range metrics.ColumnsOf(names[1:]...) {
+			columns = append(columns, table.Column[*round.Report]{Name: m.Name, Of: func(r *round.Report) any { return m.Of(r) }})
+		}
+		return check(of, names)
+	}
+	o.Round = func(r *round.Report) { _ = cli.PrintJSON(c, columns.Objects([]*round.Report{r})[0]) } // what is lost fails the command
+	return o
 }
 
 // load makes the configuration that the flags ask for, or where a run is played again
@@ -122,6 +141,11 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	checkpoints, stop := checkpointSignals()
 	defer stop()
 	o.Checkpoint = checkpoints
+	if f.stream && !cli.AsJSON(c) {
+		return cli.Usage(c, errors.New("--stream goes with --json"))
+	} else if f.stream {
+		o = streamed(c, o)
+	}
 	r, err := play(o)
 	show.Close()
 	if errors.Is(err, coordinator.ErrDiverged) {

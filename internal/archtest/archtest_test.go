@@ -31,12 +31,11 @@ func TestEveryPackageIsDescribedOnce(t *testing.T) {
 	}
 }
 
-// What only tests need is in the folder internal/testkit, and in no program: benchmarks
-// may use it, the product may not.
+// What only tests need is in the folder internal/testkit, and in no program.
 func TestTheProductImportsNoTestSupport(t *testing.T) {
 	const support = "internal/testkit/"
 	for _, p := range project(t) {
-		if strings.HasPrefix(p.path, support) || strings.HasPrefix(p.path, "bench/") {
+		if strings.HasPrefix(p.path, support) {
 			continue
 		}
 		for _, imported := range p.imports {

@@ -150,7 +150,6 @@ cmd/fedpace: cmd
 internal/testkit/throttle: net time
 internal/sbom: internal/atomicfile os github.com/CycloneDX/cyclonedx-go
 docs/site: os github.com/yuin/goldmark/...
-bench/...: internal/robust net net/http os/... syscall time
 
 # Examples.
 examples/plugins: actors/attack actors/data/federated actors/clientmodel actors/learn actors/learn/network actors/algorithm actors/algorithm/combine coordinator/selection coordinator/closing coordinator/round coordinator/schedule internal/registry metrics

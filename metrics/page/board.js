@@ -1,6 +1,6 @@
 // --- many runs
 
-import { $, make, setText, known, whole, fixed, short, duration, percent, count } from './base.js';
+import { $, make, setText, known, whole, fixed, short, crop, duration, percent, count } from './base.js';
 import { Span, LineChart, corners, measured, firstAfter, look, dot } from './lines.js';
 import { decode, axesOf, chartsOf, smoothed, meanLine } from './curves.js';
 import { configOf, differing, matches, names } from './find.js';
@@ -434,7 +434,7 @@ export class Board {
   close() {
     this.view = null;
     setText($('name'), 'Runs');
-    setText($('about'), this.library ? this.library.folders.join(', ') : '');
+    setText($('about'), this.library ? crop(this.library.folders.join(', '), 100) : '');
     setText($('foot'), this.library ? `fedpace ${this.library.version}`.trim() : '');
     document.title = 'Runs · fedpace';
     document.body.dataset.state = 'board';

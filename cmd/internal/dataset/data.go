@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -182,6 +183,9 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	}
 	if len(args) > 0 {
 		s.path = args[0]
+	}
+	if ext := filepath.Ext(s.path); ext == ".yaml" || ext == ".yml" {
+		return cli.Usage(c, fmt.Errorf("%[1]s is a configuration, no data (did you mean --config %[1]s?)", s.path))
 	}
 	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"fedpace/internal/testkit/realdata"
 )
 
@@ -96,39 +94,4 @@ func TestChecksums(t *testing.T) {
 	if err := check(ended, Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"}, name, ""); err != context.Canceled {
 		t.Error(err)
 	}
-}
-
-// RFC 9110, section 14.4.
-func TestContentRange(t *testing.T) {
-	type span struct{ First, Total int64 }
-	for s, want := range map[string]span{
-		"bytes 0-0/1":           {0, 1},
-		"bytes 42-1233/1234":    {42, 1234},
-		"bytes 42-1233/*":       {42, -1},
-		"bytes 7-9/99999999999": {7, 99_999_999_999},
-	} {
-		first, total, err := parseContentRange(s)
-		if diff := cmp.Diff(want, span{first, total}); diff != "" || err != nil {
-			t.Errorf("%s: %v %s", s, err, diff)
-		}
-	}
-	for _, s := range []string{
-		"", "bytes", "bytes */1234", "bytes 1-2", "bytes -1-2/3", "bytes 2-1/3", "bytes 1-3/3", "items 0-0/1", "bytes +1-2/3",
-		"bytes 0-0/", "bytes 0-99999999999999999999/*", "bytes 0-0/1 ",
-	} {
-		if first, total, err := parseContentRange(s); err == nil {
-			t.Errorf("%q: %d of %d", s, first, total)
-		}
-	}
-}
-
-func FuzzContentRange(f *testing.F) {
-	f.Add("bytes 42-1233/1234")
-	f.Add("bytes 0-9/*")
-	f.Fuzz(func(t *testing.T, s string) {
-		first, total, err := parseContentRange(s)
-		if err == nil && (first < 0 || total != -1 && total <= first) {
-			t.Errorf("%q: %d of %d", s, first, total)
-		}
-	})
 }

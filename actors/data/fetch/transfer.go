@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -72,7 +70,7 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 		return failure(ctx, err)
 	}
 	defer response.Body.Close()
-	done, err := p.begin(a, response)
+	done, err := p.begin(response)
 	if err != nil || done {
 		return err
 	}
@@ -119,30 +117,22 @@ func failure(ctx context.Context, err error) error {
 
 // begin makes p ready for the body of a response, or says that p is whole.
 // RFC 9110, section 14.
-func (p *partial) begin(a Archive, r *http.Response) (done bool, err error) {
+func (p *partial) begin(r *http.Response) (done bool, err error) {
 	switch r.StatusCode {
 	case http.StatusOK:
-		if err := a.fits(r.ContentLength); err != nil {
-			return false, err
-		}
 		err := p.restart()
 		p.total = r.ContentLength
 		return false, onDisk(err)
-
 	case http.StatusPartialContent:
-		first, total, err := parseContentRange(r.Header.Get("Content-Range"))
-		if err == nil && first != p.size {
-			err = fmt.Errorf("sends bytes from %d, not from %d", first, p.size)
+		from, first := r.Header.Get("Content-Range"), int64(0)
+		if _, err := fmt.Sscanf(from, "bytes %d-", &first); err != nil || first != p.size {
+			return false, p.again(fmt.Errorf("sends %.60q, not the bytes from %d on", from, p.size))
 		}
-		if err == nil && total >= 0 && p.total >= 0 && total != p.total {
-			err = errors.New("has another version now")
+		p.pieces = true // whether they are of one version shows in the checksum
+		if r.ContentLength >= 0 {
+			p.total = p.size + r.ContentLength
 		}
-		if err != nil {
-			return false, p.again(err)
-		}
-		p.total, p.pieces = max(p.total, total), true
-		return false, a.fits(p.total)
-
+		return false, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		if p.size > 0 && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", p.size) {
 			return true, nil
@@ -156,14 +146,6 @@ func (p *partial) begin(a Archive, r *http.Response) (done bool, err error) {
 	return false, gone("answers %s", r.Status)
 }
 
-// fits compares a size with the published one.
-func (a Archive) fits(total int64) error {
-	if a.Size > 0 && total >= 0 && total != a.Size {
-		return gone("has a file of %d bytes, want %d", total, a.Size)
-	}
-	return nil
-}
-
 // again drops what is there, so that the next attempt starts anew.
 func (p *partial) again(why error) error {
 	return cmp.Or(onDisk(p.restart()), why)
@@ -175,23 +157,4 @@ const maxWait = time.Minute
 func retryAfter(h http.Header) time.Duration {
 	seconds, _ := strconv.ParseUint(h.Get("Retry-After"), 10, 16) // 0 for a date
 	return min(time.Duration(seconds)*time.Second, maxWait)
-}
-
-var contentRange = regexp.MustCompile(`^bytes (\d+)-(\d+)/(\d+|\*)$`)
-
-// parseContentRange reads "bytes first-last/total"; total is -1 for "*".
-func parseContentRange(s string) (first, total int64, err error) {
-	parts := contentRange.FindStringSubmatch(s)
-	var last int64
-	if parts != nil {
-		var errs [3]error
-		first, errs[0] = strconv.ParseInt(parts[1], 10, 64)
-		last, errs[1] = strconv.ParseInt(parts[2], 10, 64)
-		total, errs[2] = strconv.ParseInt(strings.Replace(parts[3], "*", "-1", 1), 10, 64)
-		err = errors.Join(errs[:]...)
-	}
-	if parts == nil || err != nil || last < first || total != -1 && total <= last {
-		return 0, 0, fmt.Errorf("Content-Range %.60q, want bytes first-last/total", s)
-	}
-	return first, total, nil
 }

@@ -97,18 +97,8 @@ func (s *personal) task(ctx context.Context, a Assignment, memory []float32) (fi
 // steps takes steps from the client's model, which it replaces, and returns what they remember.
 func (s *personal) steps(ctx context.Context, a Assignment, memory []float32) (first float64, _ []float32, err error) {
 	s.of.Whole(s.whole, s.model)
-	w := &Work{Base: s.whole, Tasks: []Assignment{a}, Start: func(int) {}}
-	if s.memory > 0 {
-		w.Local = [][]float32{memory}
-	}
-	err = s.Steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
-		s.of.Apart(s.model, model)
-		first = loss
-		return nil
-	})
-	if err == nil && s.memory > 0 {
-		memory = w.Local[0]
-	}
+	first, memory, err = goOn(ctx, s.Steps, s.whole, a, memory, s.memory)
+	s.of.Apart(s.model, s.whole)
 	return first, memory, err
 }
 

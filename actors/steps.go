@@ -39,6 +39,27 @@ type Work struct {
 	Rounds uint64 // that have made the base model, with Local
 }
 
+// goOn takes a client's steps from a model of its own, which it replaces, and returns what they
+// remember: so many values. Without steps both stay.
+func goOn(ctx context.Context, steps Steps, model []float32, a Assignment, memory []float32, values int) (first float64, _ []float32, err error) {
+	if a.LocalSteps == 0 {
+		return 0, memory, nil
+	}
+	w := &Work{Base: model, Tasks: []Assignment{a}, Start: func(int) {}}
+	if values > 0 {
+		w.Local = [][]float32{memory}
+	}
+	err = steps.Run(ctx, w, func(_ int, stepped []float32, loss float64) error {
+		copy(model, stepped)
+		first = loss
+		return nil
+	})
+	if err == nil && values > 0 {
+		memory = w.Local[0]
+	}
+	return first, memory, err
+}
+
 // Measured are the samples of an evaluation: so many held-out ones, or so many of a
 // client's own, spread evenly over them.
 type Measured struct {

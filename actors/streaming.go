@@ -54,41 +54,21 @@ func (s *streaming) task(ctx context.Context, w *Work, i int) (first float64, er
 	before.LocalSteps = min(s.of.Overlap, before.LocalSteps)
 	after.LocalSteps -= before.LocalSteps
 	after.StepsDone += int64(before.LocalSteps)
-	if memory, err = s.part(ctx, x, before, memory, &first); err != nil {
+	if first, memory, err = goOn(ctx, s.Steps, x, before, memory, n); err != nil {
 		return 0, err
 	}
 	s.mix(x, w.Base, since, w.Rounds)
-	last := &first
-	if before.LocalSteps > 0 {
-		last = new(float64)
-	}
-	if memory, err = s.part(ctx, x, after, memory, last); err != nil {
+	loss, memory, err := goOn(ctx, s.Steps, x, after, memory, n)
+	if err != nil {
 		return 0, err
+	}
+	if before.LocalSteps == 0 {
+		first = loss
 	}
 	copy(next, memory)
 	next[len(next)-1] = math.Float32frombits(uint32(w.Rounds))
 	w.Local[i] = next
 	return first, nil
-}
-
-// part takes steps from x, which it replaces, and returns what the steps remember.
-func (s *streaming) part(ctx context.Context, x []float32, a Assignment, memory []float32, first *float64) ([]float32, error) {
-	if a.LocalSteps == 0 {
-		return memory, nil
-	}
-	w := &Work{Base: slices.Clone(x), Tasks: []Assignment{a}, Start: func(int) {}}
-	if s.memory > 0 {
-		w.Local = [][]float32{memory}
-	}
-	err := s.Steps.Run(ctx, w, func(_ int, model []float32, loss float64) error {
-		copy(x, model)
-		*first = loss
-		return nil
-	})
-	if err == nil && s.memory > 0 {
-		memory = w.Local[0]
-	}
-	return memory, err
 }
 
 // mix mixes into a copy the fragments that were sent after since rounds and before now.

@@ -2,7 +2,6 @@ package natsbus
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +62,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, known: map[bus.Digest]*list.Element{}}}
+	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes}}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)

@@ -1,7 +1,6 @@
 package natsbus
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -153,8 +152,7 @@ type modelCache struct {
 
 	mu    sync.Mutex
 	bytes int64
-	known map[bus.Digest]*list.Element
-	order list.List // cachedModel values, the least recently used first
+	list  []cachedModel // the least recently used first
 }
 
 type cachedModel struct {
@@ -191,22 +189,22 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 func (c *modelCache) find(d bus.Digest) []float32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.known[d]
-	if e == nil {
+	i := slices.IndexFunc(c.list, func(m cachedModel) bool { return m.digest == d })
+	if i < 0 {
 		return nil
 	}
-	c.order.MoveToBack(e)
-	return e.Value.(cachedModel).params
+	m := c.list[i]
+	c.list = append(slices.Delete(c.list, i, i+1), m)
+	return m.params
 }
 
 func (c *modelCache) keep(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[m.digest] = c.order.PushBack(m)
+	c.list = append(c.list, m)
 	c.bytes += 4 * int64(len(m.params))
-	for c.bytes > c.limit && c.order.Len() > 1 {
-		oldest := c.order.Remove(c.order.Front()).(cachedModel)
-		delete(c.known, oldest.digest)
-		c.bytes -= 4 * int64(len(oldest.params))
+	for c.bytes > c.limit && len(c.list) > 1 {
+		c.bytes -= 4 * int64(len(c.list[0].params))
+		c.list = slices.Delete(c.list, 0, 1)
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"fedpace/internal/filelock"
 )
 
 // A server removes the folders of servers that were killed. It leaves those of living
-// ones, and files that are none of a server's.
+// ones, of one that is just starting, and what is none of a server's.
 func TestFoldersOfKilledServersAreRemoved(t *testing.T) {
 	if !filelock.Excludes {
 		t.Skip("files cannot be locked here")
@@ -29,14 +30,18 @@ func TestFoldersOfKilledServersAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.lock.Close() // as the system does when a process dies
-	for name, mode := range map[string]os.FileMode{"fedpace-nats-7": os.ModeDir, "fedpace-nats-8.lock": os.ModeDir, "fedpace-paper.lock": 0} {
-		path := filepath.Join(dir, name)
-		if mode.IsDir() {
-			err = os.Mkdir(path, 0o700)
-		} else {
-			err = os.WriteFile(path, nil, 0o600)
+	starting := filepath.Join(dir, "fedpace-nats-9")
+	for _, path := range []string{filepath.Join(dir, "fedpace-nats-7"), filepath.Join(dir, "fedpace-paper", lockName), starting} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
 		}
-		if err != nil {
+	}
+	if err := os.WriteFile(filepath.Join(starting, lockName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * startTime)
+	for _, f := range []*folder{living, killed} {
+		if err := os.Chtimes(filepath.Join(f.path, lockName), long, long); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,10 +49,7 @@ func TestFoldersOfKilledServersAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"fedpace-nats-7", "fedpace-nats-8.lock", "fedpace-paper.lock"}
-	for _, f := range []*folder{living, next.folder} {
-		want = append(want, filepath.Base(f.path), filepath.Base(f.path)+lockSuffix)
-	}
+	want := []string{"fedpace-nats-7", "fedpace-nats-9", "fedpace-paper", filepath.Base(living.path), filepath.Base(next.folder.path)}
 	slices.Sort(want)
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)

@@ -18,9 +18,6 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// maxSyntheticClients bounds what a mistyped number can ask for.
-const maxSyntheticClients = 1 << 28
-
 // heldOutGap is the distance of the windows of a text that are held out.
 const heldOutGap = 17
 
@@ -89,7 +86,8 @@ const (
 //
 // A client is made when its samples are first asked for; only a bounded number
 // of clients stays in memory. The same arguments give the same bits on every
-// machine.
+// machine. Whoever reads them, a configuration or a [bus.Welcome], has held them to
+// their ranges.
 func New(task string, clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
 	switch task {
 	case quadraticTask:
@@ -104,12 +102,6 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	of, ok := recipes[task]
 	if !ok {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
-	}
-	if clients < 0 || clients > maxSyntheticClients {
-		return nil, fmt.Errorf("data: synthetic %s: %d clients, want 1 to %d, or 0 for the paper's number", task, clients, maxSyntheticClients)
-	}
-	if math.IsNaN(heterogeneity) || math.IsInf(heterogeneity, 0) || heterogeneity < 0 {
-		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
 	}
 	s := &synthetic{recipe: of, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
 	s.n = cmp.Or(clients, s.clients)

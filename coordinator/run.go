@@ -89,9 +89,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.pacer, err = simclock.NewPacer(c.Pace, d.clock.Now()); err != nil {
-		return err
-	}
+	d.pacer = simclock.NewPacer(c.Pace, d.clock.Now())
 	if !c.Round.Train {
 		return nil // it has no devices
 	}

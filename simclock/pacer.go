@@ -2,7 +2,6 @@ package simclock
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -19,12 +18,9 @@ type Pacer struct {
 
 // NewPacer returns a pacer that lets pace virtual seconds pass in a wall
 // second, counted from this moment, at which the virtual time is now. A pace of
-// 0 never waits. It returns an error when the pace is negative or not finite.
-func NewPacer(pace float64, now Time) (*Pacer, error) {
-	if !(pace >= 0) || math.IsInf(pace, 1) {
-		return nil, fmt.Errorf("simclock: pace %v: want virtual seconds a wall second, or 0 to run free", pace)
-	}
-	return &Pacer{pace: pace, origin: now, start: time.Now()}, nil
+// 0 never waits.
+func NewPacer(pace float64, now Time) *Pacer {
+	return &Pacer{pace: pace, origin: now, start: time.Now()}
 }
 
 // Wait returns when wall time has reached the virtual time t, at once when it

@@ -61,8 +61,6 @@ func TestConfigsThatCannotRun(t *testing.T) {
 			c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("power_of_choice", "candidates", 5))
 		}, "from: candidates cannot be drawn by asking"},
 		{"sizes unknown", func(c *Config) { c.Select = chosen("size") }, "numbers of samples"},
-		{"nobody has samples", func(c *Config) { c.Select, c.Samples = chosen("size"), func(int) int { return 0 } }, "no client has a sample"},
-		{"negative sizes", func(c *Config) { c.Select, c.Samples = chosen("size"), func(c int) int { return 2 - c } }, "client 3 has -1 samples"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
 		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
 		{"rounds that overlap and gather", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, gathering{} }, "the selection needs rounds that do not overlap"},

@@ -1,10 +1,6 @@
 package selection
 
 import (
-	"errors"
-	"fmt"
-	"math"
-
 	"fedpace/internal/keyed"
 )
 
@@ -19,10 +15,9 @@ type BySize struct{}
 // Order reads the numbers of samples once, or again in each round where devices tell them.
 func (BySize) Order(s Setup) (Order, error) {
 	if s.Clients > s.Simulated {
-		_, err := newSizes(s.Seed, s.Clients, s.Samples)
-		return &toldSizes{setup: s}, err
+		return &toldSizes{setup: s}, nil
 	}
-	return newSizes(s.Seed, s.Clients, s.Samples)
+	return newSizes(s.Seed, s.Clients, s.Samples), nil
 }
 func (BySize) Needs() Needs   { return Needs{Samples: true} }
 func (BySize) String() string { return "by their numbers of samples" }
@@ -49,22 +44,11 @@ const (
 	fan     = 1 << fanBits
 )
 
-func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, error) {
+// newSizes orders clients by sizes of at least 0, one of which is more.
+func newSizes(seed uint64, clients int, size func(client int) int) *sizes {
 	level := make([]uint64, clients)
-	total := uint64(0)
 	for c := range level {
-		n := size(c)
-		if n < 0 {
-			return nil, fmt.Errorf("selection: client %d has %d samples, want 0 or more", c, n)
-		}
-		if uint64(n) > math.MaxInt64-total {
-			return nil, errors.New("selection: the clients' samples come to 2^63 or more")
-		}
-		level[c] = uint64(n)
-		total += uint64(n)
-	}
-	if total == 0 {
-		return nil, errors.New("selection: choosing by size where no client has a sample")
+		level[c] = uint64(size(c))
 	}
 	s := &sizes{seed: seed, purpose: keyed.Cohort, levels: [][]uint64{level}}
 	for len(level) > 1 {
@@ -75,7 +59,7 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 		level = above
 		s.levels = append(s.levels, level)
 	}
-	return s, nil
+	return s
 }
 
 // toldSizes orders clients of which some are devices, by what they have told so far.
@@ -84,13 +68,8 @@ type toldSizes struct {
 	sizes *sizes
 }
 
-// now are the sizes as they are now. The first reading has found no mistake.
 func (t *toldSizes) now() *sizes {
-	s, err := newSizes(t.setup.Seed, t.setup.Clients, t.setup.Samples)
-	if err != nil {
-		panic(fmt.Sprintf("selection: devices that each have a sample: %v", err))
-	}
-	return s
+	return newSizes(t.setup.Seed, t.setup.Clients, t.setup.Samples)
 }
 
 func (t *toldSizes) Start(round int, now Time) {

@@ -17,10 +17,7 @@ import (
 func TestBySizeIsProportionalWithoutReplacement(t *testing.T) {
 	size := []int{10, 0, 30, 40, 20}
 	const rounds = 200_000
-	s, err := newSizes(3, len(size), func(c int) int { return size[c] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSizes(3, len(size), func(c int) int { return size[c] })
 	count := map[[3]int]int{}
 	for r := range rounds {
 		s.Start(r, 0)
@@ -58,10 +55,7 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SliceOfN(rapid.IntRange(0, 1000), 1, 600).Draw(t, "sizes")
 		size[rapid.IntRange(0, len(size)-1).Draw(t, "who")] = 7
-		s, err := newSizes(5, len(size), func(c int) int { return size[c] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newSizes(5, len(size), func(c int) int { return size[c] })
 		all := func(round int) (order []int) {
 			s.Start(round, 0)
 			for {
@@ -94,10 +88,7 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 
 // One draw of 30,000 in a round from a million clients.
 func BenchmarkBySize(b *testing.B) {
-	s, err := newSizes(1, 1_000_000, func(c int) int { return 50 + c%200 })
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := newSizes(1, 1_000_000, func(c int) int { return 50 + c%200 })
 	s.Start(1, 0)
 	for i := range b.N {
 		if i%30_000 == 0 {

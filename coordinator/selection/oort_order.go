@@ -2,7 +2,6 @@ package selection
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -65,15 +64,12 @@ func (o *guided) draw(round int, purpose keyed.Purpose, list []int32, weight fun
 	if len(list) == 0 {
 		return nil
 	}
-	s, err := newSizes(o.s.Seed, len(list), func(i int) int {
+	s := newSizes(o.s.Seed, len(list), func(i int) int {
 		if most == 0 {
 			return 1
 		}
 		return 1 + int(weight(list[i])/most*resolution)
 	})
-	if err != nil {
-		panic(fmt.Sprintf("selection: %d weights of at most 2^32: %v", len(list), err))
-	}
 	s.purpose = purpose
 	s.Start(round, 0)
 	return &drawing{s, list}

@@ -36,13 +36,10 @@ func (a FedBuff) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 }
 
 // damp multiplies each weight by s of the client's staleness, where 0 <= s <= 1.
-// Weights that sum to 1 then sum to less. A negative staleness panics.
+// Weights that sum to 1 then sum to less.
 func damp(weights []float64, staleness []int, s func(tau int) float64) []float64 {
 	list := make([]float64, len(weights))
 	for i, w := range weights {
-		if staleness[i] < 0 {
-			panic("algorithm: a negative staleness")
-		}
 		list[i] = float64(w * s(staleness[i]))
 	}
 	return list

@@ -38,16 +38,13 @@ func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 // do not bear: the weights returned are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
 // scale = τ_eff Z, at least 1, is for [ServerOptimizer].Apply. Where all K_c are equal
 // the weights come back as they are, with scale 1. A client's weight does not
-// depend on its place in the list. A number of steps below 1 panics.
+// depend on its place in the list.
 func Normalised(weights []float64, steps []int) (list []float64, scale float64) {
-	if slices.Min(steps) == slices.Max(steps) && steps[0] > 0 {
+	if slices.Min(steps) == slices.Max(steps) {
 		return weights, 1
 	}
 	list, done := make([]float64, len(weights)), make([]float64, len(weights))
 	for i, w := range weights {
-		if steps[i] < 1 {
-			panic("algorithm: a client without local steps")
-		}
 		k := float64(steps[i])
 		list[i], done[i] = w/k, float64(w*k)
 	}

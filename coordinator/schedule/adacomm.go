@@ -37,7 +37,6 @@ func (s AdaComm) LocalSteps(p Progress) int {
 	case !p.HasLoss || math.Floor(p.Seconds/s.Seconds) == math.Floor(last.Seconds/s.Seconds):
 		return last.LocalSteps
 	}
-	checkRatio(p)
 	square := func(k int) float64 { return float64(k) * float64(k) }
 	bound := p.LossRatio * square(p.K0)
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })

@@ -22,15 +22,8 @@ func (ErrorK) LocalSteps(p Progress) int {
 	if !p.HasLoss {
 		return p.K0
 	}
-	checkRatio(p)
 	bound := p.LossRatio * cube(p.K0)
 	return 1 + sort.Search(MaxK0, func(i int) bool { return cube(i+1) >= bound })
-}
-
-func checkRatio(p Progress) {
-	if math.IsNaN(p.LossRatio) {
-		panic("schedule: the loss ratio is not a number")
-	}
 }
 
 func cube(k int) float64 {
@@ -49,7 +42,6 @@ func (ErrorEta) LearningRate(p Progress) float64 {
 	if !p.HasLoss {
 		return p.Eta0
 	}
-	checkRatio(p)
 	return math.Sqrt(max(0, p.LossRatio)) * p.Eta0
 }
 

@@ -32,11 +32,8 @@ func RestorePlateau(c PlateauConfig, s Plateau) Plateau {
 }
 
 // Observe adds the next evaluation's validation error, for example 1 minus the
-// accuracy. It panics when the error is not finite.
+// accuracy.
 func (p *Plateau) Observe(validationError float64) {
-	if !finite(validationError) {
-		panic("schedule: validation error is not finite")
-	}
 	if n := len(p.Best); n > 0 {
 		validationError = min(validationError, p.Best[n-1])
 	}

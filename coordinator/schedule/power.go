@@ -49,7 +49,6 @@ func (s PowerK) Validate() error {
 // LocalSteps is the least K with K^b·r^a >= K_0^b for p = a/b, in whole numbers of
 // any size: it is the same on every architecture.
 func (s PowerK) LocalSteps(p Progress) int {
-	checkRound(p)
 	exponent, _ := parsePower(s.Power) // as Validate has found
 	a, b := exponent.Num(), exponent.Denom()
 	factor := new(big.Int).Exp(big.NewInt(int64(p.Round)), new(big.Int).Abs(a), nil)
@@ -90,7 +89,6 @@ func (s PowerEta) Validate() error {
 }
 
 func (s PowerEta) LearningRate(p Progress) float64 {
-	checkRound(p)
 	exponent, _ := parsePower(s.Power)
 	power, _ := exponent.Float64()
 	return between(s.Min, p.Eta0/pow(float64(p.Round), power), s.Max)

@@ -18,18 +18,11 @@ type RoundsK struct{}
 // LocalSteps is the least K with K³·r >= K_0³, in integers: floating point
 // goes wrong where cbrt(r) is whole.
 func (RoundsK) LocalSteps(p Progress) int {
-	checkRound(p)
 	high, low := cubeTimes(p.K0, 1)
 	return 1 + sort.Search(p.K0-1, func(i int) bool {
 		h, l := cubeTimes(i+1, uint64(p.Round))
 		return h > high || h == high && l >= low
 	})
-}
-
-func checkRound(p Progress) {
-	if p.Round < 1 || int64(p.Round) > MaxRounds {
-		panic("schedule: round outside 1 to MaxRounds")
-	}
 }
 
 // cubeTimes is k³·r in 128 bits: k has 30, r 37.
@@ -46,6 +39,5 @@ type RoundsEta struct{}
 
 // LearningRate divides by the root of r, which is exact where that is whole.
 func (RoundsEta) LearningRate(p Progress) float64 {
-	checkRound(p)
 	return p.Eta0 / math.Sqrt(float64(p.Round))
 }

@@ -178,24 +178,3 @@ func TestACopyStaysAsItIs(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-func TestProgrammerErrorsPanic(t *testing.T) {
-	for name, f := range map[string]func(){
-		"round 0":      func() { kIn(RoundsK{}, Setup{K0: 80}).LocalSteps(Progress{}) },
-		"round 0, eta": func() { etaIn(RoundsEta{}, Setup{Eta0: 1}).LearningRate(Progress{}) },
-		"a NaN ratio": func() {
-			kIn(ErrorK{}, Setup{K0: 80}).LocalSteps(Progress{Round: 1, HasLoss: true, LossRatio: math.NaN()})
-		},
-		"infinite loss":   func() { window(WindowConfig{Size: 1}).Observe(math.Inf(-1)) },
-		"error not known": func() { p := NewPlateau(PlateauConfig{Patience: 1}); p.Observe(math.NaN()) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			f()
-		}()
-	}
-}

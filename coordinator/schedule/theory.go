@@ -25,9 +25,6 @@ func (TheoryK) LocalSteps(p Progress) int {
 	if !p.HasLoss {
 		return p.K0
 	}
-	if p.Loss != p.Loss || p.Seconds < 0 {
-		panic("schedule: the loss is not a number, or time is before the start")
-	}
 	w := p.Seconds
 	if t.Until > 0 {
 		w = max(0, t.Until-p.Seconds)

@@ -21,7 +21,6 @@ func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then
 func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 func (s Warmup) LearningRate(p Progress) float64 {
-	checkRound(p)
 	if p.Round > 1 { // Then knows its own last rate
 		p.Previous.LearningRate /= s.part(p.Round - 1)
 	}

@@ -52,15 +52,11 @@ func RestoreWindow(c WindowConfig, s Window) Window {
 	return s
 }
 
-// Observe adds the next round's loss; NaN stands for a round without one. It
-// panics when the loss is infinite.
+// Observe adds the next round's loss; NaN stands for a round without one.
 func (w *Window) Observe(loss float64) {
 	w.Rounds++
 	for len(w.Recent) > 0 && w.Recent[0].Round <= w.Rounds-w.config.Size {
 		w.Recent = w.Recent[1:]
-	}
-	if math.IsInf(loss, 0) {
-		panic("schedule: infinite loss")
 	}
 	if !math.IsNaN(loss) {
 		w.Recent = append(w.Recent, RoundLoss{w.Rounds, loss})

@@ -15,7 +15,7 @@ import (
 // [run.DryRun]. That is the same for all seeds, so it is found once for each task and schedule;
 // told is called before each.
 func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, told func(*study.Cell)) error {
-	t := newTable(w, fmt.Sprintf("%d runs", len(cells)), "task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder")
+	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder"}}
 	costs := map[string]forecast.Forecast{}
 	var all forecast.Forecast
 	for i := range cells {
@@ -42,9 +42,9 @@ func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Opti
 			all.Simulating, all.Upper = all.Simulating+cost.Simulating, all.Upper || cost.Upper
 			hours, evaluation = coreHours(&cost), fmt.Sprintf("%.3g", cost.Evaluating/3600)
 		}
-		t.row(c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out)
+		rows = append(rows, []any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out})
 	}
-	if err := t.end(); err != nil || len(costs) == 0 {
+	if err := titled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
 		return err
 	}
 	return note(w, fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600))

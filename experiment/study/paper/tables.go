@@ -18,17 +18,17 @@ import (
 // WriteTable1 writes Table 1 from the models and the tasks' defaults: the size is that of the
 // float32 parameters, beside the one that the paper prints and that its runtimes follow from.
 func WriteTable1(w io.Writer, plan Plan) error {
-	t := newTable(w, "Table 1: tasks and models", "task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0")
+	rows := [][]any{{"task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0"}}
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		m, err := model(task)
 		if err != nil {
 			return err
 		}
-		t.row(task, about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
-			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0)
+		rows = append(rows, []any{task, about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
+			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0})
 	}
-	return t.end()
+	return titled(w, "Table 1: tasks and models", rows)
 }
 
 // model is the task's own.
@@ -46,8 +46,7 @@ func model(task config.Task) (learn.Model, error) {
 // follow (Eq. 4) and the time of the fixed rounds (Eq. 5). What is not one number has no figure.
 func WriteTable2(w io.Writer, plan Plan) error {
 	rounds := plan.FixedRounds()
-	t := newTable(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
-		"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)")
+	rows := [][]any{{"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)"}}
 	for _, task := range plan.tasks() {
 		first, err := paperSpeed(task)
 		if err != nil {
@@ -67,35 +66,33 @@ func WriteTable2(w io.Writer, plan Plan) error {
 		}
 		for _, s := range list {
 			if s.distributed != "" {
-				t.row(task, s.name, s.distributed, "-", "-", "-", "-")
+				rows = append(rows, []any{task, s.name, s.distributed, "-", "-", "-", "-"})
 				continue
 			}
-			t.row(task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
-				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60))
+			rows = append(rows, []any{task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
+				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60)})
 		}
 	}
-	return t.end()
+	return titled(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds), rows)
 }
 
 // WriteTable3 writes Table 3: the schedules, and the values of those that need no loss.
 func WriteTable3(w io.Writer, plan Plan) error {
-	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
-	for _, s := range [][]any{
+	rows := [][]any{
+		{"schedule", "K_r", "eta_r"},
 		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
 		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"step", "ceil(K_0/10) if converged", "eta_0"},
 		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
-	} {
-		t.row(s...)
 	}
-	if err := t.end(); err != nil {
+	if err := titled(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", rows); err != nil {
 		return err
 	}
 	at := []int{1, 2, 8, 10, 100, 1000, 10000}
-	head := []string{"task", "value"}
+	head := []any{"task", "value"}
 	for _, r := range at {
 		head = append(head, fmt.Sprintf("r=%d", r))
 	}
-	t = newTable(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
+	rows = [][]any{head}
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}
@@ -104,17 +101,15 @@ func WriteTable3(w io.Writer, plan Plan) error {
 			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
 			rates = append(rates, fmt.Sprintf("%.4g", schedule.RoundsEta{}.LearningRate(now)))
 		}
-		t.row(steps...)
-		t.row(rates...)
+		rows = append(rows, steps, rates)
 	}
-	return t.end()
+	return titled(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", rows)
 }
 
 // WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying K schedule relative
 // to K-eta-fixed's in the same virtual time, a mean over the seeds that are complete.
 func WriteTable4(w io.Writer, curves []Curve) error {
-	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
-		"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb")
+	rows := [][]any{{"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb"}}
 	for _, g := range groups(curves) {
 		paper, ok := table4[g[0].Task][g[0].Schedule]
 		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
@@ -127,10 +122,10 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 			}
 			return float64(c.Decayed)
 		})
-		t.row(g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
-			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits)
+		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
+			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits})
 	}
-	if err := t.end(); err != nil || t.empty() {
+	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil || len(rows) == 1 {
 		return err
 	}
 	if err := noteData(w, groups(curves)); err != nil {
@@ -141,8 +136,7 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 
 // WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
-	t := newTable(w, "Figures 1 and 2 at their right edge",
-		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy", "against fixed", "last accuracy", "plateau min")
+	rows := [][]any{{"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy", "against fixed", "last accuracy", "plateau min"}}
 	fixed := map[string]group{}
 	tail := func(c *Curve) float64 { return c.TailAccuracy }
 	all := groups(curves)
@@ -165,10 +159,10 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		if plateau.N > 0 && plateau.N < len(g) {
 			some = fmt.Sprintf(" (n = %d)", plateau.N)
 		}
-		t.row(g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
-			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4)+some)
+		rows = append(rows, []any{g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
+			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + some})
 	}
-	return t.end()
+	return titled(w, "Figures 1 and 2 at their right edge", rows)
 }
 
 // signed writes a mean difference; "-" for none.
@@ -244,33 +238,20 @@ func (g group) mean(of func(*Curve) float64) statistics.Estimated {
 	return study.MeanOf(g, of)
 }
 
-// listing is a titled table for people. Without rows nothing of it is written.
-type listing struct {
-	w     io.Writer
-	title string
-	rows  [][]string
-}
-
-func newTable(w io.Writer, title string, columns ...string) *listing {
-	return &listing{w, title, [][]string{columns}}
-}
-
-func (t *listing) row(cells ...any) {
-	texts := make([]string, len(cells))
-	for i, c := range cells {
-		texts[i] = fmt.Sprint(c)
-	}
-	t.rows = append(t.rows, texts)
-}
-
-func (t *listing) empty() bool { return len(t.rows) == 1 }
-
-func (t *listing) end() error {
-	if t.empty() {
+// titled writes a table for people, whose first row names the columns. Without others nothing of it is
+// written.
+func titled(w io.Writer, title string, rows [][]any) error {
+	if len(rows) == 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(t.w, "\n%s\n\n", t.title)
-	return cmp.Or(err, table.WriteText(t.w, t.rows, false))
+	texts := make([][]string, len(rows))
+	for i, cells := range rows {
+		for _, c := range cells {
+			texts[i] = append(texts[i], fmt.Sprint(c))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n\n", title)
+	return cmp.Or(err, table.WriteText(w, texts, false))
 }
 
 // note writes a paragraph of lines that fit a page.

@@ -327,12 +327,11 @@ func unseen(x float64, digits int) bool {
 
 // WriteVerdicts writes a row for each claim.
 func WriteVerdicts(w io.Writer, list []Verdict) error {
-	t := newTable(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)",
-		"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict")
+	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}}
 	for i := range list {
 		v := &list[i]
 		mean, interval, flipped, adjusted := v.numbers()
-		t.row(v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said)
+		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
 	}
-	return t.end()
+	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", rows)
 }

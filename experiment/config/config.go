@@ -426,9 +426,6 @@ func (c *Config) ReadsData() bool {
 	return registry.NeedsOf(c.Select).Samples || c.Schedule.Unit == Epochs || c.Correlation.Given()
 }
 
-// IsDevice reports whether a client is a real device.
-func (c *Config) IsDevice(client int) bool { return client >= c.Clients }
-
 // DataSeed is the seed of made data.
 func (c *Config) DataSeed() uint64 {
 	if c.Synthetic.Seed > 0 {

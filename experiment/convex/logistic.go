@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"fedpace/actors/data/federated"
@@ -112,9 +113,7 @@ func (l *logistic) value(c int, x []float64) float64 {
 func (l *logistic) gradient(dst []float64, c int, x []float64) {
 	clear(dst)
 	l.add(dst, c, x, 1, make([]float64, l.classes))
-	for j, v := range x {
-		dst[j] += l.mu * v
-	}
+	floats.AddScaled(dst, l.mu, x)
 }
 
 // add adds weight times the gradient of client c's mean cross-entropy.
@@ -126,10 +125,7 @@ func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []fl
 		row := l.rows[c][i*f:][:f]
 		for y, g := range d {
 			g *= weight
-			part := dst[y*f:][:f]
-			for j, v := range row {
-				part[j] += g * v
-			}
+			floats.AddScaled(dst[y*f:][:f], g, row)
 			dst[f*l.classes+y] += g
 		}
 	}
@@ -192,9 +188,7 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 		}
 		step, then := 1.0, 0.0
 		for ; step > 1e-10; step /= 2 {
-			for j := range next {
-				next[j] = x[j] - step*way.AtVec(j)
-			}
+			floats.AddScaledTo(next, x, -step, way.RawVector().Data)
 			// Near the minimum rounding hides the descent, and Newton's own step
 			// is right.
 			if then = value(l, weights, next); then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
@@ -118,9 +120,7 @@ func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	own := make([]float64, len(x))
 	for c, w := range p.Weights {
 		p.objective.gradient(own, c, x)
-		for j, g := range own {
-			dst[j] += w * g
-		}
+		floats.AddScaled(dst, w, own)
 	}
 	return norm2(dst)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"fedpace/actors/data/federated"
@@ -39,9 +40,7 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 		floor, noise := 0.0, 0.0
 		off, g := make([]float64, n), make([]float64, n)
 		for i := range batch.N {
-			for j := range n {
-				off[j] = float64(row(i)[j]) - b[j]
-			}
+			floats.SubTo(off, Widen(row(i)[:n]), b)
 			q.apply(g, c, off)
 			for j := range n {
 				floor += off[j] * g[j] / 2 / float64(batch.N)
@@ -65,16 +64,12 @@ func (q *quadratic) apply(dst []float64, c int, u []float64) {
 		dst[j] = a[j] * (u[j] - 2*along*v[j])
 		back += v[j] * dst[j]
 	}
-	for j := range u {
-		dst[j] -= 2 * back * v[j]
-	}
+	floats.AddScaled(dst, -2*back, v)
 }
 
 func (q *quadratic) gradient(dst []float64, c int, x []float64) {
 	u := make([]float64, q.size)
-	for j := range u {
-		u[j] = x[j] - q.b[c][j]
-	}
+	floats.SubTo(u, x, q.b[c])
 	q.apply(dst, c, u)
 }
 

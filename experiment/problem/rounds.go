@@ -182,7 +182,7 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 	type key struct{ class, steps int }
 	known := map[key]round.Time{}
 	return func(client, steps int) round.Time {
-		if !p.Config.IsDevice(client) {
+		if client < p.Config.Clients {
 			return p.expect(client, steps)
 		}
 		of := key{p.Fleet.DeviceClass(client), steps}

@@ -18,11 +18,6 @@ const (
 	FairnessFile = "fairness.csv"
 )
 
-// clientsHeader is the first line of client_evaluations.csv: a column for each metric.
-func clientsHeader(list []measure.Metric) string {
-	return strings.Join(append([]string{"round,client,class,samples,loss"}, measure.Names(list)...), ",")
-}
-
 // fairnessHeader is the first line of fairness.csv.
 func fairnessHeader(list []measure.Metric) string {
 	header := "round,class,clients"
@@ -53,7 +48,8 @@ type fairness struct {
 
 // Start implements [metrics.Starter].
 func (o *fairness) Start(s *metrics.Start) (err error) {
-	if o.clients, err = appendTo(s, ClientsFile, clientsHeader(o.run.Metrics)); err != nil {
+	columns := append([]string{"round,client,class,samples,loss"}, measure.Names(o.run.Metrics)...)
+	if o.clients, err = appendTo(s, ClientsFile, strings.Join(columns, ",")); err != nil {
 		return err
 	}
 	o.all, err = appendTo(s, FairnessFile, fairnessHeader(o.run.Metrics))

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,10 +40,6 @@ func mux(pages []Page) *http.ServeMux {
 
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
-
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
 
 // placed gives a page's requests a place while they are answered. Without one their
 // connection may be closed for others.

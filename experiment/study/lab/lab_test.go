@@ -210,7 +210,6 @@ func TestPlansThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"not strongly convex": func(p *Plan) { p.Config = network },
 		"no schedule":         func(p *Plan) { p.Schedules = nil },
-		"0 seeds":             func(p *Plan) { p.Seeds = 0 },
 		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "dsgd", "fixed"} },
 		"not a schedule":      func(p *Plan) { p.Schedules = []string{"k-round"} },
 		"train: false":        func(p *Plan) { p.Config.Train = false },

@@ -39,9 +39,6 @@ type Plan struct {
 	Out       string        // folder of the results and, below runs/, of every run
 }
 
-// MaxSeeds is the most seeds of a plan.
-const MaxSeeds = 1000
-
 // cells lists the plan's runs, seeds within schedules. All have the virtual
 // time of the configuration's rounds of K-eta-fixed.
 func (p Plan) cells() ([]study.Cell, error) {
@@ -51,8 +48,6 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: %s: %w; want quadratic or logistic", p.Config.Task, problem.ErrNotConvex)
 	case len(p.Schedules) == 0:
 		return nil, fmt.Errorf("lab: no schedule to run")
-	case p.Seeds < 1 || p.Seeds > MaxSeeds:
-		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, MaxSeeds)
 	case p.Config.Synthetic.Seed == 0 && p.Config.IsSynthetic():
 		return nil, fmt.Errorf("lab: seeds must share one problem: set synthetic.seed")
 	case !p.Config.Train:

@@ -120,7 +120,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", 100**v)
 	}
 	if e := s.EnergyJoules; e != nil {
-		line("energy", "%.4g kJ, %.3g %% of it wasted", (e.Useful+e.Wasted)/1000, 100*e.WastedShare())
+		line("energy", "%.4g kJ, %.3g %% of it wasted", e.All()/1000, 100*e.WastedShare())
 	}
 	if s.TimeToTarget != nil {
 		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))

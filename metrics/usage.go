@@ -33,6 +33,14 @@ func (s *Split[T]) take(v T, useful bool) {
 	}
 }
 
+// All is both parts; NaN of nil, which is not known.
+func (s *Split[T]) All() float64 {
+	if s == nil {
+		return math.NaN()
+	}
+	return float64(s.Useful + s.Wasted)
+}
+
 // WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
 func (s Split[T]) WastedShare() float64 {
 	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {

@@ -20,8 +20,14 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 	dir := results.Path("")
 	var wrong []error
 	for _, name := range folder.Checkpoints {
-		c, err := readFitting(dir, name, run)
-		if err == nil && c == nil {
+		c := &Checkpoint{}
+		err := folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
+			if err := c.Read(in); err != nil {
+				return err
+			}
+			return c.Head.fits(run)
+		})
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
@@ -48,22 +54,4 @@ func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error)
 func PlayAgain(dir string) string {
 	dir = filepath.Clean(dir)
 	return fmt.Sprintf("start the run again with run --config %s --out %s --force", filepath.Join(dir, folder.ConfigFile), dir)
-}
-
-// readFitting reads a checkpoint that fits the run; nil if there is no such file.
-func readFitting(dir, name string, run Head) (*Checkpoint, error) {
-	c := &Checkpoint{}
-	err := folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
-		if err := c.Read(in); err != nil {
-			return err
-		}
-		return c.Head.fits(run)
-	})
-	if err == nil {
-		return c, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return nil, err
 }

@@ -97,10 +97,10 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 	}
 	used, joules := recorder.Usage(true), math.NaN()
 	if about.Power.Watts != nil {
-		joules = used.Joules.Useful + used.Joules.Wasted
+		joules = used.Joules.All()
 	}
 	return [...]float64{
 		ended.At.Seconds(), float64(last.Round), float64(last.SGDSteps), float64(used.Steps.Useful),
-		used.Time.WastedShare(), joules, float64(used.Bytes.Useful + used.Bytes.Wasted),
+		used.Time.WastedShare(), joules, used.Bytes.All(),
 	}, nil
 }

@@ -40,13 +40,8 @@ func quantities(names []string) []quantity {
 		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
 		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
-		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
-		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 {
-			if c.Summary.EnergyJoules == nil {
-				return math.NaN()
-			}
-			return c.Summary.EnergyJoules.Useful + c.Summary.EnergyJoules.Wasted
-		}},
+		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return c.Summary.ClientSteps.All() }},
+		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 { return c.Summary.EnergyJoules.All() }},
 		{name: "wasted_time_share", cost: true, title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
 		{name: "straggler_share", cost: true, title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
 	}...)

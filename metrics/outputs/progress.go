@@ -63,7 +63,7 @@ func (o *progress) Start(s *metrics.Start) (err error) {
 // Round implements [metrics.Output].
 func (o *progress) Round(r *metrics.Round) error {
 	wall := o.elapsed + time.Since(o.began)
-	o.last = spent{r.Round, r.End, wall, r.Usage.Joules.Useful + r.Usage.Joules.Wasted}
+	o.last = spent{r.Round, r.End, wall, r.Usage.Joules.All()}
 	if wall-o.written < max(leastGap, wall/gapShare) {
 		return nil
 	}

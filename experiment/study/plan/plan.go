@@ -138,13 +138,8 @@ func (p *Plan) trainedOf(cells []study.Cell) *Trained {
 		}
 	}
 	t.Best = statistics.EstimateMean(t.bests)
-	t.Joules = mean(func(s *folder.Summary) float64 {
-		if s.EnergyJoules == nil {
-			return math.NaN()
-		}
-		return s.EnergyJoules.Useful + s.EnergyJoules.Wasted
-	})
-	t.Bytes = mean(func(s *folder.Summary) float64 { return float64(s.Bytes.Useful + s.Bytes.Wasted) })
+	t.Joules = mean(func(s *folder.Summary) float64 { return s.EnergyJoules.All() })
+	t.Bytes = mean(func(s *folder.Summary) float64 { return s.Bytes.All() })
 	t.Target = mean(func(s *folder.Summary) float64 { return metrics.Value(s.TimeToTarget) })
 	return t
 }

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
+	"fedpace/metrics"
 	"fedpace/metrics/figure"
 )
 
@@ -36,18 +37,11 @@ func (c *Comparison) Write(w io.Writer) error {
 
 // cells are the median, the interval, what was measured, and that over the median.
 func cells(p *folder.Predicted) string {
-	measured := "-"
-	if p.Measured != nil {
-		measured = fmt.Sprintf("%.4g", *p.Measured)
-	}
-	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, measured, ratioOf(p))
+	return fmt.Sprintf("%.4g\t%.4g to %.4g\t%s\t%s\t", p.P50, p.P05, p.P95, human.Known("%.4g", metrics.Value(p.Measured)), ratioOf(p))
 }
 
 func ratioOf(p *folder.Predicted) string {
-	if p.Ratio == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f", *p.Ratio)
+	return human.Known("%.3f", metrics.Value(p.Ratio))
 }
 
 // Lines say in sentences what a prediction came to.

@@ -158,7 +158,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 		list = append(list, quantity{title: "best " + measure.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
 	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
-		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return fourDigits(q.of(c)) }})
+		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Known("%.4f", q.of(c)) }})
 	}
 	return append(columns, table.Columns[*Cell]{
 		{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {
@@ -173,15 +173,8 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
 		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
 		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
-		{Title: "relative", Text: func(c *Cell) string { return fourDigits(metrics.Value(c.Summary.RelativeSGDSteps)) }},
+		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", metrics.Value(c.Summary.RelativeSGDSteps)) }},
 	}...)
-}
-
-func fourDigits(v float64) string {
-	if math.IsNaN(v) {
-		return "-"
-	}
-	return fmt.Sprintf("%.4f", v)
 }
 
 // MarshalJSON writes the comparison as one object: what every schedule came to, as in its

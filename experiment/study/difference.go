@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/internal/table"
 	"fedpace/metrics/figure"
@@ -175,12 +176,7 @@ func (d *Difference) Verdict() string {
 
 // differenceColumns are those of the table of differences.
 func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
-	holm := func(d Difference) string {
-		if math.IsNaN(d.Adjusted) {
-			return "-"
-		}
-		return fmt.Sprintf("%.2g", d.Adjusted)
-	}
+	holm := func(d Difference) string { return human.Known("%.2g", d.Adjusted) }
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}
 	if slices.ContainsFunc(list, func(d Difference) bool { return d.Decided != "" }) {
 		decided.Title = "decided by"

@@ -52,6 +52,14 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// Known writes a number by a layout; one that is not known, NaN, is a dash.
+func Known(layout string, v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf(layout, v)
+}
+
 // Plural is a word as it follows a number.
 func Plural(n int, word string) string {
 	if n == 1 {

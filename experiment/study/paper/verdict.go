@@ -14,6 +14,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
+	"fedpace/internal/human"
 	"fedpace/internal/regular"
 	"fedpace/internal/statistics"
 )
@@ -300,7 +301,7 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
 	}
 	layout := fmt.Sprintf("%%%s.%df", sign, digits)
-	mean, interval, flipped, adjusted = fmt.Sprintf(layout, v.Mean), fmt.Sprintf(layout+" to "+layout, low, high), probability(v.Flipped), probability(v.Adjusted)
+	mean, interval, flipped, adjusted = fmt.Sprintf(layout, v.Mean), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
 	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
 		flipped += "*"
 	}
@@ -311,13 +312,6 @@ func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
 		interval = "exact"
 	}
 	return mean, interval, flipped, adjusted
-}
-
-func probability(p float64) string {
-	if math.IsNaN(p) {
-		return "-"
-	}
-	return fmt.Sprintf("%.2g", p)
 }
 
 // unseen reports whether a number is written as zero, and is none.

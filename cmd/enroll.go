@@ -162,7 +162,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		return e.enrollList(c, authority, g)
 	}
 	path := cmp.Or(e.out, filepath.Join(e.keys, g.ID+".creds"))
-	creds, err := issue(authority, g, path, atomicfile.Bytes)
+	creds, err := issue(authority, g, path, func(w io.Writer, creds []byte) error { return atomicfile.Bytes(creds)(w) })
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 }
 
 // issue makes credentials and the file that holds them.
-func issue(a *auth.Authority, g auth.Grant, path string, holding func(creds []byte) func(io.Writer) error) ([]byte, error) {
+func issue(a *auth.Authority, g auth.Grant, path string, write func(w io.Writer, creds []byte) error) ([]byte, error) {
 	if _, err := os.Lstat(path); err == nil && !g.Renew {
 		return nil, fmt.Errorf("%s exists already (--renew replaces it)", path)
 	}
@@ -186,7 +186,7 @@ func issue(a *auth.Authority, g auth.Grant, path string, holding func(creds []by
 	if err != nil {
 		return nil, err
 	}
-	if err := atomicfile.WriteSecret(path, holding(creds)); err != nil {
+	if err := atomicfile.WriteSecret(path, func(w io.Writer) error { return write(w, creds) }); err != nil {
 		return nil, errors.Join(err, a.Revoke(g.Role, g.ID)) // nobody has them
 	}
 	return creds, nil

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"errors"
@@ -31,16 +30,13 @@ type listed struct {
 	Data     string `csv:"data"`     // where the device has its samples; empty: they are synthetic
 }
 
-// packer makes an archive for each device: what "make dist" made for its platform, and behind it
-// credentials, the authority's certificate, and what install.sh is to be told.
+// packer makes an archive for each device: its credentials, the authority's certificate and what
+// install.sh is to be told, and behind them what "make dist" made for its platform.
 type packer struct {
 	server, dist string
-	ca           []byte            // nil: there is none
-	programs     map[string][]byte // the first member of the archives' gzip, by platform
+	ca           []byte
+	programs     map[string][]byte // make's archives, by platform
 }
-
-// inArchive is the folder that make's archives unpack into, too.
-const inArchive = "fedpace-device/"
 
 // enrollList enrolls the devices of a list that have no archive yet, or all of them anew.
 func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g auth.Grant) error {
@@ -48,28 +44,24 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	if err != nil {
 		return err
 	}
-	p := packer{server: e.server, dist: e.dist, programs: map[string][]byte{"": nil}}
+	p := packer{server: e.server, dist: e.dist, programs: map[string][]byte{}}
 	if p.ca, err = os.ReadFile(certificate.Folder(e.keys).CA()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	classes, seen := "# fedpace run --config exp.yaml --config devices.yaml\ndevices:\n  names:\n", map[string]bool{}
 	for i, d := range list { // before the first has credentials
-		err := p.load(d.Platform)
+		err := cmp.Or(names.CheckDevice(d.Name), p.load(d.Platform))
 		switch {
 		case seen[d.Name]:
 			err = fmt.Errorf("device %s is there twice", d.Name)
 		case d.Data != "" && d.Data[0] != '/' || strings.ContainsAny(d.Data, "\r\n"):
 			err = fmt.Errorf("data %q is not a whole path, such as /var/lib/fedpace/own.parquet", d.Data)
 		}
-		if err = cmp.Or(names.CheckDevice(d.Name), err); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s:%d: %w", e.list, i+2, err)
 		}
 		seen[d.Name] = true
-		class := "null"
-		if d.Class != "" {
-			class = fmt.Sprintf("%q", d.Class)
-		}
-		classes += fmt.Sprintf("    %s: %s\n", d.Name, class)
+		classes += fmt.Sprintf("    %s: %s\n", d.Name, cmp.Or(d.Class, "null"))
 	}
 	if err := os.MkdirAll(e.out, 0o700); err != nil {
 		return err
@@ -82,22 +74,17 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			continue
 		}
 		g.ID = d.Name
-		if _, err := issue(authority, g, path, func(creds []byte) func(io.Writer) error {
-			return func(w io.Writer) error { return p.pack(w, &d, creds) }
-		}); err != nil {
+		if _, err := issue(authority, g, path, func(w io.Writer, creds []byte) error { return p.pack(w, &d, creds) }); err != nil {
 			return err
 		}
 	}
-	if err := atomicfile.Write(filepath.Join(e.out, "devices.yaml"), atomicfile.Bytes([]byte(classes))); err != nil {
-		return err
-	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d archives are made in %s, %d were there; devices.yaml beside them names the devices for a run. Each archive is as secret as its credentials.\n", len(list)-there, e.out, there)
-	return nil
+	return atomicfile.Write(filepath.Join(e.out, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
-// load reads make's archive for a platform, whose files become a member of a gzip that another can follow.
+// load reads make's archive for a platform.
 func (p *packer) load(platform string) error {
-	if _, known := p.programs[platform]; known {
+	if platform == "" || p.programs[platform] != nil {
 		return nil
 	}
 	pattern := filepath.Join(p.dist, "fedpace-device-*-"+platform+".tar.gz")
@@ -105,49 +92,32 @@ func (p *packer) load(platform string) error {
 	if err != nil || len(found) != 1 {
 		return fmt.Errorf("platform %s: there are %d archives %s, want one (make dist; leave the platform empty where the device has the program)", platform, len(found), pattern)
 	}
-	f, err := os.Open(found[0])
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	plain, err := gzip.NewReader(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", found[0], err)
-	}
-	var member bytes.Buffer
-	packed := gzip.NewWriter(&member)
-	from, to := tar.NewReader(plain), tar.NewWriter(packed)
-	for err == nil {
-		var h *tar.Header
-		if h, err = from.Next(); err == nil {
-			if err = to.WriteHeader(h); err == nil {
-				_, err = io.Copy(to, from)
-			}
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w", found[0], err)
-	}
-	err = errors.Join(to.Flush(), packed.Close()) // the archive goes on
-	p.programs[platform] = member.Bytes()
+	p.programs[platform], err = os.ReadFile(found[0])
 	return err
 }
 
-// pack writes a device's archive.
+// pack writes a device's archive. Members of a gzip are read one after the other, and a tar goes on
+// where one before it has not been closed.
 func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
-	if _, err := w.Write(p.programs[d.Platform]); err != nil {
-		return err
-	}
+	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
 	packed := gzip.NewWriter(w)
 	to := tar.NewWriter(packed)
-	add := func(name string, mode int64, content []byte) (err error) {
-		if content != nil {
-			err = to.WriteHeader(&tar.Header{Name: inArchive + name, Mode: mode, Size: int64(len(content)), ModTime: time.Now()})
-			_, err2 := to.Write(content)
-			err = errors.Join(err, err2)
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{d.Name + ".creds", creds}, {"ca.pem", p.ca}, {"settings", []byte(settings)}} {
+		if f.content != nil { // a writer that has failed goes on to fail
+			_ = to.WriteHeader(&tar.Header{Name: "fedpace-device/" + f.name, Mode: 0o600, Size: int64(len(f.content)), ModTime: time.Now()})
+			_, _ = to.Write(f.content)
 		}
-		return err
 	}
-	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
-	return errors.Join(add(d.Name+".creds", 0o600, creds), add("ca.pem", 0o644, p.ca), add("settings", 0o644, []byte(settings)), to.Close(), packed.Close())
+	end := to.Flush
+	if d.Platform == "" {
+		end = to.Close
+	}
+	err := errors.Join(end(), packed.Close())
+	if err == nil {
+		_, err = w.Write(p.programs[d.Platform])
+	}
+	return err
 }

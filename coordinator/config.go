@@ -105,10 +105,6 @@ func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
 // Devices is how the real devices do; false where there are none.
 func (s *Stats) Devices() (realdevices.Stats, bool) { return s.devices.Stats() }
 
-// Versions are those of the real devices' programs, in the order of their names; empty of
-// one that has not joined or does not say.
-func (s *Stats) Versions() []string { return s.devices.Versions() }
-
 // validate refuses a run that has nothing to train or measure. All else follows from the
 // configuration, which has been checked.
 func (c *Config) validate() error {

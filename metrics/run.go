@@ -71,8 +71,8 @@ type Run struct {
 	// Left is the wall time to expect from now on, in seconds, with its interval of 90 %, false
 	// where it cannot be said yet. It may be nil and is safe for concurrent use.
 	Left func() (seconds, low, high float64, known bool)
-	// Seen is what is known of the first hundred real devices. It may be nil, is safe for
-	// concurrent use and answers after the run's end, too.
+	// Seen is what is known of each real device. It may be nil, is safe for concurrent use and
+	// answers after the run's end, too.
 	Seen func() []DeviceSeen
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.

@@ -20,9 +20,10 @@ const (
 
 // ByVersion groups devices by the version that each of them told, the most frequent
 // version first. Devices whose version is empty told none and are left out.
-func ByVersion(names, versions []string) (list []DeviceVersion) {
+func ByVersion(devices []DeviceSeen) (list []DeviceVersion) {
 	at := map[string]int{}
-	for i, v := range versions {
+	for _, d := range devices {
+		v := d.Version
 		if v == "" {
 			continue
 		}
@@ -32,7 +33,7 @@ func ByVersion(names, versions []string) (list []DeviceVersion) {
 		}
 		of := &list[at[v]]
 		if of.Devices++; len(of.Names) < maxVersionsNames {
-			of.Names = append(of.Names, names[i])
+			of.Names = append(of.Names, d.Name)
 		}
 	}
 	slices.SortFunc(list, func(a, b DeviceVersion) int {

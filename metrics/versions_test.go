@@ -9,19 +9,19 @@ import (
 
 // Devices are counted by version, the most frequent first; what devices make up stays small.
 func TestByVersion(t *testing.T) {
-	got := ByVersion([]string{"a", "b", "c", "d"}, []string{"v2", "v1", "", "v1"})
+	got := ByVersion([]DeviceSeen{{Name: "a", Version: "v2"}, {Name: "b", Version: "v1"}, {Name: "c"}, {Name: "d", Version: "v1"}})
 	want := []DeviceVersion{{"v1", 2, []string{"b", "d"}}, {"v2", 1, []string{"a"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := ByVersion([]string{"a"}, []string{""}); got != nil {
+	if got := ByVersion([]DeviceSeen{{Name: "a"}}); got != nil {
 		t.Errorf("devices that told nothing: %v", got)
 	}
-	var names, versions []string
+	var devices []DeviceSeen
 	for i := range 400 {
-		names, versions = append(names, fmt.Sprint("d", i)), append(versions, fmt.Sprint("v", i/10))
+		devices = append(devices, DeviceSeen{Name: fmt.Sprint("d", i), Version: fmt.Sprint("v", i/10)})
 	}
-	many := ByVersion(names, versions)
+	many := ByVersion(devices)
 	if len(many) != maxVersions || many[0].Devices != 10 || len(many[0].Names) != maxVersionsNames {
 		t.Errorf("%d versions, the first %+v", len(many), many[0])
 	}

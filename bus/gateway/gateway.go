@@ -253,7 +253,7 @@ type Stats struct {
 	Heartbeats int64     // received
 	Refused    int64     // messages that did not count
 	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
-	Each       []Seen    // of the first devices
+	Each       []Seen
 }
 
 // Seen is what is known of a device.
@@ -264,9 +264,6 @@ type Seen struct {
 	Samples         uint64    // 0: it does not tell them
 	Log             []string  // newest lines
 }
-
-// mostSeen is how many devices are told of one by one.
-const mostSeen = 100
 
 // seen is told of the device.
 func (x *peer) seen() Seen {
@@ -287,9 +284,7 @@ func (g *Gateway) Stats() (v Stats) {
 	for _, x := range g.devices {
 		x.mu.Lock()
 		v.Heartbeats += x.beats
-		if len(v.Each) < mostSeen {
-			v.Each = append(v.Each, x.seen())
-		}
+		v.Each = append(v.Each, x.seen())
 		for _, n := range x.refused {
 			v.Refused += int64(n)
 		}

@@ -2,7 +2,6 @@ package realdevices
 
 import (
 	"fmt"
-	"sync"
 
 	"fedpace/bus"
 	"fedpace/internal/human"
@@ -10,31 +9,17 @@ import (
 
 // programs are the versions of the devices' programs, as they said when they joined.
 type programs struct {
-	versionsMu sync.Mutex
-	versions   []string // by device; empty: it has not joined, or does not say
-	differ     []int    // devices of another version than the coordinator's that the user has not been told of
+	versions []string // by device; empty: it has not joined, or does not say
+	differ   []int    // devices of another version than the coordinator's that the user has not been told of
 }
 
 // joined notes the version of a device. One that joins again with the same is not told
 // of again.
 func (p *programs) joined(device int, version, own string) {
-	p.versionsMu.Lock()
-	defer p.versionsMu.Unlock()
 	if version != p.versions[device] && bus.Differ(version, own) {
 		p.differ = append(p.differ, device)
 	}
 	p.versions[device] = version
-}
-
-// Versions are those of the devices' programs, in the order of their names; empty of one
-// that has not joined or does not say. Any goroutine may ask for them.
-func (d *Devices) Versions() []string {
-	if d == nil {
-		return nil
-	}
-	d.versionsMu.Lock()
-	defer d.versionsMu.Unlock()
-	return append([]string(nil), d.versions...)
 }
 
 // reportVersions tells the user once which devices are of another version than the

@@ -156,7 +156,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	return s, true
 }
 
-// seen tells outputs of the first devices one by one.
+// seen tells outputs of real devices one by one.
 func (r *recorder) seen() (list []metrics.DeviceSeen) {
 	if v := r.reported.Load(); v != nil {
 		d, _ := v.Devices()
@@ -165,15 +165,6 @@ func (r *recorder) seen() (list []metrics.DeviceSeen) {
 		}
 	}
 	return list
-}
-
-// versions are what devices told of their programs.
-func (r *recorder) versions() []metrics.DeviceVersion {
-	v := r.reported.Load()
-	if v == nil {
-		return nil
-	}
-	return metrics.ByVersion(r.p.Config.Devices.IDs(), v.Versions())
 }
 
 func (r *recorder) observer() coordinator.Observer {
@@ -289,7 +280,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           r.p.Kernel, Bus: r.p.carrier(), Version: r.p.options.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
-		Forked: r.saved.Forked, LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: r.versions(),
+		Forked: r.saved.Forked, LeftOut: usage.LeftOut, Attackers: r.p.Attacking(), DeviceVersions: metrics.ByVersion(r.seen()),
 	}
 	if c.Train {
 		about := describe(r.p.Set.Info())

@@ -170,6 +170,9 @@ type notices struct {
 	List   []notice `json:"list"`
 }
 
+// shownDevices is how many real devices are shown.
+const shownDevices = 100
+
 // shownTasks is how many tasks are shown at most, each of the slowest, the sample and the real ones.
 const shownTasks = 10
 
@@ -201,7 +204,8 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
 	if a.Seen != nil {
-		out.Actors.Devices = a.Seen()
+		seen := a.Seen()
+		out.Actors.Devices = seen[:min(len(seen), shownDevices)]
 	}
 	if e := a.Epsilon; e != nil {
 		out.Now.Epsilon = number(e(s.last.Round))

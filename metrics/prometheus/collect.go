@@ -275,7 +275,8 @@ func (m *Metrics) collectDevices(c *scrape, s *state) {
 		}
 	}
 	if m.run.Seen != nil {
-		for _, d := range m.run.Seen() {
+		seen := m.run.Seen()
+		for _, d := range seen[:min(len(seen), MostDevices)] {
 			heard.time(d.Heard, d.Name)
 		}
 	}

@@ -1,4 +1,4 @@
-"""Prints the table of runs, and draws them against virtual hours, tokens and bytes.
+"""Prints the table of runs, and draws them against virtual time, tokens and bytes.
 
     PYTHONPATH=../../python python3 results.py curves.svg FOLDER...
 
@@ -16,7 +16,7 @@ NAMES = {"fixed": "H = 16", "h8": "H = 8", "h4": "H = 4", "dsgd": "H = 1", "roun
 NAMES.update({f"{s}-constant": f"constant, steps of {NAMES[s]}" for s in ("rounds", "error")})
 COLOURS = ["#222222", "#0072b2", "#56b4e9", "#999999", "#d55e00", "#e69f00", "#009e73", "#cc79a7"]
 STUDENT = [np.nan, 12.706, 4.303, 3.182, 2.776]  # 97.5 % of Student's t, by the number of seeds less one
-AXES = [("virtual hours", 3600), ("million tokens", 1e6), ("MB", 1e6)]
+AXES = [("virtual seconds", 1), ("million tokens", 1e6), ("MB", 1e6)]
 
 
 def curve(run):
@@ -105,7 +105,7 @@ def draw(by, path):
         x, y = 50 + 205 * (i % 4), height + 16 * (i // 4)
         out.append(f'<path d="M{x} {y - 4}h18" stroke="{COLOURS[i]}" stroke-width="2"/><text x="{x + 22}" y="{y}">{name}</text>')
     with open(path, "w") as f:
-        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 {height + 30}" font-family="sans-serif" font-size="11">'
+        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 910 {height + 30}" font-family="sans-serif" font-size="11">'
                 f'<rect width="100%" height="100%" fill="#fff"/>{"".join(out)}</svg>\n')
 
 

@@ -27,8 +27,12 @@ func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64,
 // FedAsync's polynomial (Xie et al. 2019); 0 ignores staleness. FedBuff divides by
 // the size of its buffer and so moves less when updates are stale ([FedBuff]); here the
 // weights sum to 1. Where all are equally stale they come back as they are. A
-// client's weight does not depend on its place in the list.
+// client's weight does not depend on its place in the list. A negative staleness, which a
+// forged checkpoint has, panics.
 func ByStaleness(weights []float64, staleness []int, exponent float64) []float64 {
+	if slices.Min(staleness) < 0 {
+		panic("algorithm: a negative staleness")
+	}
 	if exponent == 0 || slices.Min(staleness) == slices.Max(staleness) {
 		return weights
 	}

@@ -404,6 +404,7 @@ func TestMisusePanics(t *testing.T) {
 		"Apply":         func() { FedAvg{Rate: 1}.Server(1).Apply(two, make([]int64, 1), 1) },
 		"another size":  func() { FedAdam{Rate: 1, Tau: 1}.Server(3).Apply(two, make([]int64, 2), 1) },
 		"and momentum":  func() { FedAvgM{Rate: 1}.Server(3).Apply(two, make([]int64, 2), 1) },
+		"stale by -1":   func() { ByStaleness([]float64{1}, []int{-1}, 0.5) },
 	} {
 		func() {
 			defer func() {

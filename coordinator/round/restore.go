@@ -99,11 +99,14 @@ func Restore(c Config, s State) (*Machine, error) {
 	return m, nil
 }
 
-// fits returns an error for a state of another number of clients or devices.
+// fits returns an error for a state of another number of clients or devices, or of no round.
 func (s *State) fits(c *Config) error {
 	charges := c.Clients
 	if c.Batteries == nil {
 		charges = 0
+	}
+	if s.Round.Round < 0 || s.Round.Round > MaxRounds {
+		return fmt.Errorf("round: state: round %d, want 0 to %d", s.Round.Round, MaxRounds)
 	}
 	for _, x := range []struct {
 		what      string

@@ -27,7 +27,7 @@ type namedOutput struct {
 
 // Open opens a run's outputs. Close the recorder after use.
 func Open(run *Run, sinks []Sink) (*Recorder, error) {
-	r := &Recorder{meter: meter{run: run}, kept: newCollector(run)}
+	r := &Recorder{meter: meter{run: run}}
 	for _, s := range sinks {
 		name := Sinks.NameOf(s)
 		o, err := s.Open(run)
@@ -43,6 +43,7 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 			r.losses = append(r.losses, l)
 		}
 	}
+	r.kept = newCollector(run) // of as many tasks as the outputs now want
 	return r, nil
 }
 

@@ -1,14 +1,17 @@
 package cmd
 
 import (
-	"cmp"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/internal/atomicfile"
 )
 
 // manCommand writes the manual.
@@ -29,29 +32,41 @@ func manCommand() *cobra.Command {
 				return err
 			}
 			topic.Long = configurationKeys()
-			root := c.Root()
-			pages := manual(root)
-			root.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be understood\n"+
-				"3    something expected was missed\n4    evaluate.target was never reached\n130  interrupted: stopped cleanly, can be resumed") +
-				"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
-			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, args[0]); err != nil {
+			n, err := writeManual(c.Root(), args[0])
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", pages, args[0])
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", n, args[0])
 			return err
 		},
 	}
 }
 
-// manual makes the help of a command, and of those below it, such that pages keep its lines, and returns how many there are.
-func manual(c *cobra.Command) (pages int) {
+// writeManual writes the pages of a command and of those below it, the topics of
+// help among them, and returns how many there are.
+func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 	for _, below := range c.Commands() {
-		if below.IsAvailableCommand() {
-			pages += manual(below)
+		if below.Hidden {
+			continue
+		}
+		n, err := writeManual(below, dir)
+		if pages += n; err != nil {
+			return pages, err
 		}
 	}
-	c.Long, c.DisableAutoGenTag = verbatim(cmp.Or(c.Long, c.Short)), true
-	return pages + 1
+	if c.Long == "" {
+		c.Long = c.Short
+	}
+	c.Long = verbatim(c.Long)
+	if !c.HasParent() {
+		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be understood\n"+
+			"3    something expected was missed\n4    evaluate.target was never reached\n130  interrupted: stopped cleanly, can be resumed") +
+			"\n# ENVIRONMENT\n" + verbatim("NO_COLOR  set to anything: no colours on a terminal")
+	}
+	c.DisableAutoGenTag = true
+	return pages + 1, atomicfile.Write(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), func(w io.Writer) error {
+		return doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "fedpace " + cli.Version(), Manual: "fedpace"}, w)
+	})
 }
 
 // verbatim is Markdown for lines that stay as they are: the texts hold tables.

@@ -100,6 +100,7 @@ func (p *packer) load(platform string) error {
 // where one before it has not been closed.
 func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 	settings := strings.Join([]string{d.Name, p.server, cmp.Or(d.Data, "synthetic"), ""}, "\n")
+	now := time.Now().Truncate(time.Second) // tar rounds, perhaps to a time that is to come
 	packed := gzip.NewWriter(w)
 	to := tar.NewWriter(packed)
 	for _, f := range []struct {
@@ -107,7 +108,7 @@ func (p *packer) pack(w io.Writer, d *listed, creds []byte) error {
 		content []byte
 	}{{d.Name + ".creds", creds}, {"ca.pem", p.ca}, {"settings", []byte(settings)}} {
 		if f.content != nil { // a writer that has failed goes on to fail
-			_ = to.WriteHeader(&tar.Header{Name: "fedpace-device/" + f.name, Mode: 0o600, Size: int64(len(f.content)), ModTime: time.Now()})
+			_ = to.WriteHeader(&tar.Header{Name: "fedpace-device/" + f.name, Mode: 0o600, Size: int64(len(f.content)), ModTime: now})
 			_, _ = to.Write(f.content)
 		}
 	}

@@ -113,7 +113,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s.Lookup("controls").NoOptDefVal = "all"
 	cli.OneOf(c, "controls", "all", "constant")
 	s.IntVar(&f.seeds, "seeds", 1, seedsUsage)
-	cli.Within(c, "seeds", 1, 1000)
+	cli.Within(c, "seeds", 1, maxSeeds)
 	s.Float64Var(&f.until.Half, "until", 0, "add seeds until the difference in how runs end is known to ± so much, by Stein's two stages, the first of --seeds, at least 5")
 	s.IntVar(&f.until.Most, "until-seeds", 100, "seeds at most with --until")
 	cli.Complete(c, "grid", assignments)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,11 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 			return fmt.Errorf("%s:%d: %w", e.list, i+2, err)
 		}
 		seen[d.Name] = true
-		classes += fmt.Sprintf("    %s: %s\n", d.Name, cmp.Or(d.Class, "null"))
+		class := "null"
+		if d.Class != "" {
+			class = strconv.Quote(d.Class)
+		}
+		classes += fmt.Sprintf("    %s: %s\n", d.Name, class)
 	}
 	if err := os.MkdirAll(e.out, 0o700); err != nil {
 		return err

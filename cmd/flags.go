@@ -110,6 +110,9 @@ func (f *flags) add(c *cobra.Command) {
 	cli.QuietFlag(c)
 }
 
+// maxSeeds is how many seeds a study may have.
+const maxSeeds = 1000
+
 // seedsUsage explains --seeds.
 const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
 

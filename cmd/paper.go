@@ -69,7 +69,7 @@ With --nats hosts (fedpace host) do the runs, to the same bits.`,
 	s.StringArrayVar(&f.from, "from", nil, "only print tables and draw figures from the CSV files in this `DIR`; repeated, the runs of the others are added to the first")
 	s.BoolVar(&f.verdicts, "verdicts", false, "only decide the claims in claims.yaml of --from (else docs/paper) by the curves there, and draw gains.svg")
 	s.BoolVar(&f.dry, "dry-run", false, "only list the runs, whether they are done and what core-hours the others cost")
-	cli.Within(c, "seeds", 1, 1000)
+	cli.Within(c, "seeds", 1, maxSeeds)
 	cli.Within(c, "rounds", 1, 1e6)
 	cli.Within(c, "scale", 1e-4, 1)
 	cli.QuietFlag(c)

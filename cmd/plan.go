@@ -72,7 +72,7 @@ goes on with a plan that was interrupted.`,
 	cli.Within(c, "hours", 0, 1e6)
 	cli.Within(c, "draws", 1, 1000)
 	cli.Within(c, "learn", 0, 1000)
-	cli.Within(c, "seeds", 1, 1000)
+	cli.Within(c, "seeds", 1, maxSeeds)
 	cli.JSONFlag(c, "every setting, and the one that is recommended")
 	return c
 }

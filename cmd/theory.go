@@ -154,7 +154,7 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 	f.add(c)
 	s := c.Flags()
 	s.IntVar(&f.seeds, "seeds", 5, seedsUsage)
-	cli.Within(c, "seeds", 1, 1000)
+	cli.Within(c, "seeds", 1, maxSeeds)
 	f.schedules.add(c, lab.Schedules, "")
 	s.StringVarP(&f.out, "out", "o", "runs/lab", "`DIR` for tables, CSV files, figures and runs")
 	s.BoolVar(&f.force, "force", false, "replace what the folder holds")

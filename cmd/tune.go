@@ -52,7 +52,7 @@ was interrupted.`,
 	schedules.add(c, nil, " (default the configuration's)")
 	s.StringArrayVar(&wide.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, or N of a range (default 4), KEY=LOW..HIGH/N; may be repeated")
 	s.IntVar(&wide.seeds, "seeds", 3, seedsUsage)
-	cli.Within(c, "seeds", 1, 1000)
+	cli.Within(c, "seeds", 1, maxSeeds)
 	cli.AddServer(c, &server)
 	cli.Complete(c, "grid", assignments)
 	cli.JSONFlag(c, "the best setting of each schedule, and every setting")

@@ -1,12 +1,17 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"fedpace/actors/external"
+	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
 
@@ -46,4 +51,88 @@ func In(dir string) (list List) {
 // Sound are those that can be used.
 func (l List) Sound() List {
 	return slices.DeleteFunc(slices.Clone(l), func(k *Kept) bool { return k.err != nil })
+}
+
+// ErrDamaged is wrapped by the error for a folder in which so much is damaged that
+// its run cannot go on from any checkpoint.
+var ErrDamaged = errors.New("too much is damaged")
+
+// Newest reads the newest checkpoint that is whole, that fits the run, and whose outputs
+// still hold what it says; nil if there is none at all. newer is why a newer one cannot be
+// used. One that is foreign is refused: it may be all that is left of another run.
+func Newest(results *folder.Results, run Head) (c *Checkpoint, newer, err error) {
+	dir := results.Path("")
+	var wrong []error
+	for _, name := range folder.Checkpoints {
+		c := &Checkpoint{}
+		err := folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
+			if err := c.Read(in); err != nil {
+				return err
+			}
+			return c.Head.fits(run)
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = results.Check(c.Body.Outputs)
+		}
+		if err == nil {
+			return c, errors.Join(wrong...), nil
+		}
+		wrong = append(wrong, err)
+		if errors.Is(err, folder.ErrForeign) || errors.Is(err, folder.ErrFormat) {
+			return nil, nil, errors.Join(wrong...)
+		}
+	}
+	switch len(wrong) {
+	case 0:
+		return nil, nil, nil
+	case 1:
+		return nil, nil, fmt.Errorf("%w: %w, and there is none before it (%s)", ErrDamaged, wrong[0], PlayAgain(dir))
+	}
+	return nil, nil, fmt.Errorf("%w: %w; and the checkpoint before: %w (%s)", ErrDamaged, wrong[0], wrong[1], PlayAgain(dir))
+}
+
+// PlayAgain says what is left where a folder cannot be repaired.
+func PlayAgain(dir string) string {
+	dir = filepath.Clean(dir)
+	return fmt.Sprintf("start the run again with run --config %s --out %s --force", filepath.Join(dir, folder.ConfigFile), dir)
+}
+
+// mayMove reports whether a key may change while a run is stopped: it changes no bit
+// and no file. The data and the trainer may have moved: their digests tell whether they
+// are the same. The kernel's class is compared by itself.
+func mayMove(c config.Change) bool {
+	return c.Key == "data" || c.Key == "kernel" || c.Key == "trainer" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
+}
+
+// fits returns an error that says how a checkpoint's run differs from the given one.
+func (h Head) fits(run Head) error {
+	theirs, err := config.Parse("configuration", []byte(h.Config))
+	if err != nil {
+		return fmt.Errorf("%w: its configuration cannot be read: %w", folder.ErrForeign, err)
+	}
+	ours, err := config.Parse("configuration", []byte(run.Config))
+	if err != nil {
+		return err
+	}
+	var other []string
+	for _, change := range theirs.Changes(ours) {
+		if !mayMove(change) {
+			other = append(other, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
+		}
+	}
+	if len(other) > 0 {
+		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)", folder.ErrForeign, strings.Join(other, "; "))
+	}
+	switch {
+	case h.Data != run.Data:
+		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, cmp.Or(h.Data, "none"), cmp.Or(run.Data, "none"))
+	case h.Trainer != run.Trainer:
+		return fmt.Errorf("%w: %w (bring the trainer back with which it began, or start again with run --force)", folder.ErrForeign, external.Differ(h.Trainer, run.Trainer))
+	case h.Kernel != run.Kernel:
+		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, h.Kernel, run.Kernel)
+	}
+	return nil
 }

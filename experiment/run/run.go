@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -317,4 +318,20 @@ func (p *experiment) relativeSteps(steps int64, at round.Time) float64 {
 		return math.NaN()
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
+}
+
+// mostGarbage is how much garbage waits for the collector beside much data, in bytes.
+const mostGarbage = 64 << 20
+
+// boundGarbage is called when the data are in memory: by itself the collector would wait until
+// there is as much garbage as data. GOGC in the environment decides instead.
+func boundGarbage(data federated.Set) {
+	held, ok := data.(interface{ Memory() int })
+	if !ok || held.Memory() < mostGarbage || os.Getenv("GOGC") != "" {
+		return
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m) // a mapped file is data, and not of the heap
+	debug.SetGCPercent(max(10, min(100, int(100*mostGarbage/m.HeapAlloc))))
 }

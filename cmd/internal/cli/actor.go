@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/calibrate"
@@ -120,4 +124,56 @@ func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err e
 		return nil
 	}
 	return err
+}
+
+// supervised tells the service manager, where one started this process, that
+// it is ready, and then at half of the time that its watchdog waits that it
+// still runs. The function that it returns says that the process stops, and
+// ends the telling. Without a service manager nothing is said to anybody.
+func supervised(ctx context.Context) (stopping func(), err error) {
+	told, err := daemon.SdNotify(false, daemon.SdNotifyReady)
+	if err != nil {
+		return nil, fmt.Errorf("the service manager cannot be told (NOTIFY_SOCKET): %w", err)
+	}
+	wait, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		return nil, fmt.Errorf("the service manager's watchdog (WATCHDOG_USEC): %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	if told && wait > 0 {
+		telling.Go(func() {
+			tick := time.NewTicker(wait / 2)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // missing one is what the watchdog looks for
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		telling.Wait()
+		_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) // the process ends anyway
+	}, nil
+}
+
+// AddServer gives a command the flags that say how a NATS server is reached.
+func AddServer(c *cobra.Command, to *natsconn.Config) {
+	s := c.Flags()
+	s.StringVar(&to.URL, "nats", "", "URL of the NATS server, e.g. nats://host:4222; those of a cluster separated by commas")
+	s.StringVar(&to.Creds, "creds", "", "file of credentials for it (fedpace enroll)")
+	s.StringVar(&to.TLS.CA, "tls-ca", "", "PEM file of the authority of the other end's certificate")
+	s.StringVar(&to.TLS.Cert, "tls-cert", "", "PEM file of this end's certificate")
+	s.StringVar(&to.TLS.Key, "tls-key", "", "PEM file of its key")
+	Check(c, "nats", func(url string) error {
+		if url == "" { // as a script may give it
+			return nil
+		}
+		return names.CheckURL(url)
+	})
 }

@@ -125,7 +125,6 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	return t, nil
 }
 
-// Close releases what the steps hold.
 func (t *Trainer) Close() error { return t.steps.Close() }
 
 // SumLength is the length of a job's exact sum: that of the parameters and, with

@@ -73,7 +73,6 @@ func (m *models) withdraw(ctx context.Context) error {
 	return m.bus.DeleteModel(ctx, last)
 }
 
-// has reports whether a version is this model.
 func (m *models) has(digest bus.Digest) bool {
 	for _, x := range m.list {
 		if x.digest == digest {

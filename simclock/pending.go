@@ -14,7 +14,6 @@ func (c *chunk) bit(seq uint64) (word *uint64, bit uint64) {
 	return &c[seq>>6%uint64(len(c))], 1 << (seq & 63)
 }
 
-// add reports whether seq was absent.
 func (p pending) add(seq uint64) bool {
 	c := p[seq>>chunkBits]
 	if c == nil {
@@ -27,7 +26,6 @@ func (p pending) add(seq uint64) bool {
 	return absent
 }
 
-// remove reports whether seq was present.
 func (p pending) remove(seq uint64) bool {
 	c := p[seq>>chunkBits]
 	if c == nil {

@@ -36,7 +36,6 @@ type SparseLoCo struct {
 // Needs says that a residual follows its client from task to task.
 func (SparseLoCo) Needs() registry.Needs { return withFeedback(true) }
 
-// Feedback implements [Decaying].
 func (s SparseLoCo) Feedback() float64 { return s.Decay }
 
 func (s SparseLoCo) Bits(values int64) int64 {

@@ -11,7 +11,6 @@ type partly struct {
 	trainable, params int
 }
 
-// serverOf makes the server half of an algorithm.
 func serverOf(a Algorithm, params, trainable int) ServerOptimizer {
 	if trainable == params {
 		return a.Server(params)

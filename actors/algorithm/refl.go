@@ -33,7 +33,6 @@ type REFL struct {
 
 func (a REFL) Server(int) ServerOptimizer { return average{a.Rate} }
 
-// Weigh weighs by age.
 func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	return Staleness{1}.Weigh(weights, steps, staleness)
 }

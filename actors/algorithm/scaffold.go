@@ -45,7 +45,6 @@ func (d *drift) Start(base, mean, own []float32) {
 	}
 }
 
-// Correct adds the drift to the gradient.
 func (d *drift) Correct(local, gradient []float32) {
 	gradient, drift := gradient[:len(local)], d.drift[:len(local)]
 	for i := range local {

@@ -32,7 +32,6 @@ type Acts struct {
 	Circle   int
 }
 
-// Of are the acts of an attack, and none of nil.
 func Of(a Attack) Acts {
 	if a == nil {
 		return Acts{}

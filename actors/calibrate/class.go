@@ -198,7 +198,6 @@ func (c *Compute) subject() string {
 	return string(c.Task)
 }
 
-// memory says what is known of the memory.
 func (m *Machine) memory() string {
 	if m.PeakBytes == 0 {
 		return "which does not tell its memory"
@@ -206,7 +205,6 @@ func (m *Machine) memory() string {
 	return fmt.Sprintf("%s of memory at the peak, %s free", human.Size(m.PeakBytes), human.Size(m.FreeBytes))
 }
 
-// power says what is known of the power.
 func (m *Machine) power() string {
 	if m.Watts == nil {
 		return "the board does not tell it"
@@ -218,7 +216,6 @@ func (m *Machine) power() string {
 	return text + " (" + m.PowerSource + ")"
 }
 
-// Write writes the result for people.
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
 	if len(r.Compute) > 0 {

@@ -36,7 +36,6 @@ type Own = real.Config
 // never fewer than a minibatch.
 const leastSamples = 256
 
-// device is the device that does the subject's tasks.
 func (s *Subject) device(notice func(string)) real.Config {
 	c := s.own
 	c.Notice = notice
@@ -46,7 +45,6 @@ func (s *Subject) device(notice func(string)) real.Config {
 	return c
 }
 
-// Batch is the number of samples of a minibatch.
 func (s *Subject) Batch() int { return int(s.Welcome.Spec.Batch) }
 
 // WithBatch is the subject with minibatches of so many samples.

@@ -113,7 +113,6 @@ func linkOf(l Line) Link {
 // width is half the wider interval of the two directions, relative to its value.
 func (n *Network) width() float64 { return max(n.Download.Whole.Width(), n.Upload.Whole.Width()) }
 
-// Speed is the speed for people.
 func (l *Link) Speed() string { return text(l.Mbps, "Mbit/s") }
 
 // Exchange has rounds of transfers, the first one to warm up, until both directions are
@@ -138,7 +137,6 @@ func Exchange(what string, params int, seconds float64, say func(string), round 
 	return n, len(all), nil
 }
 
-// Rest waits.
 func Rest(ctx context.Context, pause time.Duration) error {
 	if pause == 0 {
 		return nil

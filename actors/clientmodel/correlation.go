@@ -229,7 +229,6 @@ func ranks(values []float64) []float64 {
 	return places
 }
 
-// equal reports whether all values are the same.
 func equal(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] })
 }

@@ -50,7 +50,6 @@ func (l *Law) or(given float64, bits uint64) float64 {
 	return cmp.Or(given, 1)
 }
 
-// given tells whether there is a law at all.
 func (l *Law) isSet() bool { return l.Quantile != nil }
 
 // Bounds are the options that all distributions share: a draw beyond a bound is
@@ -60,7 +59,6 @@ type Bounds struct {
 	AtMost  float64 `key:"at_most" is:"null" range:"[0,1e12]" help:"larger draws are set to it"`
 }
 
-// Cut holds a law to the bounds.
 func (b Bounds) Cut(l Law) (Law, error) {
 	if b == (Bounds{}) {
 		return l, nil

@@ -130,7 +130,6 @@ func (m *onOff) position(window, i uint64) int64 {
 // draw is the state from a point on.
 func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, ofState+p.number) < m.on }
 
-// At reports whether the chain is on at t.
 func (m *onOff) At(seed uint64, client int, t int64) bool {
 	return m.draw(m.point(seed, client, t, -1))
 }

@@ -77,7 +77,6 @@ const (
 	ofStays = 2 // whose trace it has
 )
 
-// stays are a client's.
 func (r *replay) stays(key uint64, client int) []session {
 	if r.drawn {
 		client = int(keyed.Below(keyed.Nth(key, ofStays), uint64(len(r.traces))))

@@ -217,7 +217,6 @@ func each(d *jsontext.Decoder, element func() error) error {
 	return err
 }
 
-// UnmarshalJSONFrom decodes x.
 func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	s.end = []int{}
 	err := each(d, func() error {

@@ -410,7 +410,6 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	return store, numbersOf / width, nil
 }
 
-// texts are windows of a text.
 func (p *prepared) texts() (federated.Rows, int, error) {
 	r := &federated.TextRows{Window: p.Width, Text: p.section("text").bytes, Starts: numbers[int32](p, "row")}
 	if r.Window != p.Info.Features {

@@ -220,7 +220,6 @@ type tweetTexts struct {
 	latin1 bool
 }
 
-// Add appends a tweet.
 func (t *tweetTexts) Add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)

@@ -27,7 +27,6 @@ const prefix = "external:"
 // Is reports whether a model's name is that of a trainer's.
 func Is(model string) bool { return strings.HasPrefix(model, prefix) }
 
-// Model is the program's.
 func (p *Program) Model() *Model {
 	m := &Model{samples: p.samples()}
 	for _, t := range p.Tensors {

@@ -160,7 +160,6 @@ func (p *process) read(r io.Reader) {
 	}
 }
 
-// send writes a request.
 func (p *process) send(ctx context.Context, r *request) error {
 	line, err := json.Marshal(r)
 	if err != nil {

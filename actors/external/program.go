@@ -84,7 +84,6 @@ const maxStart = 10
 
 var errNoGreeting = errors.New("no greeting")
 
-// start starts a process and greets it.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
 	process, err := start(&p.config, p.Protocol == 0)
 	if err != nil {
@@ -138,7 +137,6 @@ func (p *Program) explain(process *process, err error) error {
 	return err
 }
 
-// Initial is the model that a seed begins with.
 func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, err error) {
 	w := p.Worker()
 	defer func() { err = errors.Join(err, w.giveBack()) }()

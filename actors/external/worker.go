@@ -404,7 +404,6 @@ func (w *Worker) giveBack() error {
 	return w.Close()
 }
 
-// Close ends the worker's process.
 func (w *Worker) Close() error {
 	p := w.process
 	if w.process = nil; p == nil {

@@ -320,5 +320,4 @@ func (h *Host) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the host's subscriptions.
 func (h *Host) Close() error { return h.bus.Close() }

@@ -17,7 +17,6 @@ type Tensor struct {
 	Offset int // index of the first element in the flat parameters
 }
 
-// Len is the number of the tensor's elements.
 func (t Tensor) Len() int { return int(network.Product(t.Shape...)) }
 
 // ModelInfo is what is known of a model wherever it is trained. It is immutable and shared

@@ -26,7 +26,6 @@ func NameOf(a Architecture) string {
 	return Models.NameOf(a) + ":" + strings.Join(words(a), ",")
 }
 
-// Parse makes the model of a name.
 func Parse(name string) (m Model, err error) {
 	a, of, err := architecture(name)
 	if err == nil {
@@ -93,7 +92,6 @@ func open(fields []reflect.StructField) bool {
 	return true
 }
 
-// words are the fields of a component.
 func words(component any) (list []string) {
 	v := reflect.ValueOf(component)
 	all := fields(v.Type())
@@ -224,7 +222,6 @@ func split(text string) (words []string) {
 	return append(words, text[from:])
 }
 
-// samplesText is samples as a name has them.
 func samplesText(of Samples) string {
 	text := fmt.Sprintf("values=%d", of.Features)
 	switch {

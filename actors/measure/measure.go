@@ -26,7 +26,6 @@ func Find(list []Metric, name string) int {
 	return slices.IndexFunc(list, func(m Metric) bool { return m.Name == name })
 }
 
-// Names lists the metrics.
 func Names(list []Metric) (names []string) {
 	for _, m := range list {
 		names = append(names, m.Name)

@@ -17,5 +17,4 @@ func (s *Spread) Add(steps int) {
 	s.Tasks++
 }
 
-// Mean is the mean K of a spread that has tasks.
 func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }

@@ -11,7 +11,6 @@ type Timetable struct {
 	Grid int64
 }
 
-// Any reports whether there are measurements.
 func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Rounds) > 0 }
 
 // Due reports whether the model is measured after a round. before is the virtual time at

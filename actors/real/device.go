@@ -393,7 +393,6 @@ func (w *Device) modelOf(ctx context.Context, name string) (learn.ModelInfo, err
 	}
 }
 
-// start starts the trainer.
 func (w *Device) start(ctx context.Context) (err error) {
 	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
 	if w.config.Data != TrainerData {
@@ -411,7 +410,6 @@ func (w *Device) start(ctx context.Context) (err error) {
 	return err
 }
 
-// do does one task.
 func (w *Device) do(t *gateway.DeviceTask) error {
 	ctx := t.Context
 	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
@@ -502,8 +500,7 @@ func (w *Device) Compute(ctx context.Context, params, kept []float32, t *bus.Tas
 	model, kept, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
 		Task: t.Task, Client: w.client, LocalSteps: int(t.LocalSteps), StepsDone: int64(t.StepsDone), Rate: t.LearningRate, Variate: kept,
 	})
-	var diverged *actors.Diverged
-	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
+	if diverged, ok := errors.AsType[*actors.Diverged](err); ok { // there is no model: what is not finite ends the task as refused
 		w.bus.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task, diverged.Cause))
 		model, kept, loss, err = []float32{float32(math.NaN())}, nil, math.NaN(), nil
 	}

@@ -71,7 +71,6 @@ type Stats struct {
 	Closed            [reasons]int64 // connections that were not carried on
 }
 
-// Listen starts a front.
 func Listen(ctx context.Context, c Config) (*Front, error) {
 	waiting, admitted := connections(Descriptors())
 	lc := net.ListenConfig{KeepAlive: -1} // the server's pings tell of an end that is gone

@@ -407,7 +407,6 @@ func (a *Authority) keep(u *user) error {
 	return nil
 }
 
-// userFiles are the paths of the users' files.
 func (a *Authority) userFiles() []string {
 	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
 	return files

@@ -198,7 +198,6 @@ func Ask(ctx context.Context, line bus.Line, run, id string, samples uint64, j *
 	return r, nil
 }
 
-// Close ends the subscription and the heartbeats.
 func (d *Device) Close() error {
 	d.unwatch()
 	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none

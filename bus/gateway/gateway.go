@@ -131,7 +131,6 @@ func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, e
 	return g, nil
 }
 
-// Close tells the devices that the run is over and ends the subscriptions.
 func (g *Gateway) Close() error {
 	g.closed.Do(func() {
 		g.stop()

@@ -16,7 +16,6 @@ type Bus struct {
 	runs map[string]*run
 }
 
-// New makes a bus.
 func New() *Bus { return &Bus{runs: map[string]*run{}} }
 
 // Connect returns the connection of a part.

@@ -135,7 +135,6 @@ func (d *delivery) Job() *bus.Job { return d.job.job }
 // Done has nothing to do: a job whose sum was accepted is closed.
 func (d *delivery) Done(context.Context) error { return nil }
 
-// Release gives the job back.
 func (d *delivery) Release(later bool) error {
 	back := func() {
 		d.run.mu.Lock()

@@ -28,7 +28,6 @@ type order struct {
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// set copies a task.
 func (o *order) set(client int, t *bus.Task) {
 	o.client = client
 	o.task = bus.Task{

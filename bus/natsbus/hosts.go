@@ -73,7 +73,6 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	return info, nil
 }
 
-// presence is what the host says of itself.
 func (h *Host) presence(last bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()

@@ -31,7 +31,6 @@ type delivery struct {
 	mark sync.WaitGroup
 }
 
-// Job is what is to be done.
 func (d *delivery) Job() *bus.Job { return d.job }
 
 // NextJob waits for a job. It outlives a coordinator or a stream that goes and
@@ -61,7 +60,6 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	return d, nil
 }
 
-// nextJob makes one attempt.
 func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	consumer, err := h.consumer(ctx, kernel)
 	if err != nil {

@@ -33,7 +33,6 @@ type modelKey struct {
 	digest bus.Digest
 }
 
-// NewStore makes an empty store.
 func NewStore() *Store {
 	s := new(Store)
 	rand.Read(s.id[:]) // never fails

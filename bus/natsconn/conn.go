@@ -159,7 +159,6 @@ func (c *Conn) NATS() *nats.Conn { return c.nats }
 // Notice tells what the connection's Config says is told.
 func (c *Conn) Notice(n bus.Notice) { c.config.Notice(n) }
 
-// Close ends the connection and its subscriptions.
 func (c *Conn) Close() {
 	c.ending.Stop()
 	c.nats.Close()

@@ -38,10 +38,8 @@ func Need(size int64, mbps float64) (Work, error) {
 	return w, nil
 }
 
-// IsZero tells whether there is nothing to do.
 func (w Work) IsZero() bool { return w == Work{} }
 
-// Less tells whether w is less work than v.
 func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
 
 // Of is the part of v that w is, about; v is not zero.

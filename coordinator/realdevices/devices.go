@@ -146,7 +146,6 @@ func (d *Devices) Keeps(task uint64) algorithm.Variate {
 	return algorithm.Variate{}
 }
 
-// Close tells the devices that the run is over.
 func (d *Devices) Close() error {
 	if d == nil || d.gateway == nil {
 		return nil
@@ -171,7 +170,6 @@ func (d *Devices) Stats() (s Stats, ok bool) {
 	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}, true
 }
 
-// Has reports whether a client is a device.
 func (d *Devices) Has(client int) bool { return d != nil && client >= d.run.First }
 
 // Open is the number of tasks whose answer has not been handed out.
@@ -377,7 +375,6 @@ func (d *Devices) taskOf(device int) *openTask {
 	return nil
 }
 
-// answerOf is an update as an answer.
 func (d *Devices) answerOf(n *gateway.Event) *Answer {
 	u := n.Update
 	a := &Answer{

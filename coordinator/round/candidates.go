@@ -17,7 +17,6 @@ type candidates struct {
 	open      int         // candidates that have not answered, where they are
 }
 
-// any reports whether there are candidates.
 func (c *candidates) any() bool { return len(c.list) > 0 }
 
 // untilAnswer shortens a plan to a candidate's answer, a number whose upload takes
@@ -118,7 +117,6 @@ func (c *candidates) choose(losses []float64, cohort int) (clients []int32, err 
 	return clients, nil
 }
 
-// cancel gives up the candidates there are.
 func (c *candidates) cancel() {
 	c.step.cancel(&c.answers)
 	for i := range c.list {

@@ -60,7 +60,6 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	return at, ok
 }
 
-// begin has a client begin a task.
 func (c *clients) begin(client int) {
 	c.busy.Add(client)
 	c.batteries.unplug(client, c.step.now)

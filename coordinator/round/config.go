@@ -116,5 +116,4 @@ type Bandwidth struct {
 // shared tells whether transfers touch each other at all.
 func (b *Bandwidth) shared() bool { return *b != (Bandwidth{Sites: b.Sites}) }
 
-// asksCandidates reports whether the selection asks candidates for their losses.
 func (c *Config) asksCandidates() bool { return selection.QueryOf(c.Select) > 0 }

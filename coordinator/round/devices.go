@@ -30,7 +30,6 @@ const (
 	Sampled
 )
 
-// population is the number of all clients.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
 // drawn is the number of clients that cohorts are drawn from.

@@ -95,7 +95,6 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	return m, nil
 }
 
-// Phase says what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }
 
 // Round is the number of the current round, from 1.

@@ -49,7 +49,7 @@ func newSampling(c *Config, clients *clients, r *RoundState) (s sampling, err er
 	s.limits = s.setup
 	s.single, _ = s.order.(selection.SingleOrder)
 	s.following, _ = s.order.(selection.Following)
-	s.limiting, _ = c.Select.(selection.Limiting)
+	s.limiting = selection.LimitingOf(c.Select)
 	if closing.Overlaps(c.Closing) && s.single == nil {
 		return s, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
 	}

@@ -17,7 +17,6 @@ type SiteState struct {
 	Clients  []int32   // to be asked in its next round
 }
 
-// siteOf is the site that a client is behind.
 func (c *Config) siteOf(client int32) int32 { return client % int32(c.Server.Sites) }
 
 // openSites has the sites of a round's clients fetch the model.
@@ -109,7 +108,6 @@ func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	return m.siteRound(s)
 }
 
-// cancelSites gives up what sites do.
 func (m *Machine) cancelSites() {
 	for i := range m.sites {
 		m.transfers.end(&m.sites[i].Transfer)

@@ -54,7 +54,6 @@ func (m *Machine) issueDrawn(slots int) (issued int) {
 	return issued
 }
 
-// issueTask gives a client a task.
 func (m *Machine) issueTask(client int) {
 	list, steps := &m.tasks.simulated, m.sampling.steps(client)
 	if _, ok := m.clients.device(client); ok {

@@ -30,7 +30,7 @@ func (c *Config) Validate() error {
 func (c *Config) checkNeeds(name string, component any, err error) error {
 	var missing error
 	n := registry.NeedsOf(component)
-	if _, limits := component.(selection.Limiting); limits {
+	if s, ok := component.(selection.Rule); ok && selection.LimitingOf(s) != nil {
 		n.Rounds = true // a round has one deadline
 	}
 	switch {

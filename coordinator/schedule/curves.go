@@ -13,7 +13,6 @@ type Span struct {
 	Seconds float64 `key:"seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"virtual time at which to is reached, in place of rounds"`
 }
 
-// Validate says what is wrong with the options.
 func (s Span) Validate() error {
 	switch {
 	case s.Rounds == 0 && s.Seconds == 0:

@@ -15,29 +15,27 @@ const precision = 256
 
 func real(x float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(x) }
 
-// series adds term(0), term(1), ... until the terms no longer count.
-func series(term func(n int) *big.Float) *big.Float {
-	sum := real(0)
-	for n := 0; ; n++ {
-		t := term(n)
-		if t.Sign() == 0 || sum.Sign() != 0 && t.MantExp(nil) < sum.MantExp(nil)-precision {
+// series is the sum of t(0)/of(0), t(1)/of(1), ... until what is added no longer counts,
+// where t(0) is first and t(n+1) is t(n) times factor, divided by by(n+1).
+func series(first, factor *big.Float, by, of func(n float64) float64) *big.Float {
+	sum, t := real(0), new(big.Float).Copy(first)
+	for n := 0.0; ; n++ {
+		added := new(big.Float).Quo(t, real(of(n)))
+		if added.Sign() == 0 || sum.Sign() != 0 && added.MantExp(nil) < sum.MantExp(nil)-precision {
 			return sum
 		}
-		sum.Add(sum, t)
+		sum.Add(sum, added)
+		t.Quo(t.Mul(t, factor), real(by(n+1)))
 	}
 }
+
+func one(float64) float64 { return 1 }
 
 // odd is the sum of x^(2n+1)/(2n+1), with alternating signs if sign is -1: the
 // inverse tangent of x, or with sign 1 the inverse hyperbolic tangent.
 func odd(x *big.Float, sign float64) *big.Float {
-	power := new(big.Float).Copy(x)
 	square := new(big.Float).Mul(x, x)
-	square.Mul(square, real(sign))
-	return series(func(n int) *big.Float {
-		t := new(big.Float).Quo(power, real(float64(2*n+1)))
-		power.Mul(power, square)
-		return t
-	})
+	return series(x, square.Mul(square, real(sign)), one, func(n float64) float64 { return 2*n + 1 })
 }
 
 func fraction(p, q float64) *big.Float { return new(big.Float).Quo(real(p), real(q)) }
@@ -74,18 +72,11 @@ func bigExp(x *big.Float) float64 {
 	ratio, _ := new(big.Float).Quo(x, ln2()).Float64()
 	n := math.RoundToEven(ratio)
 	rest := new(big.Float).Sub(x, new(big.Float).Mul(real(n), ln2()))
-	power := real(1)
-	y := series(func(n int) *big.Float {
-		t := new(big.Float).Copy(power)
-		power.Mul(power, rest)
-		power.Quo(power, real(float64(n+1)))
-		return t
-	})
+	y := series(real(1), rest, func(n float64) float64 { return n }, one)
 	f, _ := y.SetMantExp(y, int(n)).Float64()
 	return f
 }
 
-// exp is e^x.
 func exp(x float64) float64 {
 	if !finite(x) {
 		return math.Exp(x)
@@ -102,7 +93,6 @@ func Log(x float64) float64 {
 	return f
 }
 
-// pow is x^y.
 func pow(x, y float64) float64 {
 	if !finite(x) || !finite(y) || x == 0 || y == 0 {
 		return math.Pow(x, y) // rounds nothing here
@@ -129,7 +119,6 @@ func cbrt(x float64) float64 {
 	return math.Copysign(bigExp(l.Quo(l, real(3))), x)
 }
 
-// cos is the cosine of x.
 func cos(x float64) float64 {
 	if !(math.Abs(x) <= 1<<53) { // beyond it an angle means nothing
 		return math.NaN()
@@ -145,14 +134,7 @@ func bigCos(x *big.Float) float64 {
 	turn := new(big.Float).Mul(real(2), pi())
 	turns, _ := new(big.Float).Quo(x, turn).Float64()
 	rest := new(big.Float).Sub(x, turn.Mul(turn, real(math.RoundToEven(turns))))
-	square := new(big.Float).Mul(rest, rest)
-	power := real(1)
-	y := series(func(n int) *big.Float {
-		t := new(big.Float).Copy(power)
-		power.Mul(power, square)
-		power.Quo(power, real(-float64(2*n+1)*float64(2*n+2)))
-		return t
-	})
+	y := series(real(1), new(big.Float).Mul(rest, rest), func(n float64) float64 { return -2 * n * (2*n - 1) }, one)
 	f, _ := y.Float64()
 	return f
 }

@@ -16,13 +16,11 @@ type ExpressionK struct {
 	Formula string `key:"formula" help:"K_r, such as k0 / cbrt(r), of r, t, F, F0, accuracy, converged, straggler_share, k0, eta0, k (the last K) and eta (this round's)"`
 }
 
-// Validate says what is wrong with the formula.
 func (s ExpressionK) Validate() error {
 	_, err := compiled(s.Formula)
 	return err
 }
 
-// Needs are what the formula reads.
 func (s ExpressionK) Needs() Needs { return valid(s.Formula).needs() }
 
 func (s ExpressionK) LocalSteps(p Progress) int {
@@ -56,10 +54,8 @@ type ExpressionEta struct {
 	Formula string `key:"formula" help:"eta_r, such as eta0 / sqrt(r), of what K's may read; eta is the last round's"`
 }
 
-// Validate says what is wrong with the formula.
 func (s ExpressionEta) Validate() error { return ExpressionK(s).Validate() }
 
-// Needs are what the formula reads.
 func (s ExpressionEta) Needs() Needs { return ExpressionK(s).Needs() }
 
 func (s ExpressionEta) LearningRate(p Progress) float64 {

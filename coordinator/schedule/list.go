@@ -41,11 +41,12 @@ type ListEta struct {
 	Values []RateFrom `key:"values" is:"short" help:"rates, as [0.1, 0.05] or [{from_seconds: 60, value: 0.05}]"`
 }
 
+func (f From) from() From { return f }
+
 // froms are where the values of a list begin.
-func froms[V any](values []V, from func(*V) From) []From {
-	list := make([]From, len(values))
-	for i := range values {
-		list[i] = from(&values[i])
+func froms[V interface{ from() From }](values []V) (list []From) {
+	for _, v := range values {
+		list = append(list, v.from())
 	}
 	return list
 }
@@ -82,25 +83,19 @@ func inForce(list []From, p Progress) int {
 	return i - 1
 }
 
-// Validate says what is wrong with the list.
-func (s ListK) Validate() error { return checkFroms(froms(s.Values, (*StepsFrom).from)) }
-
-func (v *StepsFrom) from() From { return v.From }
+func (s ListK) Validate() error { return checkFroms(froms(s.Values)) }
 
 func (s ListK) LocalSteps(p Progress) int {
-	if i := inForce(froms(s.Values, (*StepsFrom).from), p); i >= 0 {
+	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value * p.scale()
 	}
 	return p.K0
 }
 
-// Validate says what is wrong with the list.
-func (s ListEta) Validate() error { return checkFroms(froms(s.Values, (*RateFrom).from)) }
-
-func (v *RateFrom) from() From { return v.From }
+func (s ListEta) Validate() error { return checkFroms(froms(s.Values)) }
 
 func (s ListEta) LearningRate(p Progress) float64 {
-	if i := inForce(froms(s.Values, (*RateFrom).from), p); i >= 0 {
+	if i := inForce(froms(s.Values), p); i >= 0 {
 		return s.Values[i].Value
 	}
 	return p.Eta0

@@ -37,14 +37,16 @@ func parsePower(text string) (*big.Rat, error) {
 	return p, nil
 }
 
-// Validate says what is wrong with the options.
-func (s PowerK) Validate() error {
-	if s.Max != 0 && s.Max < s.Min {
-		return registry.Errorf("max", "%d is less than min, %d", s.Max, s.Min)
+// checkPower says what is wrong with the options.
+func checkPower[T int | float64](power string, low, high T) error {
+	if high != 0 && high < low {
+		return registry.Errorf("max", "%v is less than min, %v", high, low)
 	}
-	_, err := parsePower(s.Power)
+	_, err := parsePower(power)
 	return err
 }
+
+func (s PowerK) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
 // LocalSteps is the least K with K^b·r^a >= K_0^b for p = a/b, in whole numbers of
 // any size: it is the same on every architecture.
@@ -79,14 +81,7 @@ type PowerEta struct {
 	Max   float64 `key:"max" is:"null" range:"(0,1000000]" help:"greatest rate; null: none"`
 }
 
-// Validate says what is wrong with the options.
-func (s PowerEta) Validate() error {
-	if s.Max != 0 && s.Max < s.Min {
-		return registry.Errorf("max", "%v is less than min, %v", s.Max, s.Min)
-	}
-	_, err := parsePower(s.Power)
-	return err
-}
+func (s PowerEta) Validate() error { return checkPower(s.Power, s.Min, s.Max) }
 
 func (s PowerEta) LearningRate(p Progress) float64 {
 	exponent, _ := parsePower(s.Power)

@@ -34,7 +34,6 @@ func (StepEta) NeedsWith(run Setup) Needs { return run.untilConverged() }
 // untilConverged is what step needs where no round is set for its decay.
 func (s Setup) untilConverged() Needs { return Needs{Validation: s.DecayRound == 0} }
 
-// decayed reports whether step has decayed.
 func (p *Progress) decayed() bool {
 	if p.DecayRound > 0 {
 		return p.Round > p.DecayRound

@@ -14,10 +14,8 @@ type Warmup struct {
 	Then   Eta     `key:"then" default:"fixed" help:"schedule to whose rate it grows"`
 }
 
-// Validate is Then's.
 func (s Warmup) Validate() error { return registry.Below("then", Validate(s.Then)) }
 
-// NeedsWith are Then's.
 func (s Warmup) NeedsWith(run Setup) Needs { return NeedsOf(s.Then, run) }
 
 func (s Warmup) LearningRate(p Progress) float64 {

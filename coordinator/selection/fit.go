@@ -24,10 +24,8 @@ type Fit struct {
 	Least int  `key:"least" default:"1" range:"[0,1000000]" help:"fewest local steps; a client too slow for them is left out; 0: it is asked for one"`
 }
 
-// Order is From's.
 func (f Fit) Order(s Setup) (Order, error) { return OrUniform(f.From).Order(s) }
 
-// Query is From's.
 func (f Fit) Query() int { return QueryOf(f.From) }
 
 // DrawsBy fits the steps of the clients that From draws.
@@ -72,7 +70,6 @@ func (f Fit) Needs() Needs {
 	return n
 }
 
-// Validate is From's.
 func (f Fit) Validate(cohort, clients int) error {
 	return registry.Below("from", Validate(f.From, cohort, clients))
 }

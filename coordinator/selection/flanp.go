@@ -46,7 +46,6 @@ func (f Flanp) Needs() Needs {
 	return Needs{Rounds: true, Times: true, Speeds: true, Losses: f.Rounds == 0}
 }
 
-// Validate refuses to begin with more clients than there are.
 func (f Flanp) Validate(_, clients int) error {
 	return atMost("begin", f.Begin, clients)
 }

@@ -96,7 +96,6 @@ func (o *byLastLosses) Next() (client int, ok bool) {
 func (*byLastLosses) Ended(int, int, Time, bool) {}
 func (*byLastLosses) Closed(int, float64)        {}
 
-// Trained keeps the client's loss.
 func (o *byLastLosses) Trained(client int, loss float64) { o.last[client] = lastLoss{loss, 1} }
 
 func (o *byLastLosses) Memory() []byte { return Remember(&o.last) }

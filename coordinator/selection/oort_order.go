@@ -189,7 +189,6 @@ func (o *guided) Ended(client, _ int, took Time, accepted bool) {
 	}
 }
 
-// Trained gives the client its utility.
 func (o *guided) Trained(client int, loss float64) {
 	c := &o.Clients[client]
 	c.Utility, c.Last = statistical(o.s.Samples(client), loss), o.Rounds+1

@@ -26,24 +26,11 @@ type PowerOfChoice struct {
 	From       Rule `key:"from" is:"null" help:"how candidates are drawn; null: uniform; the paper draws by size"`
 }
 
-// Order is that of the candidates.
 func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.DrawsBy().Order(s) }
 
-// Query is how many candidates are asked.
 func (p PowerOfChoice) Query() int { return p.Candidates }
 
-// DrawsBy is From.
 func (p PowerOfChoice) DrawsBy() Rule { return OrUniform(p.From) }
-
-// Limit is From's.
-func (p PowerOfChoice) Limit(s *Setup, client, k int) int {
-	return LimitOf(p.From, s, client, k)
-}
-
-// Deadline is From's.
-func (p PowerOfChoice) Deadline(s *Setup, clients []int32, steps func(client int) int) Time {
-	return DeadlineOf(p.From, s, clients, steps)
-}
 
 func (p PowerOfChoice) Needs() Needs {
 	n := registry.NeedsOf(p.From)

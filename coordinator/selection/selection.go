@@ -174,17 +174,19 @@ func OrUniform(r Rule) Rule {
 	return r
 }
 
-// DeadlineOf is how long the tasks of a round are to take; 0: any time.
-func DeadlineOf(r Rule, s *Setup, clients []int32, steps func(client int) int) Time {
-	if l, ok := r.(Limiting); ok {
-		return l.Deadline(s, clients, steps)
+// LimitingOf is the rule itself, or the one that draws its candidates, if that limits the
+// clients' local steps; else nil.
+func LimitingOf(r Rule) Limiting {
+	l, limits := r.(Limiting)
+	if q, asks := r.(ByLosses); asks && !limits {
+		return LimitingOf(q.DrawsBy())
 	}
-	return 0
+	return l
 }
 
 // LimitOf is a client's K in a round of K_r = k, 0 if it is left out.
 func LimitOf(r Rule, s *Setup, client, k int) int {
-	if l, ok := r.(Limiting); ok {
+	if l := LimitingOf(r); l != nil {
 		return l.Limit(s, client, k)
 	}
 	return k

@@ -52,7 +52,6 @@ func (t Tifl) Order(s Setup) (Order, error) {
 
 func (Tifl) Needs() Needs { return Needs{Rounds: true, Times: true, Losses: true} }
 
-// Validate refuses more tiers than clients.
 func (t Tifl) Validate(_, clients int) error {
 	return atMost("tiers", t.Tiers, clients)
 }
@@ -184,7 +183,6 @@ func (o *tiered) Ended(client, steps int, took Time, accepted bool) {
 	}
 }
 
-// Trained keeps the client's loss.
 func (o *tiered) Trained(client int, loss float64) {
 	o.Clients[client].Loss, o.Clients[client].Told = loss, true
 }

@@ -9,7 +9,6 @@ func init() {
 // Uniform chooses uniformly without replacement (Algorithm 1, line 3).
 type Uniform struct{}
 
-// Order shuffles the clients.
 func (Uniform) Order(s Setup) (Order, error) { return newCohort(s.Seed, s.Clients), nil }
 func (Uniform) String() string               { return "uniformly" }
 

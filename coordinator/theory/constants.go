@@ -24,7 +24,6 @@ const (
 
 var gaps = [...]string{"κ(F − F*)", "κF − F*", "F − F*"}
 
-// String is the gap as a formula.
 func (f Form) String() string { return gaps[f] }
 
 // Constants are those of Assumptions 1 to 3, of FedAvg and of the optimum.
@@ -43,7 +42,6 @@ type Constants struct {
 	Form Form
 }
 
-// Validate says what is wrong with the constants.
 func (c Constants) Validate() error {
 	switch {
 	case !(c.L > 0) || math.IsInf(c.L, 0):

@@ -12,7 +12,6 @@ type Runtime struct {
 	Step         float64 // β, seconds a minibatch
 }
 
-// Validate says what is wrong with the model.
 func (r Runtime) Validate() error {
 	switch {
 	case !(r.Megabits > 0):

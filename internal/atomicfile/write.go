@@ -18,7 +18,6 @@ func Write(path string, write func(io.Writer) error) error { return put(path, 0o
 // WriteSecret is [Write] for a file that its owner alone may read.
 func WriteSecret(path string, write func(io.Writer) error) error { return put(path, 0o600, write) }
 
-// Bytes writes what is there already.
 func Bytes(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := w.Write(b); return err }
 }

@@ -11,7 +11,6 @@ type Shuffle struct {
 	swapped []uint32 // with the places 0, 1, ...
 }
 
-// NewShuffle returns a shuffle of n numbers.
 func NewShuffle(seed uint64, purpose Purpose, n int) *Shuffle {
 	s := &Shuffle{Seed: seed, purpose: purpose, list: make([]uint32, n)}
 	for i := range s.list {

@@ -22,7 +22,6 @@ type Mailbox[T any] struct {
 	waiting atomic.Int64
 }
 
-// New makes an empty mailbox.
 func New[T any](limit int) *Mailbox[T] {
 	return &Mailbox[T]{limit: limit, ready: make(chan struct{}, 1)}
 }

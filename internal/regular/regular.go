@@ -10,7 +10,6 @@ import (
 // ErrNone is wrapped by the error for what is there and is no regular file.
 var ErrNone = errors.New("is no regular file, but a pipe, a device or a folder")
 
-// Open opens a file to read.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -28,7 +27,6 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag, mode)
 }
 
-// ReadFile reads a file whole.
 func ReadFile(path string) ([]byte, error) {
 	f, _, err := Open(path)
 	if err != nil {

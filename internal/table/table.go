@@ -165,5 +165,4 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 	return nil
 }
 
-// WriteCSV writes rows as a CSV file.
 func WriteCSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }

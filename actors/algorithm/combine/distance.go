@@ -6,7 +6,6 @@ import (
 	"fedpace/actors/algorithm"
 )
 
-// Norm is the Euclidean norm of an update.
 func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(update)) }
 
 // Norms are those of updates, each added up in the order of the parameters.

@@ -45,7 +45,6 @@ func (m *Mechanism) Deviation(params int) float64 {
 // block is how many parameters have one stream of random numbers.
 const block = 1 << 14
 
-// Add adds the noise of a round to its sum.
 func (m *Mechanism) Add(round int, sum []int64) {
 	key := m.key(round, sum)
 	scale := m.Deviation(len(sum)) / math.Sqrt2

@@ -49,7 +49,6 @@ func (o Options) Check() error {
 
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
-// Split is [Split] by the seed.
 func (o Options) Split(client int, samples []int32) (train, held []int32) {
 	return Split(o.Seed, client, samples)
 }

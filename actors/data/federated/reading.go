@@ -27,7 +27,6 @@ func (r *Reading) Begin(path string, size int64) {
 	r.done.Store(0)
 }
 
-// End says that it has been read.
 func (r *Reading) End() {
 	if r == nil {
 		return

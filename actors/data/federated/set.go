@@ -19,7 +19,6 @@ type Info struct {
 	Schema
 }
 
-// AddNote appends to the note.
 func (i *Info) AddNote(format string, args ...any) {
 	if i.Note != "" {
 		i.Note += "; "

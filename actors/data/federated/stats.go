@@ -256,7 +256,6 @@ func (d Stats) String() string {
 // shownClasses is how many classes with names are listed.
 const shownClasses = 20
 
-// describeLabels says what the samples are to tell.
 func (d *Stats) describeLabels(b *strings.Builder) {
 	for i, q := range d.Targets {
 		fmt.Fprintf(b, "target %-3.20s %g to %g, quartiles %g, %g, %g\n", d.Info.Schema.Target(i), q[0], q[4], q[1], q[2], q[3])

@@ -46,7 +46,6 @@ func openPartial(name string) (p *partial, err error) {
 	return &partial{file: f, size: here.Size(), kept: here.Size(), total: -1}, err
 }
 
-// restart drops what is there.
 func (p *partial) restart() error {
 	if err := p.file.Truncate(0); err != nil {
 		return err

@@ -32,7 +32,6 @@ func reasonOf(err error) (r reason) {
 	return r
 }
 
-// onDisk is a failure of the disk, or nil.
 func onDisk(err error) error {
 	if err == nil {
 		return nil

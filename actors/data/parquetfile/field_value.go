@@ -25,7 +25,6 @@ func (f *Field) Integer(v parquet.Value) (int64, bool) {
 	return int64(v.Int32()), true
 }
 
-// Number reads a number.
 func (f *Field) Number(v parquet.Value) (float64, error) {
 	switch {
 	case v.IsNull():
@@ -79,7 +78,6 @@ func half(bits uint16) float64 {
 	return math.Ldexp(x, 112)
 }
 
-// Text reads a text.
 func (f *Field) Text(v parquet.Value) string {
 	b := v.Bytes()
 	if f.UUID && len(b) == 16 {

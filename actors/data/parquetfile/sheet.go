@@ -42,7 +42,6 @@ func (g *rowGroup) where(column string) string {
 	return where
 }
 
-// Join joins files.
 func Join(files ...*File) *Sheet {
 	t := &Sheet{Files: files}
 	for _, one := range files {

@@ -173,7 +173,6 @@ var DefaultMixtures = Mixtures{Features: 20, Classes: 5, Samples: 50, Heterogene
 // within a class: classes overlap.
 const separation = 0.5
 
-// Set makes the data.
 func (m Mixtures) Set() (federated.Set, error) {
 	m.Clients = cmp.Or(m.Clients, convexClients)
 	held := max(1, m.Samples/4)

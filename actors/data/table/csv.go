@@ -177,8 +177,7 @@ func (c *csvTable) reader(in io.Reader) *csv.Reader {
 
 // csvError is an error of the CSV reader without its place.
 func csvError(err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		return p.Err
 	}
 	return err
@@ -227,9 +226,9 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 
 // broken says where a line is no row of the table.
 func (c *csvTable) broken(err error, record []string) error {
-	var p *csv.ParseError
+	p, ok := errors.AsType[*csv.ParseError](err)
 	switch {
-	case !errors.As(err, &p):
+	case !ok:
 		return fmt.Errorf("damaged or truncated: %w", err)
 	case errors.Is(p.Err, csv.ErrFieldCount):
 		return fmt.Errorf("line %d: %d fields, and line 1 names %d columns", p.StartLine, len(record), len(c.header))

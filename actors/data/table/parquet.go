@@ -21,7 +21,6 @@ type parquetTable struct {
 	places map[string]int // of their names
 }
 
-// newParquetTable makes a table of a sheet.
 func newParquetTable(of place, t *parquetfile.Sheet) (*parquetTable, error) {
 	p := &parquetTable{place: of, Sheet: t}
 	var err error

@@ -124,7 +124,6 @@ func (r *reading) lacks(row int, feature bool, err error) error {
 	return nil
 }
 
-// file begins a file.
 func (r *reading) file(f tableFile) {
 	if f.heldOut() {
 		r.heldOut = append(r.heldOut, r.rows)
@@ -155,7 +154,6 @@ func (r *reading) reserve(rows int) error {
 	return nil
 }
 
-// set makes the set of all rows.
 func (r *reading) set(name string) (*federated.Grouped, error) {
 	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
 	if r.label != nil {

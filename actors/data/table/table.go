@@ -244,7 +244,6 @@ func (t *Table) resolve(columns []string) error {
 	return nil
 }
 
-// places are the columns by their names.
 func places(columns []string) map[string]int {
 	of := make(map[string]int, len(columns))
 	for i, name := range columns {

@@ -156,7 +156,6 @@ func (s *Shape) takes(hint string, forms ...Form) error {
 	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
 }
 
-// vector is the shape of n values.
 func vector(n int) Shape { return Shape{Form: Vector, Height: 1, Width: 1, Channels: n} }
 
 // ShapeOf is the shape of samples as layers see it.

@@ -3,8 +3,17 @@ package natsbus
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/names"
 )
 
 // Conn is a connection with the ends of runs on it, whose methods may be called
@@ -22,4 +31,105 @@ func Connect(ctx context.Context, c natsconn.Config, store *Store) (*Conn, error
 		return nil, err
 	}
 	return &Conn{conn, cmp.Or(store, NewStore())}, nil
+}
+
+// WatchRuns tells of the runs that coordinators announce, each about once a
+// second, until stop is called. fn runs on one goroutine.
+func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop func(), err error) {
+	sub, err := c.Listen(subject.Announce, "", func(m *nats.Msg) {
+		if natsconn.Relayed(m) {
+			return
+		}
+		a := new(bus.Announcement)
+		if err := bus.Unmarshal(m.Data, a); err == nil { // else it is no coordinator's
+			fn(a)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = sub.Unsubscribe() }, c.Settled(ctx)
+}
+
+// ErrNoRun is wrapped by AskRun's error when no coordinator of that name answers.
+var ErrNoRun = errors.New("no coordinator of this run answers")
+
+// AskRun asks a run's coordinator for its configuration, again where the answer
+// arrives damaged.
+func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err error) {
+	if err := names.CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, natsconn.RequestTimeout)
+	defer cancel()
+	for range natsconn.MaxDamaged {
+		if info, err = c.askRun(ctx, run); !errors.Is(err, bus.ErrDamaged) {
+			break
+		}
+	}
+	return info, err
+}
+
+func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
+	m, err := c.NATS().RequestWithContext(ctx, subject.Info(run), nil)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("bus: run %s: %w", run, ErrNoRun)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: run %s: ask for its configuration: %w", run, err)
+	}
+	info := new(bus.RunInfo)
+	if err = bus.Unmarshal(m.Data, info); err == nil && info.Run != run {
+		err = fmt.Errorf("bus: asked about run %s, the answer is about %s", run, info.Run)
+	}
+	if err == nil && info.Protocol == bus.HostProtocol {
+		err = info.CheckStamp()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: run %s: its configuration: %w", run, err)
+	}
+	return info, nil
+}
+
+func (h *Host) presence(last bool) bus.Message {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	return &bus.InfoRequest{
+		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Stamp == 0, Jobs: slices.Clone(h.held),
+	}
+}
+
+// holds notes that the host has taken a job, and tells the coordinator, or that it
+// has ended one.
+func (h *Host) holds(job uint64, taken bool) {
+	h.holding.Lock()
+	if taken {
+		h.held = append(h.held, job)
+	} else if i := slices.Index(h.held, job); i >= 0 {
+		h.held = slices.Delete(h.held, i, i+1)
+	}
+	h.holding.Unlock()
+	if taken {
+		h.conn.say(subject.Info(h.run), h.presence(false))
+	}
+}
+
+// repeat publishes a message at once, periodically, and a last time when ctx ends;
+// none where it is nil.
+func (c *Conn) repeat(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
+	c.say(subject, message(false))
+	for range bus.Ticks(ctx, every) {
+		c.say(subject, message(false))
+	}
+	c.say(subject, message(true))
+}
+
+// say publishes a message that nobody answers, unless it is nil.
+func (c *Conn) say(subject string, m bus.Message) {
+	if m == nil {
+		return
+	}
+	if b, err := bus.Marshal(nil, m); err == nil {
+		_ = c.Publish(subject, b) // a closed connection has its own handler
+	}
 }

@@ -42,10 +42,10 @@
 //
 //	step.go               the time of a step, its timers and effects
 //	tasks.go              the tasks under way, and the models that they start from
-//	clients.go            who can be given a task; known_devices.go, batteries.go
+//	clients.go            who can be given a task, what is known of devices; batteries.go
 //	sampling.go           whom the selection asks, and for how many local steps
 //	candidates.go         those who are asked for their losses before
 //	transfers.go          transfers that share the server's bandwidth
-//	losses.go             what the schedules see; stragglers.go: of the slowest client
+//	losses.go             what the schedules see, of the slowest client, too
 //	state.go              all that a machine remembers; restore.go puts it back
 package round

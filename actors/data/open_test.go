@@ -306,7 +306,7 @@ func TestOpenErrors(t *testing.T) {
 		{"task", "x.parquet", whole, federated.Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
 		{"no rows", "x.parquet", datatest.Parquet(t, []datatest.RawImage{}), federated.Options{}, "no row; want at least one sample"},
 		{"one sample", "x.parquet", datatest.Parquet(t, datatest.RawImages([]string{"a"}, 1)), federated.Options{}, "no client has a sample to train on"},
-		{"nothing known", "x.txt", []byte("hello"), federated.Options{}, `begins with "hello", which is no layout known here; want CIFAR-100`},
+		{"nothing known", "x.txt", []byte("hello"), federated.Options{}, "x.txt: is plain text, in no layout known here; want CIFAR-100"},
 		{"nothing", "x.txt", nil, federated.Options{}, "x.txt: is empty; want CIFAR-100"},
 		{"options", "x.txt", nil, federated.Options{MinTweets: -1}, "options: -1 tweets per user"},
 
@@ -319,7 +319,7 @@ func TestOpenErrors(t *testing.T) {
 		{"short image", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.0, 0.0]], "y": [2]}}}`), federated.Options{}, `user "a": x[0]: byte 53: found 2 numbers and 0 strings, want 784 numbers`},
 		{"pixel", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.5]], "y": [2]}}}`), federated.Options{}, `pixel 1.5, want a byte divided by 255, 0 to 1`},
 		{"truncated JSON", "x.json", leafFile(twoUsers)[:5000], federated.Options{}, `x.json: user "u": x[0]: byte 5000: the file ends in the middle: it is truncated`},
-		{"other JSON", "x.json", []byte(`{"a": 1}`), federated.Options{}, `no "users" or no "user_data"; want LEAF's JSON`},
+		{"other JSON", "x.json", []byte(`{"a": 1}`), federated.Options{}, `x.json: is JSON (want a table of your own as CSV or Parquet): x.json: no "users" or no "user_data"; want LEAF's JSON`},
 		{"not JSON", "x.json", []byte(`[1]`), federated.Options{}, `byte 0: found '[', which has no place there in LEAF's JSON`},
 
 		{"columns of CSV", "x.csv", csvOf(tweet("4", "u", "a"), "a,b"), federated.Options{}, "x.csv: line 2: found 2 columns, want 6: polarity, id, date, query, user, text"},

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/table"
@@ -13,6 +15,9 @@ import (
 
 // readerOf finds the reader that knows the source best.
 func readerOf(s *federated.Source) (best federated.Reader, err error) {
+	if err := checkKind(s); err != nil {
+		return nil, err
+	}
 	match := federated.NoMatch
 	for _, name := range federated.Readers.Names() {
 		r, _ := federated.Readers.Entry(name)
@@ -26,7 +31,11 @@ func readerOf(s *federated.Source) (best federated.Reader, err error) {
 	case s.Head == "":
 		return nil, fmt.Errorf("is empty; want %s", federated.Layouts())
 	}
-	return nil, fmt.Errorf("begins with %q, which is no layout known here; want %s", s.Head, federated.Layouts())
+	kind := fmt.Sprintf("begins with %q", s.Head)
+	if strings.HasPrefix(http.DetectContentType([]byte(s.Head)), "text/") {
+		kind = "is plain text"
+	}
+	return nil, fmt.Errorf("%s, in no layout known here; want %s", kind, federated.Layouts())
 }
 
 // IsTable reports whether a path has a table of one's own, whose columns need a mapping.
@@ -85,6 +94,11 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 		if r, err = readerOf(from); err != nil {
 			return nil, err
 		}
+		defer func() {
+			if err != nil {
+				err = ofArchive(from, r, err)
+			}
+		}()
 	}
 	opt.Reading.Begin(path, sizeOf(from))
 	defer opt.Reading.End()

@@ -125,8 +125,8 @@ func TestShakespeareErrors(t *testing.T) {
 	}{
 		{"x.txt", []byte(works), "x.txt: no role has windows both to train on and to hold out"},
 		{"x.txt", []byte("The Project Gutenberg EBook of Moby Dick"), "x.txt: no play found; want Project Gutenberg's Complete Works"},
-		{"x.zip", zipOf(t, "a.html", nil), `x.zip: the zip holds ["a.html"], want the text of Project Gutenberg's etext 100`},
-		{"x.zip", zipOf(t, "a.txt", []byte(works))[:200], "x.zip: truncated or damaged zip"},
+		{"x.zip", zipOf(t, "a.html", nil), `x.zip: is an archive (want a table of your own unpacked): the zip holds ["a.html"], want the text of Project Gutenberg's etext 100`},
+		{"x.zip", zipOf(t, "a.txt", []byte(works))[:200], "truncated or damaged zip"},
 		{"x.txt", bytes.ReplaceAll([]byte(works), []byte("plead no more"), bytes.Repeat([]byte("plead # more "), 100)), `character '#' at place`},
 	} {
 		_, err := Open(datatest.Put(t, t.TempDir(), c.name, c.content), federated.Options{})

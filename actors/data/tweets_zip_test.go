@@ -48,8 +48,8 @@ func TestZippedTweets(t *testing.T) {
 		want string
 	}{
 		"cut":      {archive[:len(archive)/2], "truncated or damaged zip"},
-		"no tweet": {zipHolding(t, "training.csv", ""), "x.zip: training.csv: no tweet"},
-		"bad line": {zipHolding(t, "training.csv", "\"7\",1,2,3,4,5\n"), "x.zip: training.csv: line 1: polarity \"7\""},
+		"no tweet": {zipHolding(t, "training.csv", ""), "training.csv: no tweet"},
+		"bad line": {zipHolding(t, "training.csv", "\"7\",1,2,3,4,5\n"), "training.csv: line 1: polarity \"7\""},
 		"neither":  {zipHolding(t, "test.csv", csv), "the zip holds [\"test.csv\"]"},
 	} {
 		if _, err := Open(datatest.Put(t, dir, "x.zip", c.zip), federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -129,32 +129,42 @@ func Object(value any) any {
 
 // WriteText writes rows for people, all columns to the right if so asked.
 func WriteText(w io.Writer, rows [][]string, right bool) error {
-	flags := uint(0)
+	flags, end := uint(0), ""
 	if right {
-		flags = tabwriter.AlignRight
+		flags, end = tabwriter.AlignRight, "\t"
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
 	for _, cells := range rows {
-		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
+		fmt.Fprintln(t, strings.Join(cells, "\t")+end)
 	}
 	return t.Flush()
 }
 
-// WriteFolded writes rows to the right, in several tables where one is wider than a terminal of 100 columns: the
-// first columns, which say what a row is, stand in each.
-func WriteFolded(w io.Writer, rows [][]string, keys int) error {
-	width := func(from, to int) (sum int) {
-		for i := from; i < to; i++ {
-			most := 0
-			for _, r := range rows {
-				most = max(most, utf8.RuneCountInString(r[i]))
-			}
-			sum += most + 2
+// terminal is the width that tables for people fit, in columns.
+const terminal = 100
+
+// widths are those of the columns, with the blanks behind each.
+func widths(rows [][]string) []int {
+	list := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			list[i] = max(list[i], utf8.RuneCountInString(cell)+2)
 		}
-		return sum
 	}
-	for from, to := keys, 0; from < len(rows[0]); from = to {
-		for to = from + 1; to < len(rows[0]) && width(0, keys)+width(from, to+1) <= 100; to++ {
+	return list
+}
+
+// WriteFolded writes rows to the right, in several tables where one is wider than a terminal: the first columns, which
+// say what a row is, stand in each.
+func WriteFolded(w io.Writer, rows [][]string, keys int) error {
+	wide := widths(rows)
+	for from, to := keys, 0; from < len(wide); from = to {
+		left := terminal - wide[from]
+		for _, key := range wide[:keys] {
+			left -= key
+		}
+		for to = from + 1; to < len(wide) && wide[to] <= left; to++ {
+			left -= wide[to]
 		}
 		part := make([][]string, len(rows))
 		for i, r := range rows {
@@ -168,6 +178,26 @@ func WriteFolded(w io.Writer, rows [][]string, keys int) error {
 		}
 	}
 	return nil
+}
+
+// WriteFitted writes rows to the left. Where they are wider than a terminal, the widest columns lose the middle of
+// what is long.
+func WriteFitted(w io.Writer, rows [][]string) error {
+	wide, sum := widths(rows), 0
+	for _, width := range wide {
+		sum += width
+	}
+	for ; sum > terminal; sum-- {
+		wide[slices.Index(wide, slices.Max(wide))]--
+	}
+	for _, r := range rows {
+		for i, cell := range r {
+			if text, most := []rune(cell), wide[i]-2; len(text) > most {
+				r[i] = string(text[:(most-1)/2]) + "…" + string(text[len(text)-most/2:])
+			}
+		}
+	}
+	return WriteText(w, rows, false)
 }
 
 func WriteCSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }

@@ -103,7 +103,7 @@ func (c *csvTable) checkHeader() error {
 	for i, name := range c.header {
 		switch number := isNumber(name); {
 		case !utf8.ValidString(name):
-			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8", i+1, name)
+			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe)", i+1, name)
 		case seen[name] && number:
 			return unnamed(name)
 		case seen[name]:

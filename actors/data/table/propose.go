@@ -77,7 +77,11 @@ func propose(file, label string) (_ *Proposal, err error) {
 		return nil, fmt.Errorf("no row; want at least one sample")
 	}
 	out.All = out.Rows < profiledRows && len(files) == 1
-	return out, out.guess(profiles, label)
+	err = out.guess(profiles, label)
+	if len(profiles) == 1 && out.Table.Features == nil && out.Table.Text == "" {
+		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with commas, semicolons or tabs between them", shown(profiles[0].name))
+	}
+	return out, err
 }
 
 // The words that columns are called by.
@@ -132,7 +136,17 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		p.Table.Client = c.name
 		add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
 	} else {
-		add("client", "null", "no column is called client, user or the like: name one, or deal the rows with fedpace data partition")
+		var perhaps []string
+		for _, c := range free {
+			if c.words() && c.classes(maxDistinct) && len(c.distinct) >= 8 {
+				perhaps = append(perhaps, shown(c.name))
+			}
+		}
+		what := ""
+		if perhaps != nil {
+			what = " (" + shortList(perhaps) + "?)"
+		}
+		add("client", "null", "no column is called client, user or the like: name one%s, or deal the rows with fedpace data partition", what)
 	}
 	split := pick((*profile).isParts)
 	if label == nil {

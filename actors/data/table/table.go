@@ -202,7 +202,7 @@ func (t *Table) resolve(columns []string) error {
 		case !there:
 			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, shortList(columns))
 		case taken[name] != "":
-			return fmt.Errorf("%s: column %q is %s already", option, name, taken[name])
+			return fmt.Errorf("%s: column %q is %s already; want it in one of both", option, name, taken[name])
 		}
 		taken[name] = option
 		return nil

@@ -19,6 +19,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
+	"fedpace/internal/table"
 	"fedpace/metrics"
 )
 
@@ -36,8 +37,8 @@ func LsCommand() *cobra.Command {
 		Short: "List runs: their state, what they ran and what they came to",
 		Long: `List the runs in folders (default: runs): folder, state (complete, stopped, diverged,
 running, damaged or, as fedpace verify explains, changed), task, schedule, seed, rounds, virtual
-time, best accuracy (or evaluate.metric) and tags. Off a terminal the columns are
-separated by tabs, times are in seconds, and what is not known is empty.`,
+time, best accuracy (or evaluate.metric) and tags. On a terminal what is long lacks its middle.
+Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.`,
 		Example: `  fedpace ls
   fedpace ls runs/compare --tag paper
   fedpace ls --json | jq -r '.runs[] | select(.state == "stopped").folder'`,
@@ -149,35 +150,35 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 	if person {
 		unknown = "-"
 	}
-	rows := func(w io.Writer) {
-		fmt.Fprintln(w, "run\tstate\ttask\tschedule\tseed\trounds\tvirtual time\tbest\ttags")
-		for _, r := range list {
-			var seed, rounds, virtual, best string
-			if r.Task != "" {
-				seed = strconv.FormatUint(r.Seed, 10)
-			}
-			if r.State != folder.RunDamaged && r.State != folder.RunChanged {
-				rounds, virtual = strconv.Itoa(r.Rounds), strconv.FormatFloat(r.Virtual, 'g', -1, 64)
-				if person {
-					virtual = human.VirtualTime(r.Virtual)
-				}
-			}
-			if v := r.Best; v != nil && !math.IsNaN(*v) {
-				best = fmt.Sprintf("%.4f", *v)
-				if r.Metric != measure.Accuracy {
-					best += " " + r.Metric
-				}
-			}
-			cells := []string{r.Folder, string(r.State), string(r.Task), r.Schedule, seed, rounds, virtual, best}
-			for i, cell := range cells {
-				cells[i] = printable(cmp.Or(cell, unknown))
-			}
-			fmt.Fprintln(w, strings.Join(append(cells, printable(strings.Join(r.Tags, " "))), "\t"))
+	rows := [][]string{{"run", "state", "task", "schedule", "seed", "rounds", "virtual time", "best", "tags"}}
+	for _, r := range list {
+		var seed, rounds, virtual, best string
+		if r.Task != "" {
+			seed = strconv.FormatUint(r.Seed, 10)
 		}
+		if r.State != folder.RunDamaged && r.State != folder.RunChanged {
+			rounds, virtual = strconv.Itoa(r.Rounds), strconv.FormatFloat(r.Virtual, 'g', -1, 64)
+			if person {
+				virtual = human.VirtualTime(r.Virtual)
+			}
+		}
+		if v := r.Best; v != nil && !math.IsNaN(*v) {
+			best = fmt.Sprintf("%.4f", *v)
+			if r.Metric != measure.Accuracy {
+				best += " " + r.Metric
+			}
+		}
+		cells := []string{r.Folder, string(r.State), string(r.Task), r.Schedule, seed, rounds, virtual, best}
+		for i, cell := range cells {
+			cells[i] = printable(cmp.Or(cell, unknown))
+		}
+		rows = append(rows, append(cells, printable(strings.Join(r.Tags, " "))))
 	}
 	if person {
-		return cli.Table(w, rows)
+		return table.WriteFitted(w, rows)
 	}
-	rows(w)
+	for _, cells := range rows {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
 	return nil
 }

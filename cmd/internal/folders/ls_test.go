@@ -40,6 +40,26 @@ runs/longer	damaged							old
 	}
 }
 
+// A terminal's table is as wide as a page at most, however long the names are; a program's has all of them.
+func TestTheListFitsATerminal(t *testing.T) {
+	long := strings.Repeat("abcdefghij", 6)
+	list := []listedRun{{Folder: "runs/" + long, State: folder.RunComplete, Task: "femnist", Schedule: strings.Repeat("ü", 40), Seed: 1, Rounds: 12_000, Virtual: 1e6, Tags: []string{long}}}
+	for _, person := range []bool{true, false} {
+		var b strings.Builder
+		if err := writeRuns(&b, list, person); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := len([]rune(line)) - 1; person && n > 100 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if strings.Contains(b.String(), long) == person || person && !strings.Contains(b.String(), "runs/a…efghij") || !strings.Contains(b.String(), "12000") {
+			t.Errorf("for a person %v:\n%s", person, b.String())
+		}
+	}
+}
+
 // listOf is what fedpace ls finds, by folder, and its notes.
 func listOf(t *testing.T, args ...string) (states map[string]folder.RunState, notes string) {
 	t.Helper()

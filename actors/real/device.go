@@ -324,6 +324,9 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 	if spec.Model != "" && learn.Travels(model) != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters that travel here, the run's model %d", run, model, learn.Travels(model), welcome.Params)
 	}
+	if own, ok := w.set.(interface{ CountClasses(n int) }); ok {
+		own.CountClasses(model.Samples().Classes)
+	}
 	steps, err := algorithm.Algorithms.Decode(spec.Algorithm)
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)

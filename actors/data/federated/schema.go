@@ -186,6 +186,13 @@ func (s *Grouped) adoptLabels(names []string) error {
 	return nil
 }
 
+// CountClasses counts classes that no row has here, too, where they are numbers: a run's has n.
+func (s *Grouped) CountClasses(n int) {
+	if len(s.Labels) > 0 && s.About.Labels == nil && s.About.Vocabulary == 0 {
+		s.About.Classes = max(n, int(slices.Max(s.Labels))+1)
+	}
+}
+
 // adoptScale undoes the scale of features and applies another.
 func (s *Grouped) adoptScale(other Schema) error {
 	own := s.About.Schema

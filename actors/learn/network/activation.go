@@ -20,6 +20,7 @@ type Activation struct {
 	rows []float32
 	// borrowed rows are those of the batch.
 	borrowed bool
+	used     [][]kernel.Segment // by block, features that are not left out (zeros.go)
 
 	planar bool // channel by channel
 	border int
@@ -73,6 +74,12 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 		a.keepX = a.keepDX
 	}
 	a.x = aligned(times(a.keepX) * a.size())
+	if a.borrowed && a.needRows {
+		a.used = make([][]kernel.Segment, blocks)
+		for i := range a.used {
+			a.used[i] = make([]kernel.Segment, 0, a.Channels/together)
+		}
+	}
 	switch {
 	case a.last: // its gradient takes its place
 		a.dx = a.x
@@ -96,6 +103,13 @@ func (a *Activation) values(p *Pass) []float32 {
 
 func (a *Activation) gradient(p *Pass) []float32 {
 	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
+}
+
+func (a *Activation) usedIn(p *Pass) []kernel.Segment {
+	if a.used == nil {
+		return nil
+	}
+	return a.used[p.block]
 }
 
 // blockOf is a block of n values, which may be one of many.

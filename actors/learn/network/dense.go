@@ -67,7 +67,11 @@ func (s *denseStage) Forward(p *Pass) {
 	if s.Y.relu {
 		op = kernel.BiasReLU
 	}
-	s.network.isa.Gemm(out, s.network.isa.Columns(p.Samples), in,
+	depth, segments := in, kernel.Whole
+	if used := s.X.usedIn(p); len(used) > 0 {
+		depth, segments = together, used
+	}
+	s.network.isa.GemmSum(out, s.network.isa.Columns(p.Samples), depth, segments,
 		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
 		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*out:], 0)
 }
@@ -137,7 +141,13 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	var p Pass
 	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
 		dy, n := s.Y.gradient(&p), min(Lanes, b.N-p.from)
-		s.multiply(dst, dy, s.X.samples(&p), 0, in, n, op, alpha)
+		parts := s.X.usedIn(&p)
+		if op != kernel.Add {
+			parts = nil
+		}
+		for from, to := range spans(parts, in) {
+			s.multiply(dst, dy, s.X.samples(&p), from, to, n, op, alpha)
+		}
 		s.network.isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
 		op = kernel.Add
 	}

@@ -339,6 +339,9 @@ func (n *network) read(p *Pass) {
 	case Vector:
 		a.rows = b.X
 		n.isa.Transpose(kernel.Block(a.values(p)), kernel.Matrix{Data: b.X[p.from*a.Channels:], LD: a.Channels}, p.Samples, a.Channels)
+		if a.used != nil {
+			a.used[p.block] = used(a.used[p.block], a.values(p), a.Channels, p.Samples)
+		}
 	case Image:
 		n.image(p)
 	}

@@ -67,12 +67,13 @@ func Block(x []float32) Matrix { return Matrix{x, Lanes} }
 // product: one segment for each of its taps, or for each of its positions.
 type Segment struct{ A, B int }
 
-var whole = []Segment{{}}
+// Whole is the one segment of a product that has no others.
+var Whole = []Segment{{}}
 
 // Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
 // accumulates from zero over k in order. aux and alpha are read as op says.
 func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	isa.GemmSum(m, n, k, whole, a, b, dst, op, aux, alpha)
+	isa.GemmSum(m, n, k, Whole, a, b, dst, op, aux, alpha)
 }
 
 // GemmSum is Gemm for a product that is the sum, in order, of one of depth k for

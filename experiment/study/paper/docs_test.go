@@ -312,7 +312,9 @@ func TestThePaceOnFEMNISTInDocs(t *testing.T) {
 	}
 	of := map[string]*Curve{}
 	for i := range curves {
-		of[curves[i].Schedule] = &curves[i]
+		if curves[i].Seed == 1 {
+			of[curves[i].Schedule] = &curves[i]
+		}
 	}
 	reached := func(schedule string, accuracy float64) Point {
 		i := slices.IndexFunc(of[schedule].Points, func(p Point) bool { return p.BestAccuracy >= accuracy })

@@ -138,6 +138,9 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			switch {
 			case f.Name == "help": // of itself
 			case of != nil && of.Usage == f.Usage && !f.Hidden:
+				if len(also)-strings.LastIndex(also, "\n") > 46 {
+					also += "\n"
+				}
 				if also += " --" + f.Name; of.DefValue != f.DefValue && f.DefValue != "" {
 					also += "=" + f.DefValue
 				}
@@ -151,10 +154,10 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 		for _, f := range hidden {
 			f.Hidden = false
 		}
-		if also != "" {
-			fmt.Fprintf(&b, "\nAnd from above:%s\n", also)
-		}
 		b.WriteString("```\n")
+		if also != "" {
+			fmt.Fprintf(&b, "\nAnd from above: `%s`\n", also[1:])
+		}
 	}
 	_, err := w.Write(b.Bytes())
 	return err

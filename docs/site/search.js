@@ -53,3 +53,8 @@ async function find() {
 
 field.hidden = false;
 field.addEventListener("input", find);
+
+// Code may be wrapped where nothing but comments is set in columns.
+for (const pre of document.querySelectorAll("pre")) {
+  pre.classList.toggle("wrap", !/\S {2,}[^\s#]|[│─▶]/.test(pre.textContent));
+}

@@ -138,12 +138,14 @@ func writeCommands(w io.Writer, root *cobra.Command) error {
 			switch {
 			case f.Name == "help": // of itself
 			case of != nil && of.Usage == f.Usage && !f.Hidden:
-				if len(also)-strings.LastIndex(also, "\n") > 46 {
+				flag := " --" + f.Name
+				if of.DefValue != f.DefValue && f.DefValue != "" {
+					flag += "=" + f.DefValue
+				}
+				if len(also)+len(flag)-strings.LastIndex(also, "\n") > 80 {
 					also += "\n"
 				}
-				if also += " --" + f.Name; of.DefValue != f.DefValue && f.DefValue != "" {
-					also += "=" + f.DefValue
-				}
+				also += flag
 			default:
 				return
 			}

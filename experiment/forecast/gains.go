@@ -12,10 +12,13 @@ import (
 )
 
 // Gain is by what part rounds would be shorter if a class of clients, or all clients in a phase, were
-// a tenth faster: the run is played again with it, so who waits for whom then is what counts.
+// a tenth faster, or a class were left out: the run is played again with it, so who waits for whom then
+// is what counts.
 type Gain struct {
-	What    string  `json:"what"`            // "class phone", or "compute"
-	Waited  float64 `json:"waited,omitzero"` // part of the rounds whose last accepted update was of the class
+	What    string  `json:"what"`             // "class phone", or "compute"
+	Waited  float64 `json:"waited,omitzero"`  // part of the rounds whose last accepted update was of the class
+	Clients float64 `json:"clients,omitzero"` // part of them that is of the class
+	Without float64 `json:"without,omitzero"` // that rounds would be shorter by if nobody of the class were asked
 	Shorter float64 `json:"shorter"`
 }
 
@@ -28,15 +31,24 @@ const (
 // gain plays a run again that was played whole, and has simulated clients alone.
 func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
-	waited := make([]float64, len(classes))
+	waited, share := make([]float64, len(classes)), make([]float64, len(classes))
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
-	// play returns the mean time of a round in which some phases of some clients are faster.
-	play := func(changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func()) (float64, error) {
+	for client := range p.Config.Clients {
+		share[p.Fleet.Class(client)] += 1 / float64(p.Config.Clients)
+	}
+	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
+	// some clients are faster.
+	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func()) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {
 			return 0, err
+		}
+		if there := c.Available; out >= 0 {
+			c.Available = func(client int, at round.Time) bool {
+				return p.Fleet.Class(client) != out && (there == nil || there(client, at))
+			}
 		}
 		usual := answers(&p.Timing)
 		t := timing{
@@ -54,9 +66,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		stop, _, err := t.play(ctx)
 		return stop.At.Seconds() / float64(max(1, stop.Rounds)), err
 	}
-	nobody, never := func(*round.TaskReport) {}, func() {}
+	nobody, never, none := func(*round.TaskReport) {}, func() {}, func(int, int) bool { return false }
 	last := round.TaskReport{Client: -1}
-	before, err := play(func(int, int) bool { return false }, func(e *round.TaskReport) {
+	before, err := play(-1, none, func(e *round.TaskReport) {
 		if e.Outcome == round.Accepted && (last.Client < 0 || e.End >= last.End) {
 			last = *e
 		}
@@ -69,9 +81,10 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	if err != nil || before == 0 {
 		return err
 	}
-	add := func(what string, waited float64, changes func(client, phase int) bool) error {
-		after, err := play(changes, nobody, never)
-		f.Gains = append(f.Gains, Gain{what, waited, 1 - after/before})
+	add := func(g Gain, changes func(client, phase int) bool) error {
+		after, err := play(-1, changes, nobody, never)
+		g.Shorter = 1 - after/before
+		f.Gains = append(f.Gains, g)
 		return err
 	}
 	order := make([]int, len(classes))
@@ -80,12 +93,20 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
 	for _, i := range order[:min(len(order), mostGained)] {
-		if err := add("class "+classes[i], waited[i], func(client, _ int) bool { return p.Fleet.Class(client) == i }); err != nil {
+		g := Gain{What: "class " + classes[i], Waited: waited[i], Clients: share[i]}
+		if waited[i] > 0 && share[i] < 1 {
+			after, err := play(i, none, nobody, never)
+			if err != nil {
+				return err
+			}
+			g.Without = 1 - after/before
+		}
+		if err := add(g, func(client, _ int) bool { return p.Fleet.Class(client) == i }); err != nil {
 			return err
 		}
 	}
 	for phase, name := range []string{"downloads", "computing", "uploads"} {
-		if err := add(name, 0, func(_, of int) bool { return of == phase }); err != nil {
+		if err := add(Gain{What: name}, func(_, of int) bool { return of == phase }); err != nil {
 			return err
 		}
 	}
@@ -96,15 +117,18 @@ func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
 
 // gains are the gains in words.
 func (f *Forecast) gains() string {
-	var waits, list []string
+	var waits, list, out []string
 	for _, g := range f.Gains {
 		if class, ok := strings.CutPrefix(g.What, "class "); ok {
 			waits = append(waits, fmt.Sprintf("%s (%s)", class, percent(g.Waited)))
+			if g.Without > 0 {
+				out = append(out, fmt.Sprintf(" Without %s, %s of the clients, rounds are %s shorter.", class, percent(g.Clients), percent(g.Without)))
+			}
 		}
 		list = append(list, fmt.Sprintf("%s %s", g.What, percent(g.Shorter)))
 	}
 	if list == nil {
 		return ""
 	}
-	return "Rounds wait for " + strings.Join(waits, ", ") + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "."
+	return "Rounds wait for " + strings.Join(waits, ", ") + ". A tenth faster, they would be shorter: " + strings.Join(list, ", ") + "." + strings.Join(out, "")
 }

@@ -29,11 +29,11 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 	const down, up, steps = 6.71 / 20, 6.71 / 5, 10 * 0.5
 	const whole, tenth = down + up + steps, 1 - 1/1.1
 	for i, want := range []forecast.Gain{
-		{What: "class watch", Waited: 1, Shorter: tenth}, {What: "class phone"},
+		{What: "class watch", Waited: 1, Clients: 0.1, Without: 1 - (down+up+10*0.1)/whole, Shorter: tenth}, {What: "class phone", Clients: 0.9},
 		{What: "downloads", Shorter: tenth * down / whole}, {What: "computing", Shorter: tenth * steps / whole}, {What: "uploads", Shorter: tenth * up / whole},
 	} {
 		got := f.Gains[i]
-		if got.What != want.What || math.Abs(got.Waited-want.Waited) > 1e-9 || math.Abs(got.Shorter-want.Shorter) > 1e-6 {
+		if got.What != want.What || math.Abs(got.Waited-want.Waited) > 1e-9 || math.Abs(got.Clients-want.Clients) > 1e-9 || math.Abs(got.Without-want.Without) > 1e-6 || math.Abs(got.Shorter-want.Shorter) > 1e-6 {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -24,16 +24,20 @@ type waitedOn struct {
 	Compute  float64 `json:"compute"`
 	Upload   float64 `json:"upload"`
 	Waiting  float64 `json:"waiting"`
+	Alone    float64 `json:"alone"` // of these, behind the last task that is shown of another class
 }
 
 // add takes the tasks of a round. Rounds that overlap wait for nobody.
 func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
-	var last *metrics.Task
-	for i := range tasks {
-		if t := &tasks[i]; t.Outcome == round.Accepted && !t.Probe && (last == nil || t.End > last.End) {
-			last = t
+	lastBut := func(class string) (last *metrics.Task) {
+		for i := range tasks {
+			if t := &tasks[i]; t.Outcome == round.Accepted && !t.Probe && (last == nil || t.End > last.End) && className(run, t) != class {
+				last = t
+			}
 		}
+		return last
 	}
+	last := lastBut("")
 	if last == nil || run.Power.Overlap {
 		return
 	}
@@ -41,6 +45,9 @@ func (w *waits) add(run *metrics.Run, tasks []metrics.Task) {
 	parts := metrics.PartsOf(&last.TaskReport)
 	c := w.of(className(run, last))
 	c.Rounds++
+	if other := lastBut(c.Class); other != nil {
+		c.Alone += (last.End - other.End).Seconds()
+	}
 	for p, to := range [...]*float64{&c.Download, &c.Compute, &c.Upload, &c.Waiting} {
 		*to += parts[p].Seconds()
 	}

@@ -132,7 +132,10 @@ export function showWaiting(card, title, runs) {
   const most = Math.max(...bars.map(b => sum(b.of)));
   const slowest = (c, w) => `${c.class} slowest in ${percent(c.rounds / w.rounds)} of rounds, mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
   // Where rounds wait for all, a class that takes 1/1.1 of its time makes them shorter by no more than what its last updates gain.
-  const gain = (c, w) => `; 10 % faster, rounds are up to ${percent((sum(c) - c.waiting) / 11 / w.classes.reduce((a, c) => a + sum(c), 0))} shorter`;
+  const gain = (c, w) => {
+    const all = w.classes.reduce((a, c) => a + sum(c), 0);
+    return `; 10 % faster, rounds are up to ${percent((sum(c) - c.waiting) / 11 / all)} shorter${c.alone ? `; without it, up to ${percent(c.alone / all)}` : ''}`;
+  };
   const facts = r => [known(r.share) ? `${percent(r.share)} of a round spent waiting from the median client to the slowest` : null, known(r.wasted) ? `${percent(r.wasted)} of clients’ time wasted` : null,
     r.energy ? short((r.energy.useful + r.energy.wasted) / 1000, 4) + ' kJ' : null].filter(Boolean).join('; ');
   const out = bars.flatMap(b => {

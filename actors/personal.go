@@ -18,11 +18,6 @@ type personal struct {
 	whole     []float32 // the same as steps have it
 }
 
-func newPersonal(of Steps, p *Problem) *personal {
-	m := p.Model.(*learn.Personal)
-	return &personal{Steps: of, of: m, memory: p.stepMemory(), headSteps: p.HeadSteps, model: make([]float32, m.Params()), whole: make([]float32, m.Params())}
-}
-
 // own is where a client's own values are in its model.
 func (s *personal) own(model []float32) []float32 {
 	from := learn.Travels(s.of)

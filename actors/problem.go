@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
+	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/internal/registry"
 )
@@ -66,7 +67,7 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 	return &bus.Spec{
 		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encode(algorithm.Algorithms, p.Algorithm),
-		Compression: compression, Local: local, Metrics: p.metrics(), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
+		Compression: compression, Local: local, Metrics: measure.Names(p.Model.Metrics()), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
 	}
 }
 
@@ -106,14 +107,6 @@ func encode[T any](table *registry.Table[T], entry T) string {
 		panic("actors: " + err.Error())
 	}
 	return text
-}
-
-// metrics are the names of the model's metrics.
-func (p *Problem) metrics() (names []string) {
-	for _, m := range p.Model.Metrics() {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // Check says whether model, data and settings fit each other.

@@ -116,8 +116,11 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	} else {
 		t.steps = newGoSteps(&whole, t.client)
 	}
-	if _, ok := p.Model.(*learn.Personal); ok {
-		t.steps = newPersonal(t.steps, &p)
+	if m, ok := p.Model.(*learn.Personal); ok {
+		t.steps = &personal{
+			Steps: t.steps, of: m, memory: p.stepMemory(), headSteps: p.HeadSteps,
+			model: make([]float32, t.params), whole: make([]float32, t.params),
+		}
 	}
 	if of, ok := p.Algorithm.(algorithm.Streaming); ok {
 		t.steps = &streaming{Steps: t.steps, of: of, memory: p.stepMemory()}

@@ -93,14 +93,6 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	return t.mean, t.losses, err
 }
 
-// goBack has what follows a round begin anew, whose model is lost and becomes the best one.
-func (l *learner) goBack(number int) error {
-	fresh := l.config.fresh(l.algorithm.Algorithm)
-	l.doubts = false
-	l.devices.ModelLost(number, l.guard.loss, l.Best)
-	return errors.Join(l.algorithm.Server.Restore(fresh.Server.State()), l.clip.Restore(nil), l.bound.Restore(nil))
-}
-
 // trial is a round that is tried with some updates left out.
 type trial struct {
 	*learner

@@ -142,8 +142,10 @@ func (l *learner) addUp(ctx context.Context, number int, tasks []round.Task) (lo
 	for i, t := range tasks[simulated:] {
 		variates.after[simulated+i] = l.devices.Keeps(t.Task)
 	}
-	if err := singles.finish(l.sum); err != nil {
-		return 0, nil, err
+	if singles.join != nil {
+		if err := singles.join(l.sum); err != nil {
+			return 0, nil, err
+		}
 	}
 	l.algorithm.Decide(l.sum)
 	return meanTold(losses[:simulated], losses[simulated:]), losses, l.rebase(kept, weights)
@@ -247,20 +249,14 @@ func (l *learner) clientJobs(number int, tasks []round.Task, spans []span, take 
 	return jobs
 }
 
-// total adds in order.
-func total(list []float64) (sum float64) {
-	for _, x := range list {
-		sum += x
-	}
-	return sum
-}
-
 // advance makes the next model of the updates that were added up.
 func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) error {
 	next := slices.Clone(l.params)
-	if l.lost {
-		next = l.Good
-		if err := l.goBack(number); err != nil {
+	if l.lost { // what follows begins anew, with the best one
+		next, l.doubts = l.Good, false
+		l.devices.ModelLost(number, l.guard.loss, l.Best)
+		fresh := l.config.fresh(l.algorithm.Algorithm).Server.State()
+		if err := errors.Join(l.algorithm.Server.Restore(fresh), l.clip.Restore(nil), l.bound.Restore(nil)); err != nil {
 			return err
 		}
 	} else {
@@ -412,16 +408,13 @@ func value(m measure.Metric, s learn.Score) (float64, error) {
 	}
 }
 
-// maxShards bounds the shards of a job with so many metrics, so that its result, of
-// about 18 bytes a shard and 20 a score, is a small message.
-func maxShards(metrics int) int { return min(8192, bus.ChunkBytes/(18+20*metrics)) }
-
 // measure has shards of a model measured by whoever comes, in so many jobs at least, and returns
 // their scores in their order.
 func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, of bus.Digest, jobsAtLeast int, all []*bus.Shard) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(all))
 	var jobs []assignment
-	most := maxShards(len(l.config.Round.Metrics))
+	// A result, of about 18 bytes a shard and 20 a score, is a small message.
+	most := min(8192, bus.ChunkBytes/(18+20*len(l.config.Round.Metrics)))
 	for _, part := range split(len(all), max(jobsAtLeast, (len(all)+most-1)/most)) {
 		job := l.newJob(kind, number)
 		job.ModelDigest, job.Shards = of.Bytes(), all[part.from:part.to]

@@ -77,7 +77,10 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	if p.observe != nil {
 		p.observe(x)
 	}
-	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: planOf(x.Plan)}, nil
+	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: round.Plan{
+		Download: round.Time(x.Plan.DownloadNs), Compute: round.Time(x.Plan.ComputeNs), Upload: round.Time(x.Plan.UploadNs),
+		Drops: x.Plan.Dropout != nil, Dropout: round.Time(x.Plan.Dropout.GetAfterNs()),
+	}}, nil
 }
 
 // sendTasks fills the window, of which so many tasks have their plan.
@@ -94,12 +97,4 @@ func (d *driver) sendTasks(planned int) error {
 		}
 	}
 	return nil
-}
-
-// planOf is a message's plan as the machine takes it.
-func planOf(p *bus.Plan) round.Plan {
-	return round.Plan{
-		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
-		Drops: p.Dropout != nil, Dropout: round.Time(p.Dropout.GetAfterNs()),
-	}
 }

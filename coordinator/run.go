@@ -250,7 +250,11 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event, error) {
 	switch {
 	case d.machine.Phase() == round.Idle:
-		return round.Event{Kind: round.Started}, d.waitForDevices(ctx)
+		err := d.devices.WaitForAll(ctx)
+		if err == nil {
+			err = d.reportPresence(true)
+		}
+		return round.Event{Kind: round.Started}, err
 	case len(effects.Query) > 0:
 		losses, err := d.learner.losses(ctx, d.machine.Round(), effects.Query)
 		return round.Event{Kind: round.Queried, Losses: losses}, err
@@ -262,7 +266,11 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 	case d.machine.Phase() == round.Planning:
 		return d.plan(ctx)
 	case d.machine.Phase() == round.Awaiting:
-		return d.await(ctx)
+		events, err := d.devices.Await(ctx, d.clock.Fingerprint())
+		if err == nil {
+			err = d.note(events)
+		}
+		return round.Event{Kind: round.Gathered}, err
 	}
 	return d.tick(ctx)
 }
@@ -281,14 +289,6 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (e round.
 	return e, err
 }
 
-// waitForDevices waits for the devices before the run starts.
-func (d *driver) waitForDevices(ctx context.Context) error {
-	if err := d.devices.WaitForAll(ctx); err != nil {
-		return err
-	}
-	return d.reportPresence(true)
-}
-
 // reportPresence tells the machine which devices have come or left.
 func (d *driver) reportPresence(begin bool) error {
 	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
@@ -303,15 +303,6 @@ func (d *driver) note(events []round.Event) error {
 		}
 	}
 	return nil
-}
-
-// await waits for devices to join a run that has none to ask.
-func (d *driver) await(ctx context.Context) (round.Event, error) {
-	events, err := d.devices.Await(ctx, d.clock.Fingerprint())
-	if err != nil {
-		return round.Event{}, err
-	}
-	return round.Event{Kind: round.Gathered}, d.note(events)
 }
 
 // tick waits for wall time, if the run is paced, and moves the clock on.

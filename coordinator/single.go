@@ -79,16 +79,15 @@ func (l *learner) singleStale(tasks []round.Task, weights []float64) (s singles)
 	}
 	s.take(tasks, isStale)
 	var stale []algorithm.Stale
-	var fresh []float64
+	share := 0.0 // of the fresh ones
 	for i, t := range tasks {
 		if s.place[i] < 0 {
-			fresh = append(fresh, weights[i])
+			share += weights[i]
 			continue
 		}
 		stale = append(stale, algorithm.Stale{Share: weights[i], Staleness: t.Staleness})
 		weights[i] = 1
 	}
-	share := total(fresh)
 	for i := range tasks {
 		if s.place[i] < 0 {
 			weights[i] = min(1, weights[i]/share)
@@ -200,12 +199,4 @@ func (l *learner) norms(s *singles, weights []float64) (norms []float64) {
 		norms = append(norms, slices.Repeat([]float64{combine.Norm(l.sum) / share * math.Sqrt(float64(n))}, n)...)
 	}
 	return norms
-}
-
-// finish completes the round's sum.
-func (s *singles) finish(sum []int64) error {
-	if s.join == nil {
-		return nil
-	}
-	return s.join(sum)
 }

@@ -79,7 +79,10 @@ func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
 // the two keeps client state. The other parameters are not compressed, and the algorithm does not
 // see them: they are averaged.
 func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
-	i := &Instance{Algorithm: a, Compression: c, Server: serverOf(a, params, trainable), trainable: trainable}
+	i := &Instance{Algorithm: a, Compression: c, Server: a.Server(trainable), trainable: trainable}
+	if trainable < params {
+		i.Server = &partly{i.Server, trainable, params}
+	}
 	switch {
 	case KeepsVariates(a):
 		i.Variates = NewVariates(params, local, population)

@@ -68,13 +68,6 @@ type partly struct {
 	trainable, params int
 }
 
-func serverOf(a Algorithm, params, trainable int) ServerOptimizer {
-	if trainable == params {
-		return a.Server(params)
-	}
-	return &partly{a.Server(trainable), trainable, params}
-}
-
 func (p *partly) Apply(model []float32, sum []int64, scale float64) {
 	checkLengths(len(model), len(sum), p.params)
 	n := p.trainable

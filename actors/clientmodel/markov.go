@@ -94,7 +94,7 @@ func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	for range maxEmpty {
 		best, found := point{window: m.key(seed, client, w)}, false
 		for i, n := uint64(0), count(best.window); i < n; i++ {
-			at := w*m.window + m.position(best.window, i)
+			at := w*m.window + int64(keyed.Below(keyed.Nth(best.window, ofPosition+i), uint64(m.window)))
 			if (at > t) == (direction > 0) && (!found || direction*at <= direction*best.at) {
 				best.at, best.number, found = at, i, true
 			}
@@ -120,11 +120,6 @@ func count(window uint64) uint64 {
 		n++
 	}
 	return uint64(n)
-}
-
-// position is a point's place in its window.
-func (m *onOff) position(window, i uint64) int64 {
-	return int64(keyed.Below(keyed.Nth(window, ofPosition+i), uint64(m.window)))
 }
 
 // draw is the state from a point on.

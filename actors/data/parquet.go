@@ -136,15 +136,11 @@ func into[T byte | int32](labels []T, step, classes int) func(row int, v parquet
 			return fmt.Errorf("label %.40v, want an integer", v)
 		}
 		labels[row*step] = T(l)
-		return labelWithin(l, classes)
+		if l < 0 || l >= int64(classes) {
+			return fmt.Errorf("label %d is outside the %d classes, want 0 to %d", l, classes, classes-1)
+		}
+		return nil
 	}
-}
-
-func labelWithin(label int64, classes int) error {
-	if label < 0 || label >= int64(classes) {
-		return fmt.Errorf("label %d is outside the %d classes, want 0 to %d", label, classes, classes-1)
-	}
-	return nil
 }
 
 func integer(v parquet.Value) (int64, bool) {

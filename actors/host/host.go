@@ -133,14 +133,6 @@ type worker struct {
 	sum []int64
 }
 
-// values are n zeros. Fresh memory for every job would cost more than its sums:
-// the system hands it out page by page.
-func (w *worker) values(n int) []int64 {
-	w.sum = slices.Grow(w.sum[:0], n)[:n]
-	clear(w.sum)
-	return w.sum
-}
-
 // do does one job and returns its one sum. The job is acknowledged only once
 // the coordinator has the sum.
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
@@ -198,7 +190,11 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 				return nil, err
 			}
 		}
-		sum.Values = t.values(t.SumLength(shared))
+		// Fresh memory for every job would cost more than its sums: the system hands it out page by page.
+		n := t.SumLength(shared)
+		t.sum = slices.Grow(t.sum[:0], n)[:n]
+		clear(t.sum)
+		sum.Values = t.sum
 		outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/learn/internal/kernel"
 	"fedpace/actors/learn/network"
+	"fedpace/actors/measure"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -141,7 +142,7 @@ type (
 	// Batch is a minibatch in the layout its model reads.
 	Batch = network.Batch
 	// Metric names a quantity besides the loss by which a model is measured.
-	Metric = network.Metric
+	Metric = measure.Metric
 	// Score is what samples add to a metric, whose value is Sum/Weight.
 	Score = network.Score
 )
@@ -154,4 +155,4 @@ const (
 )
 
 // Accuracy is the metric of a classifier.
-const Accuracy = network.Accuracy
+const Accuracy = measure.Accuracy

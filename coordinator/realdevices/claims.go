@@ -194,13 +194,6 @@ type early struct {
 	seconds [3][]float64
 }
 
-// compareCalibration tells of a device that joins if its calibration contradicts its class.
-func (d *Devices) compareCalibration(n *gateway.Event) {
-	if len(n.Join.Measured) > 0 && d.Calibration != nil {
-		d.contradicted(n.Device, "calibration contradicts", d.Calibration(d.run.First+n.Device, n.Join.Measured))
-	}
-}
-
 // compareTask tells, once, if the medians of a device's first tasks contradict its class.
 func (d *Devices) compareTask(o *openTask, plan *round.Plan) {
 	e, steps := &d.early[o.device], float64(o.task.LocalSteps)

@@ -320,8 +320,14 @@ func (d *Devices) take(ctx context.Context) (err error) {
 			d.notice("Device %s has joined (%s).", name, told(n.Join))
 			d.gone[n.Device] = false
 			d.arrived = append(d.arrived, arrival{n.Device, d.samplesOf(n.Device, int(n.Join.Samples))})
-			d.compareCalibration(n)
-			d.programs.joined(n.Device, n.Join.Version, d.Welcome.Version)
+			if len(n.Join.Measured) > 0 && d.Calibration != nil {
+				d.contradicted(n.Device, "calibration contradicts", d.Calibration(d.run.First+n.Device, n.Join.Measured))
+			}
+			// One that joins again with the same version is not told of again.
+			if n.Join.Version != d.versions[n.Device] && bus.Differ(n.Join.Version, d.Welcome.Version) {
+				d.differ = append(d.differ, n.Device)
+			}
+			d.versions[n.Device] = n.Join.Version
 			err = errors.Join(err, d.sendOpen(n.Device)) // it was restarted
 		case gateway.Rejoined:
 			err = errors.Join(err, d.sendOpen(n.Device))

@@ -242,15 +242,6 @@ type programs struct {
 	differ   []int    // devices of another version than the coordinator's that the user has not been told of
 }
 
-// joined notes the version of a device. One that joins again with the same is not told
-// of again.
-func (p *programs) joined(device int, version, own string) {
-	if version != p.versions[device] && bus.Differ(version, own) {
-		p.differ = append(p.differ, device)
-	}
-	p.versions[device] = version
-}
-
 // reportVersions tells the user once which devices are of another version than the
 // coordinator.
 func (d *Devices) reportVersions() {

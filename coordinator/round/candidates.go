@@ -19,21 +19,6 @@ type candidates struct {
 
 func (c *candidates) any() bool { return len(c.list) > 0 }
 
-// untilAnswer shortens a plan to a candidate's answer, a number whose upload takes
-// no time.
-func (p *Plan) untilAnswer() {
-	p.Upload = 0
-	if p.Dropout >= p.Total() {
-		p.Drops = false
-	}
-}
-
-// withoutDownload makes a plan that of a client that holds the model.
-func (p *Plan) withoutDownload() {
-	p.Dropout = max(0, p.Dropout-p.Download)
-	p.Download = 0
-}
-
 // place starts the candidates, which all have plans.
 func (c *candidates) place() {
 	last := Time(0)
@@ -59,13 +44,6 @@ func (c *candidates) drop(timer Timer) error {
 	t.Timer = 0
 	c.transfers.end(t)
 	return nil
-}
-
-// done counts a candidate that is under way on a shared link no more, and reports whether
-// it is the last.
-func (c *candidates) done() bool {
-	c.open--
-	return c.open == 0
 }
 
 // keep ends the part of those that dropped out or are not available any more.

@@ -17,10 +17,6 @@ type clients struct {
 	batteries *batteries    // nil: nobody's energy ends
 }
 
-func newClients(c *Config, step *step, s *State) clients {
-	return clients{c, step, bitset.New(c.population()), s.Present, s.Known, newBatteries(c.Batteries, c.Clients, s.Charges)}
-}
-
 // device is the place of a client among the devices; false: it is simulated.
 func (c *clients) device(client int) (int, bool) {
 	return client - c.config.Clients, client >= c.config.Clients

@@ -34,7 +34,11 @@ func (m *Machine) handle(e *Event) error {
 	case Joined, Left:
 		return m.clients.presence(e)
 	case Gathered:
-		return m.gathered()
+		// Nothing comes of it where the devices that have joined cannot be asked.
+		if m.phase != Awaiting {
+			return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
+		}
+		return m.fillSlots()
 	}
 	return fmt.Errorf("round: unknown event %d", e.Kind)
 }

@@ -1,7 +1,6 @@
 package round
 
 import (
-	"math"
 	"slices"
 
 	"fedpace/coordinator/schedule"
@@ -15,23 +14,8 @@ type losses struct {
 	plateau  schedule.Plateau
 }
 
-func newLosses(c *Config, s *State) losses {
-	return losses{
-		config: c, window: schedule.RestoreWindow(c.Window, s.Window), followed: schedule.RestoreWindow(c.Window, s.Followed),
-		plateau: schedule.RestorePlateau(c.Plateau, s.Plateau),
-	}
-}
-
 // others reports whether the schedules see another loss than the training loss.
 func (l *losses) others() bool { return l.config.Loss != (schedule.Loss{}) }
-
-// seen are the losses that the schedules see.
-func (l *losses) seen() *schedule.Window {
-	if l.others() {
-		return &l.followed
-	}
-	return &l.window
-}
 
 // observe takes the losses of the round that has closed, and returns the mean training
 // loss of the window.
@@ -57,26 +41,4 @@ func Straggling(times []Time) float64 {
 	n := len(times)
 	median := (float64(times[(n-1)/2]) + float64(times[n/2])) / 2
 	return float64(times[n-1]) - median
-}
-
-// readsStragglers reports whether a schedule reads the straggler share. Otherwise the
-// machine keeps no times.
-func (c *Config) readsStragglers() bool {
-	return schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
-}
-
-// measureStragglers takes the straggler share of the round that has closed, if any of
-// its updates was accepted.
-func (r *RoundState) measureStragglers() {
-	if len(r.Times) > 0 && r.End > r.Start {
-		r.Straggled, r.StragglerShare = true, Straggling(r.Times)/float64(r.End-r.Start)
-	}
-}
-
-// lastShare is the newest straggler share, NaN if there is none.
-func (r *RoundState) lastShare() float64 {
-	if !r.Straggled {
-		return math.NaN()
-	}
-	return r.StragglerShare
 }

@@ -2,7 +2,9 @@ package round
 
 import (
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
+	"fedpace/internal/bitset"
 )
 
 // Machine runs the rounds of one run. It is not safe for concurrent use.
@@ -72,7 +74,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		config: c, step: step{now: s.Now, nextTimer: s.NextTimer}, phase: s.Phase, round: s.Round, stop: s.Stop, stepsDone: s.StepsDone, worked: s.Worked,
 		deadline: s.Deadline, change: s.Change, changeAt: s.ChangeAt,
 	}
-	m.clients = newClients(&m.config, &m.step, &s)
+	m.clients = clients{&m.config, &m.step, bitset.New(c.population()), s.Present, s.Known, newBatteries(c.Batteries, c.Clients, s.Charges)}
 	m.tasks = tasks{step: &m.step, simulated: s.Simulated, devices: s.Devices, model: s.Model}
 	if c.Train {
 		m.tasks.versions = map[uint64]int{s.Model: 0}
@@ -82,7 +84,10 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	}
 	m.candidates = candidates{step: &m.step, transfers: m.transfers, list: s.Candidates, answers: s.Answers}
 	m.sites = s.Sites
-	m.losses = newLosses(&m.config, &s)
+	m.losses = losses{
+		config: &m.config, window: schedule.RestoreWindow(c.Window, s.Window), followed: schedule.RestoreWindow(c.Window, s.Followed),
+		plateau: schedule.RestorePlateau(c.Plateau, s.Plateau),
+	}
 	if m.sampling, err = newSampling(&m.config, &m.clients, &m.round); err != nil {
 		return nil, err
 	}
@@ -91,7 +96,8 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	} else if closing.UsesLate(c.Late) {
 		m.lateness = c.Late
 	}
-	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
+	reads := schedule.NeedsOf(c.K, c.Setup).Stragglers || schedule.NeedsOf(c.Eta, c.Setup).Stragglers
+	m.times = reads && m.overlapping == nil // rounds that overlap wait for nobody
 	return m, nil
 }
 

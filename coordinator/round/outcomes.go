@@ -29,7 +29,9 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 			r.Times = append(r.Times, m.now-t.Start)
 		}
 		m.stepsDone[t.Client] += int64(t.LocalSteps)
-		m.noteWork(t)
+		if int(t.Client) < len(m.worked) {
+			m.worked[t.Client] = Worked{t.Round, t.Start + t.Download + t.Compute}
+		}
 		m.stop.Samples += m.samples(t)
 		if m.config.Train {
 			t.Status = TaskAccepted

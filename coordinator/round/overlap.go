@@ -32,10 +32,3 @@ func (m *Machine) takeAhead(t *TaskState, p *Plan) {
 	most, _ := bits.Div64(high, low, uint64(t.LocalSteps))
 	p.Compute -= min(Time(most), t.Start+p.Download-last.Until)
 }
-
-// noteWork remembers when an accepted task's work ended.
-func (m *Machine) noteWork(t *TaskState) {
-	if int(t.Client) < len(m.worked) {
-		m.worked[t.Client] = Worked{t.Round, t.Start + t.Download + t.Compute}
-	}
-}

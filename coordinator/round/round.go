@@ -38,7 +38,9 @@ func (m *Machine) openRound() error {
 	if m.overlapping != nil {
 		m.setDeadline()
 	} else {
-		m.tasks.allLate()
+		for _, tasks := range m.tasks.both() { // all under way are of earlier rounds
+			tasks.late = tasks.outstanding
+		}
 	}
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
@@ -46,11 +48,17 @@ func (m *Machine) openRound() error {
 
 // progress is what the schedules of the next round may know.
 func (m *Machine) progress() schedule.Progress {
-	r, seen := &m.round, m.losses.seen()
+	r, seen := &m.round, &m.losses.window
+	if m.losses.others() {
+		seen = &m.losses.followed
+	}
 	p := schedule.Progress{
 		Setup: m.config.Setup, Round: r.Round + 1, Seconds: m.now.Seconds(), Converged: m.losses.plateau.Converged, Loss: seen.Mean(), F0: seen.F0,
-		StragglerShare: r.lastShare(),
+		StragglerShare: math.NaN(), // there is none
 		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
+	}
+	if r.Straggled {
+		p.StragglerShare = r.StragglerShare
 	}
 	p.LossRatio, p.HasLoss = seen.Ratio()
 	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.stop.Metrics)
@@ -95,7 +103,8 @@ func (m *Machine) fillSlots() error {
 	slots := m.slots()
 	var issued int
 	var err error
-	if !overlaps || m.begins() {
+	begins := m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask) // nobody has had a task
+	if !overlaps || begins {
 		issued, err = m.issueInOrder(slots)
 	} else {
 		issued = m.issueDrawn(slots)
@@ -136,15 +145,6 @@ func (m *Machine) fillSlots() error {
 	return m.stopRun(reason)
 }
 
-// gathered looks for clients again where a run of devices alone has found none. Nothing
-// comes of it where those that have joined cannot be asked.
-func (m *Machine) gathered() error {
-	if m.phase != Awaiting {
-		return fmt.Errorf("round: devices have gathered while the machine was %v", m.phase)
-	}
-	return m.fillSlots()
-}
-
 // planned records the plan of a task. Once every task has one, their ends are
 // placed on the clock.
 func (m *Machine) planned(e *Event) error {
@@ -170,10 +170,11 @@ func (m *Machine) planned(e *Event) error {
 		}
 	}
 	switch {
-	case candidates:
-		p.untilAnswer()
-	case m.config.asksCandidates():
-		p.withoutDownload()
+	case candidates: // until its answer, a number whose upload takes no time
+		p.Upload = 0
+		p.Drops = p.Drops && p.Dropout < p.Total()
+	case m.config.asksCandidates(): // it holds the model
+		p.Download, p.Dropout = 0, max(0, p.Dropout-p.Download)
 	}
 	if !p.Drops {
 		p.Dropout = 0
@@ -196,7 +197,7 @@ func (m *Machine) planned(e *Event) error {
 // candidateDone goes on where a candidate is under way on a shared link no more: with the
 // losses, once none is.
 func (m *Machine) candidateDone() error {
-	if m.candidates.done() {
+	if m.candidates.open--; m.candidates.open == 0 {
 		return m.queryLosses()
 	}
 	return nil
@@ -357,23 +358,15 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case m.config.SiteRounds > 0:
 		return m.siteTaskEnds(t, o)
 	case late:
-		return m.lateEnded()
+		if m.own() > 0 { // else one that has found no client yet may take this one
+			return nil
+		}
 	case m.overlapping == nil && m.tasks.own() == 0, m.config.Closing.Close(m.standing()):
 		return m.closeRound()
 	case m.overlapping == nil:
 		return nil
 	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
 		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Round, r.Outcomes[Accepted])
-	}
-	m.tasks.shrink(m.round.Outcomes[Accepted])
-	return m.fillSlots()
-}
-
-// lateEnded goes on after a late task. It closes no round; one that has found no
-// client yet may take this one.
-func (m *Machine) lateEnded() error {
-	if m.own() > 0 {
-		return nil
 	}
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	return m.fillSlots()
@@ -511,7 +504,9 @@ func (m *Machine) nextRound() error {
 	if m.sampling.following != nil {
 		m.sampling.following.Closed(report.Round, report.TrainingLoss)
 	}
-	m.round.measureStragglers()
+	if r := &m.round; len(r.Times) > 0 && r.End > r.Start {
+		r.Straggled, r.StragglerShare = true, Straggling(r.Times)/float64(r.End-r.Start)
+	}
 	m.round.reset()
 	stop, limits := &m.stop, &m.config.Stop
 	for o, n := range report.Outcomes {
@@ -563,7 +558,10 @@ func (m *Machine) stopRun(reason string) error {
 	m.tasks.forgetAccepted()
 	m.tasks.shrink(m.round.Outcomes[Accepted])
 	m.candidates.cancel()
-	m.cancelSites()
+	for i := range m.sites {
+		m.transfers.end(&m.sites[i].Transfer)
+	}
+	m.sites = nil
 	if !m.requestEvaluation() {
 		m.runStopped()
 	}

@@ -107,10 +107,3 @@ func (m *Machine) siteTaskEnds(t *TaskState, o Outcome) error {
 	}
 	return m.siteRound(s)
 }
-
-func (m *Machine) cancelSites() {
-	for i := range m.sites {
-		m.transfers.end(&m.sites[i].Transfer)
-	}
-	m.sites = nil
-}

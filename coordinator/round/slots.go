@@ -64,11 +64,6 @@ func (m *Machine) issueTask(client int) {
 	m.issue(&list.List, &list.Next, client, steps)
 }
 
-// begins reports whether no client has had a task.
-func (m *Machine) begins() bool {
-	return m.tasks.simulated.Next == 1 && (m.config.Clients > 0 || m.tasks.devices.Next == FirstDeviceTask)
-}
-
 // issueDevices gives a task to every device that is there and free.
 func (m *Machine) issueDevices() {
 	if m.config.Devices.Include != EveryRound {

@@ -138,11 +138,6 @@ func (x *tasks) outstanding() int { return x.simulated.outstanding + x.devices.o
 // own is the number of the round's own tasks without an outcome.
 func (x *tasks) own() int { return x.simulated.own() + x.devices.own() }
 
-// allLate has all tasks under way be of earlier rounds.
-func (x *tasks) allLate() {
-	x.simulated.late, x.devices.late = x.simulated.outstanding, x.devices.outstanding
-}
-
 // begin counts a task that is about to be listed.
 func (x *tasks) begin(list *Tasks) {
 	list.unplaced++

@@ -41,11 +41,7 @@ func (p *Plateau) Observe(validationError float64) {
 		p.Best = p.Best[1:]
 	}
 	p.Best = append(p.Best, validationError)
-	p.Converged = p.Converged || p.flat()
-}
-
-// flat is the rule, for the evaluations that are remembered.
-func (p *Plateau) flat() bool {
 	n := len(p.Best)
-	return n > p.config.Patience && p.Best[0]-p.Best[n-1] <= p.config.MinDelta
+	flat := n > p.config.Patience && p.Best[0]-p.Best[n-1] <= p.config.MinDelta
+	p.Converged = p.Converged || flat
 }

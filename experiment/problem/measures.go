@@ -2,6 +2,7 @@ package problem
 
 import (
 	"fmt"
+	"slices"
 
 	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
@@ -18,9 +19,7 @@ func (p *Problem) judge() (err error) {
 		p.Quality, err = measure.QualityOf(p.Metrics, measure.Accuracy)
 		return err
 	}
-	for _, m := range p.Model.Metrics() {
-		p.Metrics = append(p.Metrics, measure.Metric(m))
-	}
+	p.Metrics = slices.Clone(p.Model.Metrics())
 	if err := measure.CheckNames(p.Metrics); err != nil {
 		return fmt.Errorf("model: %s: %w", p.Model, err)
 	}

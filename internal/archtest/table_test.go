@@ -40,8 +40,8 @@ coordinator/round: coordinator/selection internal/bitset internal/registry coord
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
-actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
-actors/learn: internal/keyed internal/names internal/registry actors/learn/internal/kernel actors/learn/network os
+actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel actors/measure
+actors/learn: internal/keyed internal/names internal/registry actors/learn/internal/kernel actors/learn/network actors/measure os
 actors/attack: internal/keyed internal/portable internal/registry
 actors/clientmodel: internal/regular internal/keyed internal/portable internal/registry actors/attack
 actors/data/federated: internal/keyed internal/names internal/registry actors/learn os golang.org/x/sync/...
@@ -80,7 +80,7 @@ bus/admission: bus/auth bus/quota internal/connlimit net time golang.org/x/sys/u
 bus/embedded: bus bus/admission bus/auth bus/natsconn bus/quota internal/filelock net os time github.com/nats-io/...
 internal/testkit/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
 actors/external: internal/atomicfile internal/names internal/vector python actors/data/federated actors/learn actors/measure os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
-actors: internal/keyed internal/registry internal/vector actors/attack actors/data/federated actors/external actors/learn bus actors/algorithm actors/algorithm/privacy
+actors: internal/keyed internal/registry internal/vector actors/attack actors/data/federated actors/external actors/learn actors/measure bus actors/algorithm actors/algorithm/privacy
 actors/host: actors actors/clientmodel bus golang.org/x/sync/... time
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm os

@@ -294,7 +294,9 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Coding: federated.Fraction}
 		return nil
 	case r.t.Scale == scaleStandard:
-		s.About.Mean, s.About.Deviation = standardise(values, width, train)
+		s.About.Mean, s.About.Deviation = moments(values, width, train)
+		federated.Standardise(values, s.About.Mean, s.About.Deviation)
+		fillHoles(values, make([]float32, width)) // what is missing becomes the mean
 	case r.holes:
 		mean, _ := moments(values, width, train)
 		fillHoles(values, mean)
@@ -340,15 +342,6 @@ func moments(values []float32, width int, rows []int32) (mean, deviation []float
 			deviation[j] = 1
 		}
 	}
-	return mean, deviation
-}
-
-// standardise gives every feature mean 0 and deviation 1 over the rows of training;
-// a value that is missing becomes the mean.
-func standardise(values []float32, width int, train []int32) (mean, deviation []float32) {
-	mean, deviation = moments(values, width, train)
-	federated.Standardise(values, mean, deviation)
-	fillHoles(values, make([]float32, width))
 	return mean, deviation
 }
 

@@ -1,6 +1,10 @@
 package network
 
-import "fmt"
+import (
+	"fmt"
+
+	"fedpace/actors/measure"
+)
 
 // Input says which fields of a Batch a model reads.
 type Input int
@@ -141,17 +145,8 @@ func (s Samples) Fit(set Samples) bool {
 	return s == set
 }
 
-// Metric names a quantity besides the loss by which a model is measured.
-type Metric struct {
-	Name  string
-	Lower bool // smaller is better
-}
-
-// Accuracy is the share of samples whose label is the first largest logit.
-const Accuracy = "accuracy"
-
 // accuracy is the metrics of a classifier.
-var accuracy = []Metric{{Name: Accuracy}}
+var accuracy = []measure.Metric{{Name: measure.Accuracy}}
 
 // Score is what samples add to a metric, whose value is Sum/Weight.
 type Score struct{ Sum, Weight float64 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/measure"
 )
 
 // head is the end of a network: its loss and what it is measured by.
@@ -27,7 +28,7 @@ func newHead(of Samples, isa kernel.ISA) head {
 }
 
 // MetricsOf are the metrics of a network's head.
-func MetricsOf(of Samples) []Metric {
+func MetricsOf(of Samples) []measure.Metric {
 	if of.Targets > 0 {
 		return absoluteError
 	}
@@ -99,7 +100,7 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 }
 
 // absoluteError is the metrics of a network with targets.
-var absoluteError = []Metric{{Name: "mean_absolute_error", Lower: true}}
+var absoluteError = []measure.Metric{{Name: "mean_absolute_error", Lower: true}}
 
 // squares is the mean squared error of so many outputs: a sample's loss is the mean of
 // (z − y)² over them.

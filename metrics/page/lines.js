@@ -339,15 +339,14 @@ export class LineChart {
   // change of K_r.
   marks(u) {
     const { low, high } = this.span.range(), g = u.ctx, s = devicePixelRatio;
+    g.save(); // uPlot remembers the font of its axes
+    Object.assign(g, { font: `${10 * s}px sans-serif`, textAlign: 'center', textBaseline: 'middle' });
     for (const m of this.span.marks || []) {
       if (m.x < low || m.x > high) continue;
-      const x = u.valToPos(m.x, 'x', true), y = u.bbox.top - 3 * s;
       g.fillStyle = paint(m.colour);
-      g.font = `${10 * s}px sans-serif`;
-      g.textAlign = 'center';
-      g.textBaseline = 'middle';
-      g.fillText({ checkpoint: '▲', device: '✕' }[m.kind] || '■', x, y);
+      g.fillText({ checkpoint: '▲', device: '✕' }[m.kind] || '■', u.valToPos(m.x, 'x', true), u.bbox.top - 3 * s);
     }
+    g.restore();
   }
 
   // mark draws the cursor; who reads says what is there, beside it.

@@ -167,13 +167,11 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 
 // signed writes a mean difference; "-" for none.
 func signed(e statistics.Estimated) string {
-	switch {
-	case e.N == 0:
-		return "-"
-	case math.IsNaN(e.Half):
-		return fmt.Sprintf("%+.4f", e.Mean)
+	text := e.Digits(4)
+	if e.Mean > 0 {
+		return "+" + text
 	}
-	return fmt.Sprintf("%+.4f ± %.2g", e.Mean, e.Half)
+	return text
 }
 
 // group is one schedule's curves of one task, over seeds: those that are

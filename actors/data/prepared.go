@@ -384,7 +384,7 @@ func (p *prepared) set() (*federated.Grouped, error) {
 func (p *prepared) rows() (federated.Rows, int, error) {
 	width, features := p.Width, p.Info.Features
 	store, numbersOf, skip := federated.Rows(nil), 0, 0
-	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens}[p.Rows] // else dense
+	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows] // else dense
 	if p.Info.Input != held {
 		return nil, 0, fmt.Errorf("samples held as %.40q that are another kind of input", p.Rows)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/table"
 	"fedpace/internal/testkit/datatest"
 	"fedpace/internal/testkit/slow"
 )
@@ -39,6 +40,18 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Sentences with a label are prepared, too, also when they are dealt to clients that are made.
+func TestPreparedSentences(t *testing.T) {
+	r, dir := table.Table{Text: "said", Window: 8, Label: "mood"}, t.TempDir()
+	path := datatest.Put(t, dir, "own.csv", []byte("said,mood\n"+strings.Repeat("schöne Grüße,gut\nnie wieder,schlecht\n", 20)))
+	opt := federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 4}, Seed: 3}
+	made, _, err := OpenPrepared(r, path, filepath.Join(dir, "set"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datatest.SameSets(t, made, mustOpen(t, filepath.Join(dir, "set"), federated.Options{}))
 }
 
 // What a prepared file cannot give is refused in words.

@@ -101,7 +101,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		}
 		return errors.Join(paper.Draw(f.from[0], curves), results(c.OutOrStdout(), f.from[0], curves))
 	}
-	cells, err := f.cells(c)
+	cells, err := f.cells()
 	if err != nil {
 		return cli.Usage(c, err)
 	}
@@ -148,7 +148,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 }
 
 // cells are the runs that the flags ask for.
-func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
+func (f *paperFlags) cells() ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
 	}

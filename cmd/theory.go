@@ -33,7 +33,7 @@ func theoryCommand() *cobra.Command {
 // convexFlags are those of a configuration whose task is quadratic unless told.
 type convexFlags struct{ configFlags }
 
-func (f *convexFlags) load(c *cobra.Command) (config.Config, error) {
+func (f *convexFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
 	if len(f.config) == 0 && !named {
@@ -113,7 +113,7 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 		a, err = lab.AdviseRun(c.Context(), f.run, f.given, f.points)
 	} else {
 		var config config.Config
-		if config, err = f.load(c); err == nil {
+		if config, err = f.load(); err == nil {
 			a, err = lab.Advise(config, f.given, f.points)
 		}
 	}
@@ -164,7 +164,7 @@ virtual time, with Theorem 1's bound beside what is measured.`,
 }
 
 func (f *labFlags) run(c *cobra.Command) error {
-	config, err := f.load(c)
+	config, err := f.load()
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,13 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 			if err != nil {
 				return err
 			}
-			if err := cli.PrintTable(c, v, func(w io.Writer) { writeVerification(w, v) }); err != nil || v.Damaged == 0 {
+			err = cli.PrintTable(c, v, func(w io.Writer) {
+				fmt.Fprintln(w, "file\tstate\tbytes\t")
+				for _, f := range v.Files {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
+				}
+			})
+			if err != nil || v.Damaged == 0 {
 				return err
 			}
 			return fmt.Errorf("%s: %d of %d files are damaged or missing (%s)", v.Dir, v.Damaged, len(v.Files), v.WayOut)
@@ -34,12 +40,4 @@ missing, or there are no digests, the command says what to do, and exits with 1.
 	}
 	cli.JSONFlag(c, "each file with its state")
 	return c
-}
-
-// writeVerification lists the files, for a person.
-func writeVerification(w io.Writer, v *checkpoint.Verification) {
-	fmt.Fprintln(w, "file\tstate\tbytes\t")
-	for _, f := range v.Files {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
-	}
 }

@@ -100,13 +100,6 @@ func PlayAgain(dir string) string {
 	return fmt.Sprintf("start the run again with run --config %s --out %s --force", filepath.Join(dir, folder.ConfigFile), dir)
 }
 
-// mayMove reports whether a key may change while a run is stopped: it changes no bit
-// and no file. The data and the trainer may have moved: their digests tell whether they
-// are the same. The kernel's class is compared by itself.
-func mayMove(c config.Change) bool {
-	return c.Key == "data" || c.Key == "kernel" || c.Key == "trainer" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
-}
-
 // fits returns an error that says how a checkpoint's run differs from the given one.
 func (h Head) fits(run Head) error {
 	theirs, err := config.Parse("configuration", []byte(h.Config))
@@ -119,7 +112,10 @@ func (h Head) fits(run Head) error {
 	}
 	var other []string
 	for _, change := range theirs.Changes(ours) {
-		if !mayMove(change) {
+		// What changes no bit and no file may change. The data and the trainer may have moved: their
+		// digests tell whether they are the same. The kernel's class is compared by itself.
+		same := change.Inert && change.Key != "events.sample" && !strings.HasPrefix(change.Key, "outputs")
+		if !same && !slices.Contains([]string{"data", "kernel", "trainer"}, change.Key) {
 			other = append(other, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
 		}
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -54,15 +53,6 @@ func (c *Config) checkCustom() error {
 		first.Problem += fmt.Sprintf("; it also needs %s", listed(rest, " and "))
 	}
 	return first
-}
-
-// takePaperLinks gives devices alone the links of the paper where nobody gives any: they
-// measure their own, and these only foretell a device without a class.
-func (c *Config) takePaperLinks() {
-	if c.DevicesAlone() && c.Devices.Link != ModelledLink {
-		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
-		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
-	}
 }
 
 // Fit settles what follows from the population: the cohort, and the minibatch if

@@ -44,7 +44,8 @@ func Defaults(task Task) (Config, error) {
 	}
 	p, ok := task.Paper()
 	if !ok {
-		return Config{}, &KeyError{Key: "task", Problem: notA(string(task), "task", taskNames())}
+		i := slices.IndexFunc(KnownKeys(), func(k Key) bool { return k.Name == "task" })
+		return Config{}, &KeyError{Key: "task", Problem: notA(string(task), "task", KnownKeys()[i].Words)}
 	}
 	c.Clients, c.Cohort, c.Batch = p.Clients, p.Cohort, p.Batch
 	c.Schedule.K0, c.Schedule.Eta0 = p.K0, p.Eta0
@@ -54,11 +55,6 @@ func Defaults(task Task) (Config, error) {
 		c.Augment = "flip_crop"
 	}
 	return c, nil
-}
-
-func taskNames() []string {
-	i := slices.IndexFunc(KnownKeys(), func(k Key) bool { return k.Name == "task" })
-	return KnownKeys()[i].Words
 }
 
 // convex makes the defaults of a convex task: a round's communication takes as

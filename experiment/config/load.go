@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -176,7 +177,10 @@ func resolve(files []source, sets []string) (Config, error) {
 	if c.DevicesAlone() && !given("cohort") {
 		c.Cohort = 0
 	}
-	c.takePaperLinks()
+	if c.DevicesAlone() && c.Devices.Link != ModelledLink { // they measure theirs; the paper's only foretell a device without a class
+		c.Network.DownloadMbps = cmp.Or(c.Network.DownloadMbps, paperDownload)
+		c.Network.UploadMbps = cmp.Or(c.Network.UploadMbps, paperUpload)
+	}
 	if c.IsSynthetic() { // all clients are alike
 		c.Fit(nil)
 	}

@@ -227,9 +227,6 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 	return k
 }
 
-// Config is the run's configuration with the classes in its fleet.
-func (f *Fit) Config() config.Config { return f.config }
-
 // short is a number with five digits, as it is written.
 func short(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -235,7 +235,7 @@ func again(t *testing.T, f *Fit, own string) config.Config {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, f.YAML())
 	}
-	if !reflect.DeepEqual(c, f.Config()) {
+	if !reflect.DeepEqual(c, f.config) {
 		t.Errorf("it reads back as\n%s\nwant\n%s", c.Part("fleet", "devices.names"), f.YAML())
 	}
 	return c

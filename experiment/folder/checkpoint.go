@@ -60,7 +60,14 @@ var (
 // Complete removes what only a run that goes on needs, once its summary is there: its
 // checkpoints and spools.
 func (r *Results) Complete() error {
-	return failed(errors.Join(r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint), r.removeSpools()))
+	err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint)
+	for _, a := range r.outputs {
+		if a.spool {
+			err = errors.Join(err, a.file.Close(), r.remove(a.name))
+		}
+	}
+	r.outputs = slices.DeleteFunc(r.outputs, func(a *appendFile) bool { return a.spool })
+	return failed(err)
 }
 
 // Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
@@ -90,13 +97,7 @@ func spoolFiles() (list []string) {
 	return list
 }
 
-// checkpointStart is what is before the payload.
-func checkpointStart(length uint64) []byte {
-	b := binary.LittleEndian.AppendUint32([]byte(checkpointMagic), checkpointFormat)
-	return binary.LittleEndian.AppendUint64(b, length)
-}
-
-// checkpointSum is what is behind it.
+// checkpointSum is what is behind the payload.
 func checkpointSum(head []byte, payload hash.Hash) []byte {
 	sum := sha256.Sum256(payload.Sum(bytes.Clone(head)))
 	return sum[:]

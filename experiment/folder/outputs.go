@@ -93,17 +93,6 @@ func (s *Store) closeOutputs() (err error) {
 	return err
 }
 
-// removeSpools removes the files that only a run that goes on needs.
-func (s *Store) removeSpools() (err error) {
-	for _, a := range s.outputs {
-		if a.spool {
-			err = errors.Join(err, a.file.Close(), s.remove(a.name))
-		}
-	}
-	s.outputs = slices.DeleteFunc(s.outputs, func(a *appendFile) bool { return a.spool })
-	return err
-}
-
 // ReopenResults locks the folder of a run that is to go on. Nothing in it is
 // changed before [Results.Rewind].
 func ReopenResults(dir string) (*Results, error) {

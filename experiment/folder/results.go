@@ -267,7 +267,9 @@ func (r *Results) Summary(s *Summary) error {
 	var text []byte
 	if err == nil {
 		if s.Completed {
-			outputs = slices.DeleteFunc(outputs, func(d FileDigest) bool { return r.spools(d.Name) })
+			outputs = slices.DeleteFunc(outputs, func(d FileDigest) bool { // what [Results.Complete] removes
+				return slices.ContainsFunc(r.outputs, func(a *appendFile) bool { return a.spool && a.name == d.Name })
+			})
 		}
 		s.Files = slices.Concat(r.replaced, outputs)
 		slices.SortFunc(s.Files, func(a, b FileDigest) int { return strings.Compare(a.Name, b.Name) })
@@ -283,11 +285,6 @@ func (r *Results) Summary(s *Summary) error {
 		r.failure = failed(err)
 	}
 	return r.failure
-}
-
-// spools reports whether a file is removed once the run is complete.
-func (r *Results) spools(name string) bool {
-	return slices.ContainsFunc(r.outputs, func(a *appendFile) bool { return a.spool && a.name == name })
 }
 
 // Close ends the writing, keeps the folder as it is and lets others in.

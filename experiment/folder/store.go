@@ -3,6 +3,7 @@ package folder
 import (
 	"bufio"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +126,8 @@ func encodeCheckpoint(f File, payload func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	head := checkpointStart(uint64(end - checkpointHeadLen))
+	head := binary.LittleEndian.AppendUint32([]byte(checkpointMagic), checkpointFormat)
+	head = binary.LittleEndian.AppendUint64(head, uint64(end-checkpointHeadLen))
 	if _, err := f.Write(checkpointSum(head, sum)); err != nil {
 		return err
 	}

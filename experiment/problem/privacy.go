@@ -85,14 +85,14 @@ func (p *Data) checkPrivacy(params, trainable int) error {
 		return refuse("select", "%s chooses clients by what their samples are, which noise on the models does not hide (set uniform)", selection.Rules.NameOf(c.Select))
 	case trainable < params:
 		return refuse("model", "noise makes nonsense of a batch norm's running variance (use group norm)")
-	case c.Privacy.Delta >= 1/float64(p.population()):
-		return &config.KeyError{Key: "privacy.delta", Problem: fmt.Sprintf("%g may be the loss of one of %d clients' samples (set less than %.2g)", c.Privacy.Delta, p.population(), 1/float64(p.population()))}
+	case c.Privacy.Delta >= 1/float64(p.Population()):
+		return &config.KeyError{Key: "privacy.delta", Problem: fmt.Sprintf("%g may be the loss of one of %d clients' samples (set less than %.2g)", c.Privacy.Delta, p.Population(), 1/float64(p.Population()))}
 	}
 	return nil
 }
 
-// population is how many clients and devices there are.
-func (p *Data) population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
+// Population is how many clients and devices there are.
+func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices.Names) }
 
 // draw is how a round's clients come about: see package privacy. Which devices take part
 // is no secret, so that their rounds are not a sample. Clients that may be away are drawn
@@ -102,7 +102,7 @@ func (p *Data) draw() privacy.Draw {
 	_, first := c.Close.(closing.First)
 	_, uniform := c.Select.(selection.Uniform)
 	battery := slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
-	everybody := c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.population())
+	everybody := c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
 	d := privacy.Draw{Rate: 1, Displaces: first || !everybody}
 	if uniform && !everybody && !battery && !c.EverAbsent() && len(c.Devices.Names) == 0 {
 		d.Rate = float64(c.Cohort) / float64(c.Clients)

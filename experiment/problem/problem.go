@@ -184,8 +184,10 @@ func (p *Problem) Close() (err error) {
 	return err
 }
 
-// Keepers is how many clients keep something, if clients do, real devices among them.
-func (p *Problem) Keepers() int { return p.Config.Clients + len(p.Config.Devices.Names) }
+// stateBytes is what the algorithm and the clients keep.
+func (p *Problem) stateBytes() int64 {
+	return algorithm.StateBytes(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Learning().Memory(), p.Population(), p.updates())
+}
 
 // State says what the algorithm will keep; "" when nothing.
 func (p *Problem) State() string {
@@ -198,13 +200,13 @@ func (p *Problem) State() string {
 		single += fmt.Sprintf(" %s looks at each update: a round holds up to %s for %d parameters and %d updates.", s.Name(), human.Size(s.Bytes(params, p.accepted())), params, p.accepted())
 	}
 	local := p.Learning().Memory()
-	bytes := algorithm.StateBytes(p.Algorithm, p.Config.Compress, params, local, p.Keepers(), p.updates())
+	bytes := p.stateBytes()
 	if bytes == 0 {
 		return strings.TrimPrefix(single, " ")
 	}
 	of := ""
 	if local > 0 || registry.NeedsOf(p.Algorithm).ClientState || registry.NeedsOf(p.Config.Compress).ClientState {
-		of = fmt.Sprintf(" and %d clients", p.Keepers())
+		of = fmt.Sprintf(" and %d clients", p.Population())
 	} else if _, apart := p.Algorithm.(algorithm.Apart); apart {
 		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
@@ -219,10 +221,9 @@ func (p *Problem) State() string {
 func (p *Problem) checkMemory() error {
 	c, params, limit := &p.Config, p.Model.Params(), int64(p.Config.Limits.StateGB*1e9)
 	local := p.Learning().Memory()
-	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates(), limit)
+	err := algorithm.CheckState(p.Algorithm, c.Compress, params, local, p.Population(), p.updates(), limit)
 	if err != nil && len(c.Personal.Names) > 0 {
-		kept := algorithm.StateBytes(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates())
-		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(kept)/1e9)
+		err = registry.Errorf("limits.state_gb", "%.3g, but clients keep up to %.3g GB of personal parameters (raise the limit, or take fewer clients or names)", c.Limits.StateGB, float64(p.stateBytes())/1e9)
 	}
 	if kept := p.deviceBytes(); err == nil && kept > limit {
 		err = registry.Errorf("limits.state_gb", "%.3g, but what is held for devices takes %.3g GB (raise the limit, or set devices.robust: false)", c.Limits.StateGB, float64(kept)/1e9)
@@ -231,8 +232,7 @@ func (p *Problem) checkMemory() error {
 		err = registry.Errorf("limits.state_gb", "%.3g, but the sites' models and sums take %.3g GB (raise the limit, or take fewer sites)", c.Limits.StateGB, float64(n)/1e9)
 	}
 	if err == nil {
-		kept := p.deviceBytes() + algorithm.StateBytes(p.Algorithm, c.Compress, params, local, p.Keepers(), p.updates())
-		err = c.Combining().CheckBytes(params, p.accepted(), kept, limit)
+		err = c.Combining().CheckBytes(params, p.accepted(), p.deviceBytes()+p.stateBytes(), limit)
 	}
 	return config.Error("", err)
 }

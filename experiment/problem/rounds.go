@@ -183,26 +183,21 @@ func (p *Timing) expectations() func(client, steps int) round.Time {
 	known := map[key]round.Time{}
 	return func(client, steps int) round.Time {
 		if client < p.Config.Clients {
-			return p.expect(client, steps)
+			d, err := p.Fleet.Expect(client, steps, p.Bits)
+			if err != nil {
+				return round.MaxDuration // too long for anything
+			}
+			return round.Time(d.Total())
 		}
 		of := key{p.Fleet.DeviceClass(client), steps}
 		if _, ok := known[of]; !ok {
-			known[of] = round.MaxDuration // too long for anything
+			known[of] = round.MaxDuration
 			if d, err := p.Fleet.MeanOf(of.class, steps, p.Bits); err == nil {
 				known[of] = round.Time(d.Total())
 			}
 		}
 		return known[of]
 	}
-}
-
-// expect is the time that a simulated client is expected to take.
-func (p *Timing) expect(client, steps int) round.Time {
-	d, err := p.Fleet.Expect(client, steps, p.Bits)
-	if err != nil {
-		return round.MaxDuration // too long for anything
-	}
-	return round.Time(d.Total())
 }
 
 // there is the share of a time in which a client is there: of all of it, or of its

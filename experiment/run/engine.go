@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -68,7 +70,8 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		e.jobs = 2
 		return e, nil
 	}
-	hosts, workers := p.options.size()
+	hosts := max(1, p.options.Hosts)
+	workers := max(hosts, cmp.Or(p.options.Workers, runtime.GOMAXPROCS(0)))
 	e.jobs = 2 * workers
 	for i := range hosts {
 		conn, err := e.connect(ctx, fmt.Sprintf("host %d of %s", i+1, p.Config.Name), nil)
@@ -79,14 +82,6 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
 	}
 	return e, nil
-}
-
-// waiting tells what the coordinator waits for the server to do; nil without one.
-func (e *engine) waiting() func() (what string, since time.Time) {
-	if len(e.conns) == 0 {
-		return nil
-	}
-	return e.conns[0].Waiting
 }
 
 // play runs the rounds to limit (0: none) and returns where they ended.
@@ -110,7 +105,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
 			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), Attackers: p.Attackers(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Model.Trainable(), p.Learning().Memory(), p.Keepers()),
+			Spec: p.Learning().Spec(), Combine: p.Config.Combining(), Algorithm: algorithm.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Model.Trainable(), p.Learning().Memory(), p.Population()),
 		}
 		if v := p.Privacy; v != nil {
 			c.Learning.Privacy = v.Mechanism(e.noise)

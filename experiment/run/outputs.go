@@ -145,14 +145,6 @@ func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.WebServer
 	return server, nil
 }
 
-// closePages ends them when a Prometheus that scrapes them has seen how the run ended.
-func (r *recorder) closePages(server *web.WebServer) error {
-	for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
-		m.AwaitScrape()
-	}
-	return server.Close()
-}
-
 // notices hands the lines that the user is told to the outputs, too, once they are
 // open.
 type notices struct {

@@ -167,10 +167,6 @@ func (r *recorder) seen() (list []metrics.DeviceSeen) {
 	return list
 }
 
-func (r *recorder) observer() coordinator.Observer {
-	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.p.options.Model, Stats: r.reported.Store}
-}
-
 // start opens the outputs' files, in a run that is resumed where it stood, and
 // returns the state that the coordinator goes on from; nil: from the start.
 func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinator.State, error) {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
+	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )
 
@@ -64,12 +64,6 @@ type Place struct {
 	// nats.url. Where one of this process listens, its TLS is that server's.
 	NATS natsconn.Config
 	Keys string // folder of the keys by which a server that listens knows its users; see [KeysFolder]
-}
-
-// size is how many hosts there are in this process, and how many trainers.
-func (o *Place) size() (hosts, trainers int) {
-	hosts = max(1, o.Hosts)
-	return hosts, max(hosts, cmp.Or(o.Workers, runtime.GOMAXPROCS(0)))
 }
 
 // Again is what a run that is played again, or goes on, takes from elsewhere than its folder.
@@ -178,7 +172,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		}
 	}
 
-	r, err := newRecorder(p, e.waiting(), limit, started)
+	var waiting func() (what string, since time.Time) // what the coordinator waits for the server to do
+	if len(e.conns) > 0 {
+		waiting = e.conns[0].Waiting
+	}
+	r, err := newRecorder(p, waiting, limit, started)
 	if err != nil {
 		return s, err
 	}
@@ -189,7 +187,12 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		if serveErr != nil {
 			return s, errors.Join(serveErr, r.outputs.Close(serveErr))
 		}
-		defer func() { err = errors.Join(err, r.closePages(server)) }()
+		defer func() {
+			for _, m := range metrics.Outputs[*prometheus.Metrics](r.outputs) {
+				m.AwaitScrape() // which sees how the run ended
+			}
+			err = errors.Join(err, server.Close())
+		}()
 	}
 	defer func() { err = errors.Join(err, r.outputs.Close(err)) }()
 	if err := ctx.Err(); err != nil {
@@ -216,7 +219,10 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
 	r.pause = pause
-	result, runErr := e.play(playing, limit, r.observer())
+	result, runErr := e.play(playing, limit, coordinator.Observer{
+		Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
+		Best: r.outputs.Best, Model: p.options.Model, Stats: r.reported.Store,
+	})
 	k.close()
 	if result == nil { // it never began
 		return s, errors.Join(runErr, previous.undo(results))

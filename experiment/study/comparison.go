@@ -43,7 +43,9 @@ type Comparison struct {
 // played one after the other.
 func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
 	o.leaves = Files
-	p.Seeds = p.Until.begin(p.Seeds)
+	if u := &p.Until; u.Half > 0 {
+		p.Seeds = max(p.Seeds, min(fewest, u.Most))
+	}
 	r, err := p.compare(ctx, o)
 	if err != nil {
 		return nil, err

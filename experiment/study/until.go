@@ -20,14 +20,6 @@ type Until struct {
 // fewest seeds have a deviation from which others can be foreseen.
 const fewest = 5
 
-// begin is how many seeds the first stage has.
-func (u *Until) begin(seeds int) int {
-	if u.Half > 0 {
-		seeds = max(seeds, min(fewest, u.Most))
-	}
-	return seeds
-}
-
 // enough is how many seeds there must be in all, those that were played included.
 func (r *Comparison) enough(notice func(string)) int {
 	u, seeds := r.Plan.Until, r.Plan.Seeds

@@ -84,7 +84,10 @@ func (h *history) add(r *round.Report) {
 		return
 	}
 	if len(h.points) == maxPoints {
-		h.halve()
+		for i := range maxPoints / 2 { // two by two
+			h.points[i] = h.points[2*i].joined(&h.points[2*i+1])
+		}
+		h.points, h.each = h.points[:maxPoints/2], 2*h.each
 	}
 	h.points = append(h.points, now)
 }
@@ -96,21 +99,6 @@ func (p *point) joined(next *point) point {
 		all.values[i].join(next.values[i])
 	}
 	return all
-}
-
-// halve joins the points two by two.
-func (h *history) halve() {
-	for i := range maxPoints / 2 {
-		h.points[i] = h.points[2*i].joined(&h.points[2*i+1])
-	}
-	h.points = h.points[:maxPoints/2]
-	h.each *= 2
-}
-
-// copied is the history as it is now, whatever is added.
-func (h history) copied() history {
-	h.points = slices.Clone(h.points)
-	return h
 }
 
 // evaluation is the model measured on the held-out samples.

@@ -194,14 +194,17 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			Fraction: a.Fraction(s.last.Round, s.last.End.Seconds()), Left: number(math.NaN()),
 		},
 		Now:      measures{Epsilon: number(math.NaN()), TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow)},
-		Columns:  valuesShown(h.columns, &s.last),
 		Outcomes: s.outcomes, EmptyRounds: s.empty,
 		Actors: actorsShown{Simulated: a.Clients, Real: len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
-		Curves:      curves{history: s.history.copied()},
+		Curves:      curves{history: s.history},
 		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()}, Fairness: s.fairness,
 		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
 		Waits:   waits{s.waits.Rounds, number(s.used.StragglerShare()), slices.Clone(s.waits.Classes)},
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
+	}
+	out.Curves.points = slices.Clone(s.history.points) // to which rounds are added
+	for i := range h.columns {
+		out.Columns = append(out.Columns, valueShown{h.columns[i], number(h.columns[i].Of(&s.last))})
 	}
 	if a.Seen != nil {
 		seen := a.Seen()
@@ -366,13 +369,6 @@ func (c curves) MarshalJSON() ([]byte, error) {
 type valueShown struct {
 	metrics.Column
 	Value number `json:"value"`
-}
-
-func valuesShown(columns []metrics.Column, r *round.Report) (list []valueShown) {
-	for i := range columns {
-		list = append(list, valueShown{columns[i], number(columns[i].Of(r))})
-	}
-	return list
 }
 
 // evaluated are the evaluations against virtual time.

@@ -59,7 +59,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
   ` + program + ` calibrate --nats nats://lab:4222 --client pi1 --creds pi1.creds --name pi4 --out pi4.yaml
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
+			if err := f.check(); err != nil {
 				return Usage(c, err)
 			}
 			return f.do(c)
@@ -110,7 +110,7 @@ func CheckTimes(c *cobra.Command) {
 	Within(c, "seconds", 0.01, 86400)
 }
 
-func (f *calibration) check(c *cobra.Command) error {
+func (f *calibration) check() error {
 	named := 0
 	for _, given := range []bool{f.task != "", f.model != "", len(f.config) > 0} {
 		if given {
@@ -159,9 +159,13 @@ func (f *calibration) do(c *cobra.Command) error {
 			}
 		}
 		meter.Phase(bus.Compute)
+		timing := calibrate.Timing{Seconds: f.seconds} // one task after the other
+		if f.server.URL != "" {                        // as in a run
+			timing.Rest = time.Duration(f.pause * float64(time.Second))
+		}
 		for _, s := range subjects {
 			show.Notice(fmt.Sprintf("Measuring %s, minibatches of %d.", s.Name, s.Batch()))
-			measured, err := calibrate.MeasureCompute(c.Context(), s, f.timing(), show.Notice)
+			measured, err := calibrate.MeasureCompute(c.Context(), s, timing, show.Notice)
 			if err != nil {
 				return err
 			}
@@ -183,15 +187,6 @@ func (f *calibration) do(c *cobra.Command) error {
 		return err
 	}
 	return Print(c, &r, r.Write)
-}
-
-// timing is how steps are measured: for a run as in a run, else one task after the other.
-func (f *calibration) timing() calibrate.Timing {
-	t := calibrate.Timing{Seconds: f.seconds}
-	if f.server.URL != "" {
-		t.Rest = time.Duration(f.pause * float64(time.Second))
-	}
-	return t
 }
 
 // network measures the link, and returns what the coordinator says of its runs.

@@ -58,7 +58,12 @@ func complete(c *cobra.Command) {
 	case many:
 		c.ValidArgsFunction = folders
 	default:
-		c.ValidArgsFunction = oneFolder
+		c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
 	}
 	switch {
 	case c.Args != nil:
@@ -105,12 +110,4 @@ var folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 // filesOf completes names of files with these extensions.
 func filesOf(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
-}
-
-// oneFolder completes a command's one argument, a folder.
-func oneFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return nil, cobra.ShellCompDirectiveFilterDirs
 }

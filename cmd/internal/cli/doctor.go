@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +43,12 @@ func examine(c *cobra.Command, config doctor.Config) error {
 		if f.State == doctor.Failure {
 			failures++
 		}
-		if !AsJSON(c) {
-			writeFinding(w, f)
+		if AsJSON(c) {
+			return
+		}
+		fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, f.Text)
+		if f.Mend != "" {
+			fmt.Fprintf(w, "%22s%s\n", "", f.Mend)
 		}
 	})
 	if err == nil && AsJSON(c) {
@@ -57,12 +60,4 @@ func examine(c *cobra.Command, config doctor.Config) error {
 		err = fmt.Errorf("%d of %d checks fail: this machine cannot take part as it is", failures, len(all))
 	}
 	return err
-}
-
-// writeFinding prints a finding and, below it, what mends it.
-func writeFinding(w io.Writer, f doctor.Finding) {
-	fmt.Fprintf(w, "%-8s %-12s %s\n", f.State, f.Check, f.Text)
-	if f.Mend != "" {
-		fmt.Fprintf(w, "%22s%s\n", "", f.Mend)
-	}
 }

@@ -119,16 +119,18 @@ func (m *misbehaved) Error() string { return "calibration: device " + m.device +
 // measure has the device transfer models until its speeds are known.
 func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 	params := int(d.welcome.Params)
-	d.notice("Device %s is measured: models of %s values come and go.", d.id, list(calibrate.Sizes(params)))
+	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(calibrate.Sizes(params)), "[]"), " ", ", ")
+	d.notice("Device %s is measured: models of %s values come and go.", d.id, sizes)
 	m := &Measured{Device: d.id}
 	m.Network, m.Transfers, err = calibrate.Exchange("The link of "+d.id, params, d.config.Seconds, d.config.Notice, func(round int) (all []calibrate.Transfer, err error) {
-		for _, i := range order(round, len(d.models)) {
-			if len(d.models[i]) > 1 {
+		for i, n := 0, len(d.models); i < n; i++ {
+			size := (i + round + n) % n // another one is the round's first
+			if len(d.models[size]) > 1 {
 				if err := calibrate.Rest(ctx, d.config.Pause); err != nil {
 					return all, err
 				}
 			}
-			x, err := d.once(ctx, i)
+			x, err := d.once(ctx, size)
 			if err != nil {
 				return all, err
 			}
@@ -138,15 +140,6 @@ func (d *station) measure(ctx context.Context) (_ *Measured, err error) {
 	})
 	m.At = time.Now()
 	return m, err
-}
-
-// order is the order of n sizes in a round, which begins with another one each time.
-func order(round, n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = (i + round + n) % n
-	}
-	return list
 }
 
 // once sends one task and waits for its update.
@@ -193,9 +186,4 @@ func (d *station) answer(ctx context.Context) (*bus.DeviceUpdate, error) {
 			}
 		}
 	}
-}
-
-// list is some numbers for people.
-func list(sizes []int) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ", ")
 }

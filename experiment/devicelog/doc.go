@@ -7,3 +7,5 @@
 // is refused, and one that was torn off by a crash ends with its last whole record. The
 // package does not know how a run is carried out.
 package devicelog
+
+//go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --go_out=../.. --go_opt=module=fedpace devicelog.proto"

@@ -2,8 +2,6 @@ package devicelog
 
 import (
 	"bufio"
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,69 +10,36 @@ import (
 	"path/filepath"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/devicelog/record"
 	"fedpace/experiment/folder"
 	"fedpace/internal/framing"
 	"fedpace/internal/regular"
-	"fedpace/internal/vector"
 	"fedpace/metrics"
 )
 
 // File is where a run with real devices keeps what they answered. If that is with their
 // updates, the run can be played again without them.
 //
-// It begins with the line "fedpace devices 2". Then come records as package framing has them.
-// Numbers are little-endian. A payload starts with its kind (1 byte), a number (uint64) and a
-// client (uint32):
-//
-//	1 left       the clock
-//	2 update     the task; download, compute, upload (int64 ns), first-step loss (float64; NaN:
-//	             not told), samples (uint64; 0: not told), values (float32 each)
-//	3 silent     the task
-//	4 refused    the task; download, compute, upload (int64 ns)
-//	5 measured   an update without its values
-//	6 joined     the clock; samples (uint64; 0: it did not say)
-//	7 overtaken  as 4, of a device without whom its round closed
-//	8 banned     nanoseconds (0: for good); the reason (UTF-8)
+// It begins with the line "fedpace devices 3". Then come records as package framing has them, of
+// which devicelog.proto is the form.
 const File = folder.DevicesFile
 
-const magic = "fedpace devices 2\n"
+const magic = "fedpace devices 3\n"
 
+// What a record takes: at most, and an update's besides its values.
 const (
-	recordLeft byte = iota + 1
-	recordUpdate
-	recordSilent
-	recordRefused
-	recordMeasured
-	recordJoined
-	recordOvertaken
-	recordBanned
+	maxRecord  = 1<<16 + 4*bus.MaxParams
+	recordSize = 50
 )
 
-// The parts of a payload.
-type (
-	head struct {
-		Kind   byte
-		Number uint64
-		Client uint32
-	}
-	durations [3]round.Time
-	told      struct {
-		Loss    float64
-		Samples uint64
-	}
-)
-
-var (
-	updateSize = binary.Size(head{}) + binary.Size(durations{}) + binary.Size(told{})
-	maxRecord  = int64(updateSize) + 4*bus.MaxParams
-)
-
-// kinds are what became of tasks, by the kind of their records.
-var kinds = map[byte]round.EventKind{
-	recordUpdate: round.Planned, recordMeasured: round.Planned, recordSilent: round.Silent, recordRefused: round.Invalid, recordOvertaken: round.Overtaken,
+// kinds are what became of tasks, by the kind of their answers.
+var kinds = [...]round.EventKind{
+	record.Answer_UPDATE: round.Planned, record.Answer_SILENT: round.Silent, record.Answer_REFUSED: round.Invalid, record.Answer_OVERTAKEN: round.Overtaken,
 }
 
 // Bytes is how much the log grows with so many updates of a model of so many parameters.
@@ -82,7 +47,7 @@ func Bytes(updates, params float64, keep bool) float64 {
 	if !keep {
 		params = 0
 	}
-	return updates * (framing.Size + float64(updateSize) + 4*params)
+	return updates * (framing.Size + recordSize + 4*params)
 }
 
 // Log is the record of one run's devices. It belongs to the run's goroutine. One that is
@@ -185,153 +150,86 @@ func (l *Log) scan(in *bufio.Reader) error {
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
 	for {
 		at := records.Offset
-		record, err := next(records)
+		r, err := next(records)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		switch r := record.(type) {
-		case *realdevices.Ban:
-			l.bans = append(l.bans, *r)
-		case *realdevices.Presence:
-			l.present = append(l.present, *r)
-		case *realdevices.Answer:
-			l.bare = l.bare || r.Kind == round.Planned && r.Values == nil
-			l.answers[r.Task] = at
+		if b := r.GetBan(); b != nil {
+			l.bans = append(l.bans, realdevices.Ban{Client: int(b.Client), Reason: b.Reason, For: b.ForNs})
+		}
+		if p := r.GetPresence(); p != nil {
+			l.present = append(l.present, realdevices.Presence{Clock: p.Clock, Client: int(p.Client), Joined: p.Joined, Samples: int(p.Samples)})
+		}
+		if a := r.GetAnswer(); a != nil {
+			l.bare = l.bare || a.Kind == record.Answer_UPDATE && a.Values == nil
+			l.answers[a.Task] = at
 		}
 	}
 }
 
-// next reads a record, as [parseRecord] has them; io.EOF at the end, torn or not.
-func next(records *framing.Reader) (any, error) {
+// next reads a record, whose values are within bounds; io.EOF at the end, torn or not.
+func next(records *framing.Reader) (*record.Record, error) {
 	at := records.Offset
 	payload, err := records.Next()
 	if err != nil {
 		return nil, err
 	}
-	record, err := parseRecord(payload)
-	if err != nil {
+	r := &record.Record{}
+	if err := proto.Unmarshal(payload, r); err != nil {
 		return nil, records.Damaged(at, err.Error())
 	}
-	return record, nil
+	a := r.GetAnswer()
+	samples, loss := max(a.GetSamples(), r.GetPresence().GetSamples()), a.GetFirstLoss()
+	switch d := []round.Time{round.Time(a.GetDownloadNs()), round.Time(a.GetComputeNs()), round.Time(a.GetUploadNs())}; {
+	case r.Kind == nil || int(a.GetKind()) >= len(kinds) || a.GetKind() < 0:
+		return nil, records.Damaged(at, "it is of an unknown kind")
+	case slices.Min(d) < 0 || slices.Max(d) > round.MaxDuration:
+		return nil, records.Damaged(at, fmt.Sprintf("it has durations of %d ns", d))
+	case samples > bus.MaxDeviceSamples || loss < 0 || loss > bus.MaxDeviceLoss:
+		return nil, records.Damaged(at, fmt.Sprintf("it has a loss of %g and %d samples", loss, samples))
+	}
+	return r, nil
 }
 
-// parseRecord reads a payload: an answer, a presence or a ban.
-func parseRecord(b []byte) (record any, err error) {
-	size := len(b)
-	take := func(into any) {
-		n, e := binary.Decode(b, binary.LittleEndian, into)
-		b, err = b[n:], cmp.Or(err, e)
+// write appends a record.
+func (l *Log) write(r *record.Record) (err error) {
+	if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(framing.Begin(l.buffer[:0]), r); err == nil {
+		_, err = l.out.Write(framing.Seal(l.buffer))
 	}
-	var h head
-	take(&h)
-	client := int(h.Client)
-	switch h.Kind {
-	case recordBanned:
-		return &realdevices.Ban{Client: client, Reason: string(b), For: int64(h.Number)}, err
-	case recordLeft:
-		record = &realdevices.Presence{Clock: h.Number, Client: client}
-	case recordJoined:
-		var t uint64
-		if take(&t); t > bus.MaxDeviceSamples {
-			return nil, fmt.Errorf("its device has %d samples", t)
-		}
-		record = &realdevices.Presence{Clock: h.Number, Client: client, Joined: true, Samples: int(t)}
-	case recordUpdate, recordMeasured, recordSilent, recordRefused, recordOvertaken:
-		a := &realdevices.Answer{Kind: kinds[h.Kind], Task: h.Number, Client: client}
-		record = a
-		if a.Kind == round.Silent && len(b) == 0 { // it said nothing
-			break
-		}
-		var d durations
-		take(&d)
-		a.Plan = round.Plan{Download: d[0], Compute: d[1], Upload: d[2]}
-		if slices.Min(d[:]) < 0 || slices.Max(d[:]) > round.MaxDuration {
-			return nil, fmt.Errorf("it has durations of %d ns", d)
-		}
-		if a.Kind != round.Planned {
-			break
-		}
-		var t told
-		take(&t)
-		if known := t.Loss == t.Loss; known && !(t.Loss >= 0 && t.Loss <= bus.MaxDeviceLoss) || t.Samples > bus.MaxDeviceSamples {
-			return nil, fmt.Errorf("it has a loss of %g and %d samples", t.Loss, t.Samples)
-		}
-		a.Loss, a.Samples = t.Loss, int(t.Samples)
-		if h.Kind == recordUpdate && len(b) > 0 && len(b)%4 == 0 {
-			a.Values, b = vector.Append[float32](nil, b), nil
-		} else if h.Kind == recordUpdate {
-			err = io.ErrUnexpectedEOF
-		}
-	default:
-		return nil, fmt.Errorf("it is of an unknown kind %d", h.Kind)
-	}
-	if err != nil || len(b) > 0 {
-		return nil, fmt.Errorf("it is of kind %d and has %d bytes", h.Kind, size)
-	}
-	return record, nil
-}
-
-// write appends a record of these parts.
-func (l *Log) write(parts ...any) error {
-	l.buffer = framing.Begin(l.buffer[:0])
-	for _, part := range parts {
-		l.buffer = appendPart(l.buffer, part)
-	}
-	if _, err := l.out.Write(framing.Seal(l.buffer)); err != nil {
+	if err != nil {
 		return fmt.Errorf("results: %s: %w", File, err)
 	}
 	return nil
 }
 
-func appendPart(b []byte, part any) []byte {
-	if values, ok := part.([]float32); ok {
-		return append(b, vector.Bytes(values)...)
-	}
-	b, err := binary.Append(b, binary.LittleEndian, part)
-	if err != nil {
-		panic("devicelog: a part has no fixed size")
-	}
-	return b
-}
-
 // AddAnswer implements [realdevices.Record].
-func (l *Log) AddAnswer(a *realdevices.Answer) error { return l.write(partsOf(a, l.Keep)...) }
-
-// partsOf are the parts of an answer's record, with its values if they are kept.
-func partsOf(a *realdevices.Answer, keep bool) []any {
-	h := head{recordMeasured, a.Task, uint32(a.Client)}
-	plan, t := durations{a.Plan.Download, a.Plan.Compute, a.Plan.Upload}, told{a.Loss, uint64(a.Samples)}
-	for _, kind := range []byte{recordSilent, recordRefused, recordOvertaken} {
-		if kinds[kind] == a.Kind {
-			h.Kind = kind
-		}
+func (l *Log) AddAnswer(a *realdevices.Answer) error {
+	r := &record.Answer{
+		Kind: record.Answer_Kind(slices.Index(kinds[:], a.Kind)), Task: a.Task, Client: uint32(a.Client),
+		DownloadNs: int64(a.Plan.Download), ComputeNs: int64(a.Plan.Compute), UploadNs: int64(a.Plan.Upload),
 	}
-	switch {
-	case h.Kind == recordSilent && a.Plan == round.Plan{}:
-		return []any{h}
-	case h.Kind != recordMeasured:
-		return []any{h, plan}
-	case a.Values == nil || !keep:
-		return []any{h, plan, t}
+	if a.Kind == round.Planned {
+		r.FirstLoss, r.Samples = a.Loss, uint32(a.Samples)
 	}
-	h.Kind = recordUpdate
-	return []any{h, plan, t, a.Values}
+	if a.Kind == round.Planned && l.Keep {
+		r.Values = a.Values
+	}
+	return l.write(&record.Record{Kind: &record.Record_Answer{Answer: r}})
 }
 
 // AddPresence implements [realdevices.Record].
 func (l *Log) AddPresence(p realdevices.Presence) error {
-	if !p.Joined {
-		return l.write(head{recordLeft, p.Clock, uint32(p.Client)})
-	}
-	return l.write(head{recordJoined, p.Clock, uint32(p.Client)}, uint64(p.Samples))
+	r := &record.Presence{Clock: p.Clock, Client: uint32(p.Client), Joined: p.Joined, Samples: uint32(p.Samples)}
+	return l.write(&record.Record{Kind: &record.Record_Presence{Presence: r}})
 }
 
 // AddBan implements [realdevices.Record].
 func (l *Log) AddBan(ban realdevices.Ban) error {
-	return l.write(head{recordBanned, uint64(ban.For), uint32(ban.Client)}, []byte(bus.ValidText(ban.Reason)))
+	r := &record.Ban{Client: uint32(ban.Client), Reason: bus.ValidText(ban.Reason), ForNs: ban.For}
+	return l.write(&record.Record{Kind: &record.Record_Ban{Ban: r}})
 }
 
 // Bans implements [realdevices.Record].
@@ -359,15 +257,19 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 	defer f.Close() // read only
 	rest := bufio.NewReader(io.NewSectionReader(f, at, framing.Size+maxRecord))
 	records := framing.NewReader(rest, at, maxRecord, errDamaged)
-	record, err := next(records)
-	a, ok := record.(*realdevices.Answer)
-	if err == nil && !ok {
+	r, err := next(records)
+	if err == nil && r.GetAnswer() == nil {
 		err = records.Damaged(at, "it is no answer")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
-	return a, nil
+	a := r.GetAnswer()
+	return &realdevices.Answer{
+		Kind: kinds[a.Kind], Task: a.Task, Client: int(a.Client),
+		Plan: round.Plan{Download: round.Time(a.DownloadNs), Compute: round.Time(a.ComputeNs), Upload: round.Time(a.UploadNs)},
+		Loss: a.FirstLoss, Samples: int(a.Samples), Values: a.Values,
+	}, nil
 }
 
 // Read reads the answers of the real devices of the run in a folder, in the order

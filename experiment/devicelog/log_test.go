@@ -169,17 +169,9 @@ func FuzzDeviceLog(f *testing.F) {
 		}
 		for task, at := range l.answers {
 			records := framing.NewReader(bufio.NewReader(bytes.NewReader(b[at:])), at, maxRecord, errDamaged)
-			record, err := next(records)
-			a, ok := record.(*realdevices.Answer)
-			if err != nil || !ok || a.Task != task {
-				t.Fatalf("task %d is found as %+v, %v", task, record, err)
-			}
-			var again []byte
-			for _, part := range partsOf(a, true) {
-				again = appendPart(again, part)
-			}
-			if payload := b[at+framing.Size : records.Offset]; !bytes.Equal(again, payload) {
-				t.Fatalf("%x comes back as %x", payload, again)
+			r, err := next(records)
+			if err != nil || r.GetAnswer().GetTask() != task {
+				t.Fatalf("task %d is found as %v, %v", task, r, err)
 			}
 		}
 	})

@@ -115,7 +115,8 @@ experiment/config/reference: experiment/config internal/registry
 experiment/fleet/calibration: internal/keyed actors/algorithm actors/calibrate actors/learn actors/real bus bus/gateway experiment/config time golang.org/x/sync/... google.golang.org/protobuf/proto
 experiment/folder: experiment/expect internal/names internal/regular actors/learn actors/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/human internal/vector metrics os time github.com/go-json-experiment/json/...
 experiment/checkpoint: actors/external actors/learn coordinator actors/algorithm coordinator/round experiment/config experiment/folder internal/vector metrics os time
-experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/folder internal/framing internal/vector metrics
+experiment/devicelog/record: google.golang.org/protobuf/...
+experiment/devicelog: internal/regular bus coordinator/realdevices coordinator/round experiment/devicelog/record experiment/folder internal/framing metrics google.golang.org/protobuf/...
 internal/testkit/runtest: bus bus/gateway bus/natsconn coordinator/round experiment/config experiment/folder github.com/parquet-go/parquet-go
 experiment/problem: internal/regular internal/human internal/registry actors actors/attack actors/data actors/data/federated actors/data/synthetic actors/clientmodel actors/external actors/learn
 	bus coordinator actors/algorithm coordinator/selection coordinator/closing coordinator/fairshare actors/measure actors/algorithm/privacy coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder metrics os time

@@ -39,17 +39,22 @@ func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{
 // tasks is the output of one run. In memory it has the tasks of the open round alone.
 type tasks struct {
 	run   *metrics.Run
-	open  []ended
+	open  []record
 	place map[uint64]int // of an accepted task in open, while losses are noted
 	out   *bufio.Writer  // to the spool
 	round int            // the last that was reported
 }
 
-// ended is a task that has its outcome.
-type ended struct {
-	round.TaskReport
-	Round int     // in which it counts
-	Loss  float64 // at its first step; NaN: not known
+// record is a task that has its outcome, as the spool holds it.
+type record struct {
+	Task, Model                   uint64
+	Start, End                    round.Time
+	Plan                          round.Plan
+	Client, LocalSteps, Staleness uint32
+	Probe                         bool
+	Outcome                       round.Outcome
+	Round                         uint32  // in which it counts
+	Loss                          float64 // at its first step; NaN: not known
 }
 
 // Start implements [metrics.Starter].
@@ -68,9 +73,11 @@ func (o *tasks) Start(s *metrics.Start) error {
 // Task implements [metrics.TaskObserver].
 func (o *tasks) Task(e *round.TaskReport) {
 	if e.Revises {
-		o.open = slices.DeleteFunc(o.open, func(x ended) bool { return x.Task == e.Task && !x.Probe })
+		o.open = slices.DeleteFunc(o.open, func(x record) bool { return x.Task == e.Task && !x.Probe })
 	}
-	o.open = append(o.open, ended{TaskReport: *e, Loss: math.NaN()})
+	o.open = append(o.open, record{
+		e.Task, e.Model, e.Start, e.End, e.Plan, uint32(e.Client), uint32(e.LocalSteps), uint32(e.Staleness), e.Probe, e.Outcome, 0, math.NaN(),
+	})
 }
 
 // Losses implements [metrics.LossObserver].
@@ -107,8 +114,8 @@ func (o *tasks) Round(r *metrics.Round) error {
 			continue
 		}
 		*left--
-		e.Round = r.Round
-		if err := binary.Write(o.out, binary.LittleEndian, e.record()); err != nil {
+		e.Round = uint32(r.Round)
+		if err := binary.Write(o.out, binary.LittleEndian, e); err != nil {
 			return err
 		}
 	}
@@ -162,8 +169,8 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 			if !e.Probe || e.Outcome == round.Accepted {
 				e.Outcome = round.Cancelled
 			}
-			e.Round, e.Loss = o.round+1, math.NaN()
-			if r := e.record(); !yield(o.rowOf(&r), nil) {
+			e.Round, e.Loss = uint32(o.round+1), math.NaN()
+			if !yield(o.rowOf(&e), nil) {
 				return
 			}
 		}
@@ -173,28 +180,11 @@ func (o *tasks) rows(spool io.Reader) func(yield func(Task, error) bool) {
 func (o *tasks) rowOf(r *record) Task {
 	client := int(r.Client)
 	return Task{
-		Task: int64(r.Task), Round: int32(r.Round), Client: int32(r.Client), Class: o.run.ClassName(client), Real: o.run.Real(client), Candidate: r.Flags&1 == 1,
+		Task: int64(r.Task), Round: int32(r.Round), Client: int32(r.Client), Class: o.run.ClassName(client), Real: o.run.Real(client), Candidate: r.Probe,
 		Model: int64(r.Model), LocalSteps: int32(r.LocalSteps), StartSeconds: r.Start.Seconds(),
-		DownloadSeconds: r.Download.Seconds(), ComputeSeconds: r.Compute.Seconds(), UploadSeconds: r.Upload.Seconds(),
-		EndSeconds: r.End.Seconds(), Outcome: round.Outcome(r.Flags >> 1).String(), Staleness: int32(r.Staleness), Loss: metrics.Measured(r.Loss),
+		DownloadSeconds: r.Plan.Download.Seconds(), ComputeSeconds: r.Plan.Compute.Seconds(), UploadSeconds: r.Plan.Upload.Seconds(),
+		EndSeconds: r.End.Seconds(), Outcome: r.Outcome.String(), Staleness: int32(r.Staleness), Loss: metrics.Measured(r.Loss),
 	}
-}
-
-// record is a task in the spool.
-type record struct {
-	Task, Model                           uint64
-	Start, End, Download, Compute, Upload round.Time
-	Loss                                  float64
-	Round, Client, LocalSteps, Staleness  uint32
-	Flags                                 uint32 // whether it is a candidate, and above that its outcome
-}
-
-func (e *ended) record() record {
-	p, flags := &e.Plan, uint32(e.Outcome)<<1
-	if e.Probe {
-		flags |= 1
-	}
-	return record{e.Task, e.Model, e.Start, e.End, p.Download, p.Compute, p.Upload, e.Loss, uint32(e.Round), uint32(e.Client), uint32(e.LocalSteps), uint32(e.Staleness), flags}
 }
 
 // Task is a row of tasks.parquet.

@@ -116,17 +116,15 @@ func TestTasksReadBack(t *testing.T) {
 		long := func(name string) round.Time {
 			return round.Time(rapid.Int64Range(0, int64(round.MaxTime)).Draw(t, name))
 		}
-		e := ended{
-			Round: rapid.IntRange(1, round.MaxRounds).Draw(t, "round"), Loss: rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "loss"),
-			TaskReport: round.TaskReport{
-				Task: rapid.Uint64().Draw(t, "task"), Client: rapid.IntRange(0, round.MaxClients).Draw(t, "client"), Model: rapid.Uint64().Draw(t, "model"),
-				Staleness: rapid.IntRange(0, 1<<31-1).Draw(t, "staleness"), LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "steps"),
-				Probe: rapid.Bool().Draw(t, "probe"), Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")), Start: long("start"), End: long("end"),
-				Plan: round.Plan{Download: long("download"), Compute: long("compute"), Upload: long("upload")},
-			},
+		e := record{
+			Round: uint32(rapid.IntRange(1, round.MaxRounds).Draw(t, "round")), Loss: rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "loss"),
+			Task: rapid.Uint64().Draw(t, "task"), Client: uint32(rapid.IntRange(0, round.MaxClients).Draw(t, "client")), Model: rapid.Uint64().Draw(t, "model"),
+			Staleness: uint32(rapid.IntRange(0, 1<<31-1).Draw(t, "staleness")), LocalSteps: uint32(rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "steps")),
+			Probe: rapid.Bool().Draw(t, "probe"), Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")), Start: long("start"), End: long("end"),
+			Plan: round.Plan{Download: long("download"), Compute: long("compute"), Upload: long("upload")},
 		}
 		var spool bytes.Buffer
-		if err := binary.Write(&spool, binary.LittleEndian, e.record()); err != nil {
+		if err := binary.Write(&spool, binary.LittleEndian, &e); err != nil {
 			t.Fatal(err)
 		}
 		want := Task{
@@ -139,7 +137,7 @@ func TestTasksReadBack(t *testing.T) {
 				t.Fatal(diff, err)
 			}
 		}
-		one, other := &tasks{open: []ended{e, {}}}, &tasks{}
+		one, other := &tasks{open: []record{e, {}}}, &tasks{}
 		state, err := one.Save()
 		if err = errors.Join(err, other.Restore(state)); err != nil {
 			t.Fatal(err)

@@ -191,7 +191,6 @@ func (f *calibrationServer) measure(ctx context.Context) (_ []calibration.Measur
 	return calibration.Serve(ctx, line, models, f.serve)
 }
 
-// writeMeasured writes a table of the devices' links.
 func writeMeasured(w io.Writer, all []calibration.Measured) {
 	link := func(l *calibrate.Link) string {
 		return fmt.Sprintf("%.4g Mbit/s + %.3g ms", l.Mbps.Value, 1e3*l.Overhead.Value)

@@ -21,7 +21,6 @@ import (
 	"fedpace/internal/names"
 )
 
-// enrollment is what the command line asks for.
 type enrollment struct {
 	keys, out        string
 	host, run        string

@@ -28,10 +28,8 @@ type scheduleFlag struct {
 	given bool
 }
 
-// schedulesUsage explains them.
 const schedulesUsage = "`SCHEDULES` to run, separated by commas: names, or one's own as 'mine=max(5,k0/(1+t/5))' or 'mine={k: {power: 1/2}, eta0: 0.1}'"
 
-// controlsUsage explains --controls.
 const controlsUsage = "play controls of each schedule whose K decays, too: a constant K of as much work, and its K reversed and shuffled"
 
 func (f *scheduleFlag) add(c *cobra.Command, standard []string, more string) {
@@ -65,7 +63,6 @@ func (f *scheduleFlag) check(sets []string, own config.Schedule) error {
 	return study.Overridden(sets, f.list, own)
 }
 
-// configFlags say which configuration is meant.
 type configFlags struct {
 	config []string // files
 	sets   []string
@@ -110,13 +107,10 @@ func (f *flags) add(c *cobra.Command) {
 	cli.QuietFlag(c)
 }
 
-// maxSeeds is how many seeds a study may have.
 const maxSeeds = 1000
 
-// seedsUsage explains --seeds.
 const seedsUsage = "seeds that each is run with, for means with 95% confidence intervals"
 
-// expectUsage explains the flag of runs and comparisons.
 const expectUsage = "what must hold in the end, an `EXPRESSION` as 'tail_accuracy >= 0.75'; may be repeated"
 
 // load makes the configuration that the flags ask for.

@@ -14,7 +14,6 @@ import (
 	"fedpace/internal/atomicfile"
 )
 
-// manCommand writes the manual.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",

@@ -147,7 +147,6 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	return results(w, f.plan.Out, curves)
 }
 
-// cells are the runs that the flags ask for.
 func (f *paperFlags) cells() ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))

@@ -86,7 +86,6 @@ type planFlags struct {
 	draws, learn, seeds int
 }
 
-// request is what the flags ask for.
 func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
 	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds, For: f.wanted}
 	for _, text := range f.grids {
@@ -99,7 +98,6 @@ func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Reque
 	return q, f.schedules.check(f.sets, own)
 }
 
-// write writes the files of a plan.
 func (f *planFlags) write(p *plan.Plan, out string) error {
 	panels, err := p.Panels()
 	if err != nil {

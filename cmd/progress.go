@@ -14,7 +14,6 @@ import (
 	"fedpace/internal/human"
 )
 
-// statusOf is a run's state.
 func statusOf(p run.Progress) cli.Status {
 	s := cli.Status{Of: p.Schedule, Done: p.Fraction()}
 	s.Add(0, "%s", p.Schedule)
@@ -81,7 +80,6 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 	return statusOf(now), true
 }
 
-// statusOfReading is how far a data set is read.
 func statusOfReading(r *federated.Reading) func() (cli.Status, bool) {
 	return func() (s cli.Status, shown bool) {
 		path, share := r.State()
@@ -103,7 +101,6 @@ func statusOfStudy(p study.Progress) cli.Status {
 	return s
 }
 
-// statusOfDraws is how far a plan has timed its settings.
 func statusOfDraws(done, of int) cli.Status {
 	s := cli.Status{Of: "times", Done: float64(done) / float64(max(1, of))}
 	s.Add(0, "timing settings: draw %d of %d", done, of)

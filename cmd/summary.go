@@ -41,7 +41,6 @@ func printSummary(c *cobra.Command, config config.Config, s folder.Summary, err 
 	return cli.Table(c.OutOrStdout(), func(w io.Writer) { writeSummary(w, config, s) })
 }
 
-// writeSummary prints what a run came to, for a person.
 func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	state := "completed"
 	if !s.Completed {

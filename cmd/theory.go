@@ -42,7 +42,6 @@ func (f *convexFlags) load() (config.Config, error) {
 	return config.LoadFiles(f.config, sets)
 }
 
-// adviceFlags are what the theory is asked for, and what is known.
 type adviceFlags struct {
 	convexFlags
 	given  lab.Given
@@ -131,7 +130,6 @@ func (f *adviceFlags) advise(c *cobra.Command) (err error) {
 	return cli.Print(c, a, a.Write)
 }
 
-// labFlags are what runs in the laboratory.
 type labFlags struct {
 	convexFlags
 	out       string

@@ -130,7 +130,6 @@ func outcome(o round.Outcome, help string) Column {
 	return Column{Name: o.String(), Help: help, Unit: "tasks", Metric: "-", Tag: "tasks/" + o.String(), Field: func(r *round.Report) any { return &r.Outcomes[o] }}
 }
 
-// metric is the column of a run's i-th metric.
 func metric(i int, name string) Column {
 	about := name + " on held-out samples"
 	if name == measure.Accuracy {
@@ -214,7 +213,6 @@ func (c *Column) read(field func(*round.Report) any) {
 	}
 }
 
-// Columns are those of the run.
 func (r *Run) Columns() []Column {
 	return r.Having(ColumnsOf(measure.Names(r.Metrics)...))
 }

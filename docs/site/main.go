@@ -175,7 +175,6 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// plain is the text of a node.
 func plain(n ast.Node, source []byte) (words string) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		if t, ok := c.(*ast.Text); ok {
@@ -186,7 +185,6 @@ func plain(n ast.Node, source []byte) (words string) {
 	return words
 }
 
-// section is a part of the menu.
 type section struct {
 	Title string
 	Pages []*page

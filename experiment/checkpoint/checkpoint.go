@@ -117,7 +117,6 @@ func (c *Checkpoint) eachVector(single func([]float32) error, double func([]floa
 	return errors.Join(errs...)
 }
 
-// writeTo writes the payload.
 func (c *Checkpoint) writeTo(w io.Writer) error {
 	c.pack()
 	e := gob.NewEncoder(w)

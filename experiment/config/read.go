@@ -97,7 +97,6 @@ func keysOf(options []registry.Option) []string {
 	return list
 }
 
-// value sets one option.
 func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	group := (v.Kind() == reflect.Struct || v.Kind() == reflect.Interface) && !strings.Contains(path, "[")
 	if n.Kind == tree.Null {
@@ -138,7 +137,6 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path s
 	return r.number(o, v, n, path)
 }
 
-// list sets a list anew.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	scalar := v.Type().Elem().Kind() != reflect.Struct && v.Type().Elem().Kind() != reflect.Interface
 	if scalar && n.Kind == tree.Scalar { // a list of one

@@ -104,7 +104,6 @@ func (p *Problem) solve() (err error) {
 // Value is F(x).
 func (p *Problem) Value(x []float64) float64 { return value(p.objective, p.Weights, x) }
 
-// value is the given weights' sum of the f_c.
 func value(o objective, weights, x []float64) (f float64) {
 	for c, w := range weights {
 		if w != 0 {

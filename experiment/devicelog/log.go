@@ -68,7 +68,6 @@ func init() {
 	metrics.Sinks.Register("devices", "what real devices answered, in "+File, Sink{})
 }
 
-// Sink is the output's entry; it has no options.
 type Sink struct{}
 
 func (Sink) Files() []string { return []string{File} }
@@ -100,7 +99,6 @@ func (l *Log) Start(s *metrics.Start) (err error) {
 	return nil
 }
 
-// readMagic reads how a log begins.
 func readMagic(in io.Reader) error {
 	start := make([]byte, len(magic))
 	if _, err := io.ReadFull(in, start); err != nil || string(start) != magic {
@@ -194,7 +192,6 @@ func next(records *framing.Reader) (*record.Record, error) {
 	return r, nil
 }
 
-// write appends a record.
 func (l *Log) write(r *record.Record) (err error) {
 	if l.buffer, err = (proto.MarshalOptions{}).MarshalAppend(framing.Begin(l.buffer[:0]), r); err == nil {
 		_, err = l.out.Write(framing.Seal(l.buffer))

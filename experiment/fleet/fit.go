@@ -239,5 +239,4 @@ func short(x float64) float64 {
 	return v
 }
 
-// counted is a number of things.
 func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, what)) }

@@ -11,7 +11,6 @@ import (
 	"fedpace/internal/robust"
 )
 
-// confidence is that of all intervals.
 const confidence = 0.9
 
 // law is what the tasks of a device come to.
@@ -21,7 +20,6 @@ type law struct {
 	cv        float64
 }
 
-// phase is one phase of a device's tasks.
 type phase struct {
 	typical  robust.Estimate // megabits a second, or seconds a step; 0: not measured
 	overhead float64         // seconds

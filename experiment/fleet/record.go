@@ -65,7 +65,6 @@ type task struct {
 	took          [phases]float64
 }
 
-// seconds is how long the task took.
 func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
 
 // span is a round: how long it took, its devices' tasks, and the longest task of the others.

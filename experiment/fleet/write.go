@@ -21,7 +21,6 @@ func (f *Fit) YAML() []byte {
 	return []byte(b.String())
 }
 
-// Write writes what was found, for people.
 func (f *Fit) Write(w io.Writer) error {
 	_, err := io.WriteString(w, f.remarks())
 	return err

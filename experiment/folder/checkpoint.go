@@ -176,7 +176,6 @@ type Payload struct {
 	rest *io.LimitedReader
 }
 
-// NewPayload reads so many bytes.
 func NewPayload(r io.Reader, length int64) *Payload {
 	rest := &io.LimitedReader{R: r, N: length}
 	return &Payload{bufio.NewReader(rest), rest}

@@ -52,7 +52,6 @@ func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err 
 	return sum, info.Size(), nil
 }
 
-// digestOf is what a file holds now.
 func digestOf(dir, name string) (FileDigest, error) {
 	f, _, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {

@@ -84,7 +84,6 @@ func (a *appendFile) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// closeOutputs ends the writing.
 func (s *Store) closeOutputs() (err error) {
 	for _, a := range s.outputs {
 		err = errors.Join(err, a.file.Close())

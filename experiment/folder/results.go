@@ -138,7 +138,6 @@ func VacantFolder(dir string, force bool) error {
 // ErrNoRun is wrapped by the error for a folder without a run's configuration.
 var ErrNoRun = errors.New("holds no run")
 
-// HoldsRun says whether a folder holds a run's configuration.
 func HoldsRun(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {

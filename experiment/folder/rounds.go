@@ -24,7 +24,6 @@ import (
 // RoundsHeader is the first line of the rounds.csv of a run with these metrics, and without tokens.
 func RoundsHeader(names ...string) string { return header(new(metrics.Run).Having(columnsOf(names))) }
 
-// columnsOf are the columns of rounds.csv.
 func columnsOf(names []string) []metrics.Column {
 	return slices.DeleteFunc(metrics.ColumnsOf(names...), func(c metrics.Column) bool { return c.Derived })
 }
@@ -74,7 +73,6 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 	return err
 }
 
-// readHeader reads the names of the columns of a rounds.csv.
 func readHeader(path string) ([]string, error) {
 	f, _, err := regular.Open(path)
 	if err != nil {
@@ -268,7 +266,6 @@ func newReader(names []string) (r reader, err error) {
 // trainingLoss is the column whose means are followed: one that is infinite ends a run.
 const trainingLoss = "training_loss"
 
-// parse reads a row.
 func (r *reader) parse(line string) (report round.Report, err error) {
 	cells := strings.Split(line, ",")
 	if len(cells) != len(r.names) {

@@ -237,7 +237,6 @@ func (r *Run) Notes() (n Notes) {
 	return n
 }
 
-// WriteNotes replaces the run's notes.
 func (r *Run) WriteNotes(n Notes) error {
 	if len(n.Text) > maxText || !utf8.ValidString(n.Text) {
 		return fmt.Errorf("a note is text of at most %d bytes", maxText)

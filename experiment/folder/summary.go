@@ -374,14 +374,12 @@ func (p *Predicted) Inside() bool {
 	return p.Measured != nil && *p.Measured >= p.P05 && *p.Measured <= p.P95
 }
 
-// Phase is a phase of the devices' tasks.
 type Phase struct {
 	Phase    string  `json:"phase"`
 	Overhead float64 `json:"overhead"` // seconds of it that the classes give as overhead, in the mean over the tasks
 	Predicted
 }
 
-// Device is a real device.
 type Device struct {
 	Device   string    `json:"device"`
 	Class    string    `json:"class"`

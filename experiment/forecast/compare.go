@@ -167,7 +167,6 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	return nil
 }
 
-// class is that of a device.
 func (t *twin) class(device int) *clientmodel.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
@@ -182,7 +181,6 @@ func (t *twin) overhead(m *means, p int) float64 {
 	return all.one() // 0 if all of them were lost
 }
 
-// maxDevices is how many devices a comparison lists.
 const maxDevices = 100
 
 // compareDevices lists the devices, those that are furthest off if they are many.

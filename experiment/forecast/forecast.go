@@ -177,7 +177,6 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 	return nil
 }
 
-// population says in words who takes part.
 func population(c *config.Config) string {
 	n := len(c.Devices.Names)
 	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
@@ -236,7 +235,6 @@ func extras(c *config.Config) (text string) {
 	return text
 }
 
-// within is the interval in words.
 func (f *Forecast) within() string {
 	switch v, n := f.VirtualWithin, f.RoundsWithin; {
 	case v != nil:

@@ -18,7 +18,6 @@ import (
 // Growth is about how large the files become that grow with the rounds of a run.
 type Growth []File
 
-// File is one of them.
 type File struct {
 	Name  string  `json:"file"`
 	Bytes float64 `json:"bytes"`
@@ -42,7 +41,6 @@ func GrowthOf(p *problem.Problem, rounds float64, replay bool) (list Growth) {
 	return append(list, File{folder.RoundsFile, rounds * rowBytes})
 }
 
-// String lists the files with their sizes.
 func (g Growth) String() string {
 	var parts []string
 	for _, f := range g {

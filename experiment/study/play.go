@@ -142,7 +142,6 @@ type player struct {
 	state Progress
 }
 
-// play plays one cell, if that is not done.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {
@@ -167,7 +166,6 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	return p.Done()
 }
 
-// options are those of one cell's run.
 func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.Until = p.Until
@@ -205,7 +203,6 @@ type Progress struct {
 	Running []Running
 }
 
-// Running is a cell under way.
 type Running struct {
 	Cell *Cell
 	Run  run.Progress
@@ -248,7 +245,6 @@ func (p *player) ended(c *Cell) int {
 	return p.state.Done
 }
 
-// report reports a copy of the state.
 func (p *player) report() {
 	if p.Progress != nil {
 		s := p.state

@@ -98,7 +98,6 @@ func (c *curves) add(r *round.Report) {
 	c.marks.Add(r)
 }
 
-// readCosts reads progress.csv as far as it can be read.
 func (c *curves) readCosts(path string) {
 	text, err := regular.ReadFile(path)
 	if err != nil || !bytes.HasPrefix(text, []byte(outputs.ProgressHeader+"\n")) {

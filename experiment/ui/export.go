@@ -17,7 +17,6 @@ import (
 // maxPoints bounds the rounds of a curve in a file, beside those that were evaluated.
 const maxPoints = 1 << 14
 
-// Exported is what Export wrote.
 type Exported struct {
 	Runs, Finished int
 	Damaged        []report.Damaged // which it left out

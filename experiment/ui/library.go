@@ -63,7 +63,6 @@ func (l *Library) Len() int {
 	return len(l.runs)
 }
 
-// list is the runs that are there now.
 func (l *Library) list(now time.Time) ([]*run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +93,6 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	return l.runs, nil
 }
 
-// open reads a run's configuration.
 func open(dir string) *run {
 	whole, err := filepath.Abs(dir)
 	if err != nil {

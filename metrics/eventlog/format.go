@@ -11,7 +11,6 @@ import (
 	"fedpace/metrics"
 )
 
-// File is the log's name in a run's folder.
 const File = "events.log"
 
 // Version is the format that this package writes, and the newest it reads.

@@ -21,7 +21,6 @@ func init() {
 	metrics.Sinks.Register("page", "the run on one page for a browser: page.html, and live where http is set", Sink{})
 }
 
-// Sink is the output's entry; it has no options.
 type Sink struct{}
 
 func (Sink) Files() []string { return []string{File} }

@@ -18,7 +18,6 @@ func init() {
 	metrics.Sinks.Register("prometheus", "metrics for Prometheus on /metrics, where http is set", Sink{})
 }
 
-// Sink is the output's entry; it has no options.
 type Sink struct{}
 
 func (Sink) Files() []string { return nil }

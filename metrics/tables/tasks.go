@@ -29,7 +29,6 @@ func init() {
 	metrics.Sinks.Register("tasks", "every task as a row of a table in Parquet", TasksSink{})
 }
 
-// TasksSink is the output's entry; it has no options.
 type TasksSink struct{}
 
 func (TasksSink) Files() []string { return []string{TasksFile, spoolFile} }

@@ -26,7 +26,6 @@ func init() {
 	metrics.Sinks.Register("tables", "rounds and clients as tables in Parquet", Sink{})
 }
 
-// Sink is the output's entry; it has no options.
 type Sink struct{}
 
 func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }

@@ -18,13 +18,10 @@ import (
 	"fedpace/internal/names"
 )
 
-// TrainerUsage explains the flag of those who run a trainer.
 const TrainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
 
-// ConfigUsage explains the flag --config.
 const ConfigUsage = "YAML `FILE` to read; may be repeated, later ones over earlier ones"
 
-// MapHelp explains the flag --map.
 const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or features=px_*; fedpace help data lists the options"
 
 // ActorCommand is the command of a real device, of the program of this name.
@@ -91,7 +88,6 @@ func addDevice(c *cobra.Command, device *real.Config) {
 	addOwn(c, device)
 }
 
-// addClient gives a command the flag of the device's id.
 func addClient(c *cobra.Command, id *string) {
 	c.Flags().StringVar(id, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	Check(c, "client", names.CheckDevice)

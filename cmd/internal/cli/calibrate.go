@@ -101,7 +101,6 @@ func addOwn(c *cobra.Command, own *real.Config) {
 	s.StringVar(&own.Data, "data", own.Data, "path of this device's data, synthetic, or trainer (its own)")
 }
 
-// maxBatch bounds the flag.
 const maxBatch = 100_000
 
 // CheckTimes holds the flags of a calibration to their bounds.
@@ -135,7 +134,6 @@ func (f *calibration) check() error {
 	return nil
 }
 
-// do measures, prints and writes.
 func (f *calibration) do(c *cobra.Command) error {
 	show := NewDisplay(c)
 	defer show.Close()

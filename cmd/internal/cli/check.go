@@ -23,7 +23,6 @@ func Check(c *cobra.Command, flag string, check func(text string) error) {
 	}}
 }
 
-// CheckRun has the flag --run refuse what is no name of a run.
 func CheckRun(c *cobra.Command) {
 	Check(c, "run", func(text string) error { return names.CheckToken("run", text) })
 }

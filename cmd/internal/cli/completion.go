@@ -104,10 +104,8 @@ func OneOf(c *cobra.Command, flag string, list ...string) {
 	})
 }
 
-// folders completes names of folders.
 var folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
-// filesOf completes names of files with these extensions.
 func filesOf(extensions ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }

@@ -54,7 +54,6 @@ func JSONFlag(c *cobra.Command, what string) {
 // AsJSON reports whether the command has --json, and it is set.
 func AsJSON(c *cobra.Command) bool { return isSet(c, "json") }
 
-// QuietFlag adds --quiet.
 func QuietFlag(c *cobra.Command) {
 	c.Flags().BoolP("quiet", "q", false, "say nothing but a result that is asked for")
 }

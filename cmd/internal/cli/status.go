@@ -40,7 +40,6 @@ func ReadingStatus(path string, share float64) Status {
 	return s
 }
 
-// Line is all of it.
 func (s *Status) Line() string { return join(s.parts) }
 
 func join(parts []part) string {

@@ -146,7 +146,6 @@ func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// none demands no argument.
 func none(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -201,7 +201,6 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// open reads or makes the set.
 func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {

@@ -81,7 +81,6 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	return err
 }
 
-// nextStep says what can be done with an archive.
 func nextStep(name, path string) string {
 	switch name {
 	case "nist-by-class", "nist-by-write":
@@ -90,7 +89,6 @@ func nextStep(name, path string) string {
 	return "next: " + runWith(name, path, learn.Samples{})
 }
 
-// statusOfFetch is a download's state.
 func statusOfFetch(p fetch.Progress) cli.Status {
 	s := cli.Status{Of: p.Archive, Done: -1}
 	s.Add(0, "%s", p.Archive)

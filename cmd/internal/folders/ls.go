@@ -29,7 +29,6 @@ const (
 	maxListed = 10_000
 )
 
-// LsCommand is fedpace ls.
 func LsCommand() *cobra.Command {
 	var tags []string
 	c := &cobra.Command{
@@ -58,7 +57,6 @@ Elsewhere tabs separate the columns, times are in seconds, the unknown is empty.
 	return c
 }
 
-// listedRun is a run in the list.
 type listedRun struct {
 	Folder   string          `json:"folder"`
 	State    folder.RunState `json:"state"`

@@ -16,7 +16,6 @@ import (
 	"fedpace/internal/human"
 )
 
-// RmCommand is fedpace rm.
 func RmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{

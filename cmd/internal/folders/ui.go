@@ -13,7 +13,6 @@ import (
 	"fedpace/metrics/web"
 )
 
-// UICommand is fedpace ui.
 func UICommand() *cobra.Command {
 	address := "127.0.0.1:7700"
 	c := &cobra.Command{

@@ -119,7 +119,6 @@ func (r *page) rows(keys []config.Key) {
 	}
 }
 
-// row describes a key.
 func (r *page) row(k *config.Key) string {
 	value, standard := k.Value(), "`"+k.Name+"` (task)"
 	if k.Unit != "" && strings.Contains(k.Name+" "+k.Help, k.Unit) {

@@ -93,7 +93,6 @@ func Serve(ctx context.Context, line bus.Line, models bus.Coordinator, c Config)
 	return all, err
 }
 
-// server is a calibration under way.
 type server struct {
 	config  Config
 	line    bus.Line

@@ -124,7 +124,6 @@ func (c *Curve) outcome() string {
 	return fmt.Sprint(c.DataDigest, c.FixedRounds, c.Rounds, c.VirtualSeconds, c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy)
 }
 
-// load reads one folder.
 func load(dir string) ([]Curve, error) {
 	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
 	if err != nil {
@@ -222,7 +221,6 @@ func sortCurves(curves []Curve) {
 	})
 }
 
-// readCell reads one run's folder.
 func readCell(dir string) (Curve, error) {
 	r, err := folder.Open(dir)
 	if err != nil {

@@ -116,7 +116,6 @@ func (g group) title() string {
 	return title + "\n" + wrap(g.data(), 60)
 }
 
-// line is the group's mean curve.
 func (g group) line(bands bool, of func(*Point) float64) figure.Line {
 	runs := make([][]Point, len(g))
 	for i, c := range g {

@@ -50,7 +50,6 @@ func Full() Plan {
 // is: the rounds, shortened by the scale.
 func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
-// tasks are those asked for, or all.
 func (p Plan) tasks() []config.Task {
 	list := p.Tasks
 	if len(list) == 0 {

@@ -31,7 +31,6 @@ func WriteTable1(w io.Writer, plan Plan) error {
 	return titled(w, "Table 1: tasks and models", rows)
 }
 
-// model is the task's own.
 func model(task config.Task) (learn.Model, error) {
 	p, _ := task.Paper()
 	m, err := learn.Parse(p.Architecture)

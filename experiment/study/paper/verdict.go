@@ -72,7 +72,6 @@ var quantities = map[string]struct {
 	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
 
-// ReadClaims reads the claims in a folder.
 func ReadClaims(dir string) (list []Claim, err error) {
 	path := filepath.Join(dir, ClaimsFile)
 	text, err := regular.ReadFile(path)
@@ -319,7 +318,6 @@ func unseen(x float64, digits int) bool {
 	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
 }
 
-// WriteVerdicts writes a row for each claim.
 func WriteVerdicts(w io.Writer, list []Verdict) error {
 	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}}
 	for i := range list {

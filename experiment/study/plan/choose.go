@@ -115,7 +115,6 @@ func dataOf(c *config.Config) string {
 	return c.Data.String()
 }
 
-// trained is how many settings were trained.
 func (p *Plan) trained() (n int) {
 	for _, s := range p.Settings {
 		if s.Trained != nil {

@@ -120,7 +120,6 @@ func (p *Plan) every() float64 {
 	return p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
 }
 
-// own is the configuration's setting.
 func (p *Plan) own() *Setting {
 	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.Own })]
 }

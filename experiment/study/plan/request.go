@@ -83,7 +83,6 @@ type Setting struct {
 	Trained *Trained // nil: nothing was
 }
 
-// maxSettings bounds a grid.
 const maxSettings = 2000
 
 // defaultGrids vary K_0, the cohort and the closing rule around the configuration's. Where
@@ -175,7 +174,6 @@ func (q *Request) complete(own *Setting) {
 	}
 }
 
-// load reads the configuration with keys set as the grids do.
 func (q *Request) load(sets ...string) (c config.Config, err error) {
 	if sets, err = q.resolveShares(sets); err == nil {
 		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))

@@ -28,7 +28,6 @@ const (
 	FigureFile = "tune.svg"  // the grid at each rung
 )
 
-// Save writes these files.
 func (r *Result) Save(dir string) error {
 	text, err := json.Marshal(r)
 	return errors.Join(err,

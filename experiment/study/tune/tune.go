@@ -114,7 +114,6 @@ func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
 	return r, err
 }
 
-// play plays settings to a rung.
 func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string, o study.Options) error {
 	until := r.Seconds / rungs[rung]
 	if rung+1 < len(rungs) {

@@ -23,7 +23,6 @@ import (
 	"fedpace/internal/table"
 )
 
-// listed is a device in a list of those to enroll.
 type listed struct {
 	Name     string `csv:"name"`
 	Platform string `csv:"platform"` // of the program, such as linux-arm64; empty: the device has it
@@ -87,7 +86,6 @@ func (e *enrollment) enrollList(c *cobra.Command, authority *auth.Authority, g a
 	return atomicfile.Write(filepath.Join(e.out, "devices.yaml"), atomicfile.Bytes([]byte(classes)))
 }
 
-// load reads make's archive for a platform.
 func (p *packer) load(platform string) error {
 	if platform == "" || p.programs[platform] != nil {
 		return nil

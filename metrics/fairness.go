@@ -37,7 +37,6 @@ type ClientEvaluation struct {
 	Classes []ClassFairness // those that have clients, in the run's order; none where all are alike
 }
 
-// newClientEvaluation sums scores up.
 func newClientEvaluation(run *Run, number int, scores []measure.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	if len(run.Classes) < 2 {

@@ -117,7 +117,6 @@ func (r *Recorder) Clients(number int, scores []measure.ClientScore) (*ClientEva
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }
 
-// Best takes the best model so far.
 func (r *Recorder) Best(quality float64, params []float32) {
 	for _, o := range Outputs[ModelObserver](r) {
 		o.Best(quality, params)
@@ -140,7 +139,6 @@ func (r *Recorder) Flush() error {
 	return each(r, false, func(o Flusher) error { return o.Flush() })
 }
 
-// Finish tells the outputs how the run ended.
 func (r *Recorder) Finish(e *End) error {
 	e.Start = r.start
 	return each(r, false, func(o Finisher) error { return o.Finish(e) })

@@ -70,7 +70,6 @@ type Usage struct {
 	LeftOut int64 // clients that the selection left out when it was their turn
 }
 
-// Uploaded is the bytes that clients sent.
 func (u *Usage) Uploaded() int64 { return u.Bytes.Useful + u.Bytes.Wasted - u.Downloaded }
 
 // StragglerShare is the mean over rounds of the part of a round between its median
@@ -289,12 +288,10 @@ const (
 	Waiting // no phase is known: a device that fell silent
 )
 
-// Phases is the number of phases.
 const Phases = int(Waiting) + 1
 
 var phaseNames = [Phases]string{"download", "compute", "upload", "waiting"}
 
-// String is the phase's name in results.
 func (p Phase) String() string { return phaseNames[p] }
 
 // Parts are the lengths of a task's phases, by [Phase].

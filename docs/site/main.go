@@ -245,7 +245,6 @@ func (s *site) destination(p *page, link []byte) []byte {
 	return []byte(strings.TrimSuffix(relative(p.name, name)+"#"+id, "#"))
 }
 
-// address is the file of a page on the site.
 func address(name string) string {
 	if path.Base(name) == "README.md" {
 		return path.Join(path.Dir(name), "index.html")
@@ -253,7 +252,6 @@ func address(name string) string {
 	return strings.TrimSuffix(name, ".md") + ".html"
 }
 
-// relative is the link from one page to another.
 func relative(from, to string) string {
 	return strings.Repeat("../", strings.Count(from, "/")) + address(to)
 }

@@ -20,7 +20,6 @@ import (
 // the square of the number of keys.
 const MaxFile = 128 << 10
 
-// maxFiles is how many files can be one configuration.
 const maxFiles = 16
 
 // Load is [LoadFiles] of one file, or of none where the path is empty.
@@ -228,7 +227,6 @@ func inOrder(sets []string) (list []string) {
 	return list
 }
 
-// parseSet reads what "key=value" sets.
 func parseSet(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)

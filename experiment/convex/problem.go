@@ -79,7 +79,6 @@ func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Pr
 	return p, p.solve()
 }
 
-// solve finds the optimum and what follows from it.
 func (p *Problem) solve() (err error) {
 	if p.Star, err = p.objective.minimise(p.Weights); err != nil {
 		return err

@@ -88,7 +88,6 @@ func (f *Fit) hint() string {
 	return " (--pool makes one class of the devices of each class in devices.names)"
 }
 
-// device estimates one device's law.
 func (f *Fit) device(r *record, h *history) Device {
 	tasks := h.tasks.Kept
 	d := Device{ID: h.ID, Class: h.Class, Tasks: len(tasks), Of: h.all, Left: h.left}

@@ -29,7 +29,6 @@ type phase struct {
 	uncertainty float64
 }
 
-// megabits are those of a transfer.
 func megabits(b clientmodel.Bits, p int) float64 {
 	if p == download {
 		return float64(b.Down) / 1e6

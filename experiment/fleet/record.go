@@ -23,7 +23,6 @@ const (
 	maxRounds = 1 << 8
 )
 
-// record is what a run's folder has of its real devices.
 type record struct {
 	config  config.Config
 	first   int              // client number of the first device
@@ -33,7 +32,6 @@ type record struct {
 	kept    statistics.Thinned[span]
 }
 
-// history is what is known of one device's tasks.
 type history struct {
 	config.Device
 	tasks statistics.Thinned[task]
@@ -58,7 +56,6 @@ const (
 	phases
 )
 
-// task is a device's task with the seconds of its phases.
 type task struct {
 	number        uint64
 	client, steps int

@@ -26,7 +26,6 @@ func (f *Fit) Write(w io.Writer) error {
 	return err
 }
 
-// remarks is what was found and how sure it is.
 func (f *Fit) remarks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Classes of the real devices of %s, fitted to %s with models of %.6g Mbit.\n", f.Run, counted(f.Rounds, "round"), f.ModelMegabits)
@@ -79,7 +78,6 @@ func text(e robust.Estimate, unit float64) string {
 	return fmt.Sprintf("%.4g [%.4g, %.4g]", e.Value*unit, e.Low*unit, e.High*unit)
 }
 
-// leftOut says which tasks of a device do not count.
 func (f *Fit) leftOut(w io.Writer, d *Device) {
 	var list []string
 	add := func(n int, format string) {

@@ -88,7 +88,6 @@ func Tidy(dir string) error {
 	return errors.Join(r.remove(names...), r.Close())
 }
 
-// spoolFiles are the spools of every output that is registered.
 func spoolFiles() (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)

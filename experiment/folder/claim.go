@@ -11,7 +11,6 @@ import (
 	"fedpace/experiment/config"
 )
 
-// maxClaims bounds how many folders of one name there are.
 const maxClaims = 100_000
 
 // Claim makes the first folder of base, base-2, base-3, ... that is not there, and

@@ -84,7 +84,6 @@ type FileState struct {
 	Problem string `json:"problem,omitempty"` // what is wrong with it, or what to know
 }
 
-// State is a word for it.
 type State string
 
 const (

@@ -40,7 +40,6 @@ func Open(dir string) (r *Run, err error) {
 	return r, err
 }
 
-// Path is where a file of the run is.
 func (r *Run) Path(name string) string { return filepath.Join(r.Dir, name) }
 
 // RunState is where a run stands.
@@ -164,7 +163,6 @@ type Overview struct {
 	Best    float64         // of Quality; NaN: not measured yet
 }
 
-// Look reads the run in a folder as far as it has come.
 func Look(dir string) Overview {
 	r, err := Open(dir)
 	o := Overview{Run: r, State: RunDamaged, Why: err, Best: math.NaN()}

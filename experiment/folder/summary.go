@@ -112,7 +112,6 @@ type Attackers struct {
 	Clients int    `json:"clients"` // of the run, whether or not they had a task
 }
 
-// Trainer is the program of the user's that took the local steps.
 type Trainer struct {
 	Model    string `json:"model"`    // names the script, its digest and the model's tensors
 	Restarts int64  `json:"restarts"` // of processes that died, on the coordinator's machine

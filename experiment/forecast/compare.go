@@ -85,7 +85,6 @@ func (c *Comparison) say(format string, a ...any) {
 	c.Unknown = append(c.Unknown, fmt.Sprintf(format, a...))
 }
 
-// predict draws the rounds of a record and compares.
 func (c *Comparison) predict(ctx context.Context, p *problem.Problem, r record) error {
 	draws, rounds := effort(r.rounds)
 	if rounds < len(r.rounds) {

@@ -117,7 +117,6 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 
-// trialOf is a problem of about so many tasks without learning.
 func trialOf(p *problem.Problem, tasks int) *problem.Problem {
 	own := *p
 	c := &own.Config

@@ -115,7 +115,6 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
 
-// gains are the gains in words.
 func (f *Forecast) gains() string {
 	var waits, list, out []string
 	for _, g := range f.Gains {

@@ -62,7 +62,6 @@ func AboutGrowth(p *problem.Problem) string {
 	return text + "."
 }
 
-// devicesOf is how many devices answer in a round.
 func devicesOf(c *config.Config) int {
 	n := len(c.Devices.Names)
 	switch {

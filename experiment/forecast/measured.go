@@ -27,7 +27,6 @@ type measured struct {
 	tasks []deviceTask
 }
 
-// deviceTask is a task of a real device.
 type deviceTask struct {
 	device int // from 0
 	parts  [len(phases)]round.Time
@@ -92,7 +91,6 @@ type means struct {
 // the tasks that devices answered in it, NaN if they answered none.
 const columns = 1 + len(phases)
 
-// meansOf are those of some rounds.
 func meansOf(rounds []measured, devices int) *means {
 	m := &means{devices: make([][len(phases)]rate, devices)}
 	for i := range rounds {
@@ -120,7 +118,6 @@ func (m *means) add(r *measured) {
 	m.rounds = append(m.rounds, row)
 }
 
-// total is the time of all rounds.
 func (m *means) total() (seconds float64) {
 	for _, r := range m.rounds {
 		seconds += r[0]

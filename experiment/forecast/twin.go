@@ -91,7 +91,6 @@ func presences(rounds []measured, devices int, each bool) [][]presence {
 	return list
 }
 
-// of is a device's presence in a round.
 func (t *twin) of(number, device int) presence {
 	if number > len(t.was) {
 		return presence{there: true}

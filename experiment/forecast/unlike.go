@@ -157,7 +157,6 @@ func successes(n, sum int) float64 {
 	return math.Log1p(min(float64(sum), most)) / math.Log1p(most)
 }
 
-// String is the index in words.
 func (u *Unlike) String() string {
 	if u == nil {
 		return ""

@@ -51,7 +51,6 @@ func newWalk(p *problem.Problem, limit round.Time) (w walk, c round.Config, err 
 	}, c, nil
 }
 
-// maxWalked bounds a walk.
 const maxWalked = 50_000_000
 
 // open reports whether it is not known where the run ends.

@@ -140,7 +140,6 @@ func (v *Privacy) Mechanism(key privacy.Secret) *privacy.Mechanism {
 	return &privacy.Mechanism{Options: v.options, Updates: v.updates, Key: key}
 }
 
-// Epsilon is what so many rounds cost.
 func (v *Privacy) Epsilon(rounds int) float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -175,7 +174,6 @@ func (v *Privacy) Text(rounds int) string {
 	return text
 }
 
-// sampled says in words how clients come into rounds.
 func (v *Privacy) sampled() string {
 	switch {
 	case v.draw.Rate < 1:

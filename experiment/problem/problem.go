@@ -384,7 +384,6 @@ func (p *Problem) parse(ctx context.Context) (err error) {
 	return p.Learning().Check()
 }
 
-// Learning is the problem as trainers know it.
 func (p *Problem) Learning() *actors.Problem {
 	c := &p.Config
 	largest := 0

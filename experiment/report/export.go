@@ -15,7 +15,6 @@ import (
 	"fedpace/metrics/perfetto"
 )
 
-// Traced is what ExportTrace wrote.
 type Traced struct {
 	perfetto.Written
 	Torn bool // the log ends within a record: the run was killed, or goes on
@@ -39,7 +38,6 @@ func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 	return t, err
 }
 
-// Exported is what ExportOpenMetrics wrote.
 type Exported struct {
 	Rounds   int
 	From, To time.Time // the run's start and its last round's end

@@ -15,7 +15,6 @@ import (
 // resolution is how many points a distribution is drawn at.
 const resolution = 300
 
-// Formats are what Figures writes.
 var Formats = []string{"png", "svg", "pdf"}
 
 // Figures draws a row of panels for each task.
@@ -41,7 +40,6 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	return figure.Write(w, format, rows...)
 }
 
-// section is the groups of a task.
 type section []Group
 
 // Panels are a task's figures; those of which no run has anything are left out.

@@ -66,7 +66,6 @@ func Folders(dirs ...string) (runs []string, err error) {
 	return runs, nil
 }
 
-// Damaged is a run that cannot be read.
 type Damaged struct {
 	Dir string
 	Why error
@@ -96,7 +95,6 @@ func Finished(runs []Run) (n int) {
 	return n
 }
 
-// Read reads one run's folder.
 func Read(dir string) (r Run, err error) {
 	if r.Run, err = folder.Open(dir); err != nil {
 		return r, err

@@ -106,7 +106,6 @@ func (p *experiment) carrier() string {
 	return folder.OverNATS
 }
 
-// connect makes the connection of a part of the run.
 func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notice)) (bus.Transport, error) {
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
@@ -151,7 +150,6 @@ func (e *engine) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// announce makes the run known to hosts in other processes.
 func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil

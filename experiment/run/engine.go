@@ -153,7 +153,6 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	return result, err
 }
 
-// Close stops everything that was started.
 func (e *engine) Close() {
 	for _, conn := range slices.Backward(e.conns) {
 		conn.Close()

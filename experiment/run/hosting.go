@@ -141,7 +141,6 @@ func randomHostName() string {
 	return fmt.Sprintf("%s-%06x", token, rand.N(1<<24))
 }
 
-// service is a host's runs.
 type service struct {
 	options HostOptions
 	conn    *natsbus.Conn
@@ -176,7 +175,6 @@ type served struct {
 	ended   time.Time
 }
 
-// hear takes an announcement.
 func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {

@@ -102,7 +102,6 @@ func (r *recorder) timed(report *round.Report) {
 	r.remaining.since, r.remaining.trained = now, 0
 }
 
-// trained takes how many of a round's clients have been trained.
 func (r *recorder) trained(done, of int) {
 	r.remaining.Lock()
 	switch now := time.Now(); {
@@ -199,7 +198,6 @@ func (r *recorder) deviceLog() (*devicelog.Log, error) {
 	return nil, nil
 }
 
-// show reports the progress.
 func (r *recorder) show() {
 	if r.p.options.Progress != nil {
 		r.shown = time.Now()

@@ -18,7 +18,6 @@ import (
 	"fedpace/internal/human"
 )
 
-// Resumed is a run that was resumed.
 type Resumed struct {
 	Config   config.Config
 	Summary  folder.Summary
@@ -152,7 +151,6 @@ func (a *attempt) undo(r *folder.Results) error {
 	return r.Close()
 }
 
-// results opens the folder that the run fills.
 func (p *experiment) results(previous *attempt) (*folder.Results, error) {
 	if previous == nil {
 		return folder.CreateResults(p.Config.Out, p.Config, p.options.Force)

@@ -88,7 +88,6 @@ func (o *Again) change(c *config.Config, dir string) error {
 	return nil
 }
 
-// notice tells the user a line.
 func (o *Shown) notice(line string) {
 	if o.Notice != nil {
 		o.Notice(line)

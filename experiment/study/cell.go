@@ -42,7 +42,6 @@ type Cell struct {
 	tags []string // of the run in its folder
 }
 
-// Run is the cell's run in its folder.
 func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
 
 // newCell is the run of a configuration with the named schedule, "" for its own, at

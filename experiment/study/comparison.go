@@ -148,7 +148,6 @@ func (r *Comparison) ended() (list []*Cell) {
 	return list
 }
 
-// columns are those of a table with a row for each run.
 func (r *Comparison) columns() table.Columns[*Cell] {
 	names := shownBest(r.Runs)
 	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}

@@ -56,7 +56,6 @@ func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
 	return list, nil
 }
 
-// control is the cell's control with its values of K.
 func (c *Cell) control(kind string) (own Cell, err error) {
 	own = Cell{Name: c.Name + " " + kind, Schedule: c.Schedule + "-" + kind, Control: kind, Values: c.Values, Point: c.Point, Config: c.Config}
 	own.Config.Out, own.Config.Schedule.Label = c.Config.Out+"-"+kind, own.Schedule

@@ -174,7 +174,6 @@ func (d *Difference) Verdict() string {
 	return "no difference seen"
 }
 
-// differenceColumns are those of the table of differences.
 func (t *Table) differenceColumns(list []Difference) table.Columns[Difference] {
 	holm := func(d Difference) string { return human.Known("%.2g", d.Adjusted) }
 	decided := table.Column[Difference]{Name: "decided_by", Of: func(d Difference) any { return d.Decided }}

@@ -71,7 +71,6 @@ func (r *Comparison) Table() *Table {
 	return t
 }
 
-// MeanOf is the mean of a quantity of runs.
 func MeanOf[R any](runs []R, of func(*R) float64) statistics.Estimated {
 	values := make([]float64, len(runs))
 	for i := range runs {

@@ -51,7 +51,6 @@ func (r *Comparison) measure() error {
 	return nil
 }
 
-// follow reads a run's rounds.
 func (c *Cell) follow() error {
 	nan := math.NaN()
 	c.measured = measured{Level: nan, TimeToLevel: nan, Tail: nan, TailLoss: nan}

@@ -33,7 +33,6 @@ func Just(c config.Config) func(...string) (config.Config, error) {
 	return func(...string) (config.Config, error) { return c, nil }
 }
 
-// Grid is one key of a plan with the values that it takes.
 type Grid struct {
 	Key    string
 	Values []string

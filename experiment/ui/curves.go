@@ -151,7 +151,6 @@ func (c *curves) encode(most int) ([]byte, error) {
 	return out, nil
 }
 
-// rows are the places of the rounds that are sent.
 func (c *curves) rows(most int) (list []int) {
 	every := max(1, (c.rounds+most-1)/max(most, 1))
 	for i := range c.rounds {

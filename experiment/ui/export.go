@@ -66,7 +66,6 @@ func (l *Library) Export(w io.Writer, says string, picture []byte) (e Exported, 
 	return e, page.Write(w, documents...)
 }
 
-// export is the run's columns and its own view.
 func (r *run) export() (columns, view []byte, err error) {
 	if r.bad != nil {
 		return nil, nil, r.bad

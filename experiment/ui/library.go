@@ -56,7 +56,6 @@ func Open(version string, dirs ...string) (*Library, error) {
 	return l, err
 }
 
-// Len is how many runs there are.
 func (l *Library) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

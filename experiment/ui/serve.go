@@ -14,7 +14,6 @@ import (
 	"fedpace/metrics/web"
 )
 
-// Pages are the library's pages for a server.
 func (l *Library) Pages() []web.Page {
 	return []web.Page{{Path: "/", Handler: l.Handler(), Edits: true}}
 }
@@ -75,7 +74,6 @@ func (l *Library) of(text func(*run, *http.Request) ([]byte, error)) http.Handle
 	}
 }
 
-// answer writes a body, or what went wrong.
 func answer(w http.ResponseWriter, kind string, body []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)

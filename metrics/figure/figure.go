@@ -54,7 +54,6 @@ type Band struct {
 // Interval is a band at X.
 type Interval struct{ X, Low, High float64 }
 
-// Panel is one diagram.
 type Panel struct {
 	Title, X, Y string
 	Lines       []Line
@@ -328,7 +327,6 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 	return nil
 }
 
-// bars are points in the form that plotters take.
 type bars []Point
 
 func (b bars) Len() int                         { return len(b) }

@@ -40,7 +40,6 @@ func (l *legend) columns() (n int, each vg.Length) {
 	return min(len(l.entries), max(1, int(usedWidth/each))), each
 }
 
-// height is what the legend takes below its panel.
 func (l *legend) height() vg.Length {
 	n, _ := l.columns()
 	return entryHeight * vg.Length((len(l.entries)+n-1)/n)

@@ -76,7 +76,6 @@ func (h *Hub) current() (*frame, <-chan struct{}) {
 	return h.frames.newest, h.frames.changed
 }
 
-// encode returns a snapshot as one line of JSON.
 func encode(s *snapshot) []byte {
 	text, err := json.Marshal(s)
 	if err != nil { // numbers that JSON lacks are null, and the summary was checked

@@ -101,7 +101,6 @@ func (p *point) joined(next *point) point {
 	return all
 }
 
-// evaluation is the model measured on the held-out samples.
 type evaluation struct {
 	round   int
 	end     round.Time

@@ -34,7 +34,6 @@ const (
 	maxText    = 600 // bytes of a text that is shown
 )
 
-// notice is a line that the user was told.
 type notice struct {
 	Round int    `json:"round"` // the last that was complete
 	Text  string `json:"text"`
@@ -222,7 +221,6 @@ func (h *Hub) Finish(e *metrics.End) error {
 // Close implements [metrics.Closer]: it ends the page of a run that was not finished.
 func (h *Hub) Close(why error) error { return h.Finish(&metrics.End{Why: why}) }
 
-// why says why a run ended before its time.
 func why(err error) string {
 	switch {
 	case err == nil:

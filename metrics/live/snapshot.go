@@ -170,7 +170,6 @@ type notices struct {
 	List   []notice `json:"list"`
 }
 
-// shownDevices is how many real devices are shown.
 const shownDevices = 100
 
 // shownTasks is how many tasks are shown at most, each of the slowest, the sample and the real ones.
@@ -371,7 +370,6 @@ type valueShown struct {
 	Value number `json:"value"`
 }
 
-// evaluated are the evaluations against virtual time.
 type evaluated struct {
 	each   int // evaluations a point
 	of     []measure.Metric

@@ -42,7 +42,6 @@ type bar struct {
 	Count uint64 `json:"count"`
 }
 
-// maxBars is how many bars are drawn at most.
 const maxBars = 32
 
 // bars divides the durations among at most maxBars, equally wide or, where the longest is far from

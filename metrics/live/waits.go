@@ -128,7 +128,6 @@ func (m *Marks) put(mark Mark) {
 	}
 }
 
-// MarshalJSON writes the list.
 func (m Marks) MarshalJSON() ([]byte, error) {
 	shown := []Mark{}
 	for _, mark := range m.list {

@@ -193,7 +193,6 @@ func (o *sender) tell(err error, what string) {
 	}
 }
 
-// message is an encoded request.
 type message []byte
 
 func (m message) Size() int { return len(m) }

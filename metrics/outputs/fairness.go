@@ -18,7 +18,6 @@ const (
 	FairnessFile = "fairness.csv"
 )
 
-// fairnessHeader is the first line of fairness.csv.
 func fairnessHeader(list []measure.Metric) string {
 	header := "round,class,clients"
 	for _, m := range list {

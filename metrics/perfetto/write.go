@@ -51,7 +51,6 @@ const (
 	firstClient  uint64 = 1 << 32
 )
 
-// trackOf is the track of a metric.
 func trackOf(i int) uint64 {
 	if i == 0 {
 		return metricTrack
@@ -95,7 +94,6 @@ func (t *tracer) describe() {
 	}
 }
 
-// round writes one round with its tasks.
 func (t *tracer) round(r *metrics.Round) {
 	t.wrote.Rounds++
 	values := []*trace.DebugAnnotation{
@@ -153,7 +151,6 @@ func (t *tracer) counter(at round.Time, track uint64, v float64) {
 	}
 }
 
-// task writes one task: its phases in order, within it.
 func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.wrote.Tasks++
 	track := t.client(task)
@@ -193,7 +190,6 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.end(task.End, track)
 }
 
-// client is the track of a task's client.
 func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
 	if t.seen[task.Client] {

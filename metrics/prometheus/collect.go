@@ -37,7 +37,6 @@ func (m *Metrics) Collect(to chan<- client.Metric) {
 	}
 }
 
-// scrape is one answer.
 type scrape struct {
 	to     chan<- client.Metric
 	labels client.Labels // of the run
@@ -282,7 +281,6 @@ func (m *Metrics) collectDevices(c *scrape, s *state) {
 	}
 }
 
-// traffic sends what has passed.
 func traffic(messages, bytes family, t metrics.Traffic) {
 	messages.counter(t.InMessages, "in")
 	messages.counter(t.OutMessages, "out")

@@ -14,7 +14,6 @@ import (
 	"fedpace/metrics/web"
 )
 
-// maxScrapes bounds the scrapes that are answered at a time.
 const maxScrapes = 8
 
 // keptTime is for how long the state in which a run has ended waits at most for a scrape.

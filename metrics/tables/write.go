@@ -83,7 +83,6 @@ func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, e
 	})
 }
 
-// rowType is a struct with a field for each column.
 func rowType(columns []metrics.Column) reflect.Type {
 	types := map[metrics.Kind]reflect.Type{
 		metrics.Count: reflect.TypeFor[int32](), metrics.Total: reflect.TypeFor[int64](), metrics.Real: reflect.TypeFor[float64](), metrics.Time: reflect.TypeFor[float64](),
@@ -146,7 +145,6 @@ type Client struct {
 	WaitingWasted  float64 `parquet:"waiting_seconds_wasted" about:"virtual time in vain in no known phase: silence" unit:"s"`
 }
 
-// about is a column in the metadata.
 type about struct {
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit,omitempty"`

@@ -38,7 +38,6 @@ func mux(pages []Page) *http.ServeMux {
 	return m
 }
 
-// connKey is the key of a request's connection in its context.
 type connKey struct{}
 
 // placed gives a page's requests a place while they are answered. Without one their

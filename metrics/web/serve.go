@@ -29,7 +29,6 @@ type Page struct {
 // Pager is an output that has pages to serve.
 type Pager interface{ Pages() []Page }
 
-// WebServer serves the pages of a run.
 type WebServer struct {
 	listener *limitedListener
 	server   http.Server
@@ -55,7 +54,6 @@ const (
 	maxRequests = 64
 )
 
-// MaxConns is how many connections a server has open at most.
 const MaxConns = maxWaiting + maxRequests
 
 // ErrInUse is wrapped by the error for an address at which another program listens.

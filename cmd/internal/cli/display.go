@@ -122,7 +122,6 @@ func (d *Display) Watch(status func() (s Status, shown bool)) {
 	}()
 }
 
-// watchEvery is how often a status is asked for.
 const watchEvery = 200 * time.Millisecond
 
 // Notice prints a line beside the progress.

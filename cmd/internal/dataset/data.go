@@ -226,7 +226,6 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 	return set, nil
 }
 
-// watched are the options with what shows how far the set is read.
 func (s *source) watched(show *cli.Display) federated.Options {
 	o := s.options
 	o.Reading = new(federated.Reading)

@@ -121,7 +121,6 @@ func calculated(c config.Config) (k theory.Constants, found []Source, loss float
 	return k, sources(k, from, from, from, from, from+": the largest client gradient at the start and at x*", from), of.Value(of.start), of.Set.Close()
 }
 
-// MissingError says which constant is not given.
 type MissingError struct{ Task, Flag string }
 
 func (e *MissingError) Error() string {
@@ -258,7 +257,6 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	return a, nil
 }
 
-// add adds the advice at a time since the start.
 func (a *Advice) add(elapsed, loss float64, used int) {
 	k, r, eta, w := a.constants, a.runtime, a.Eta, elapsed
 	if a.end > 0 {
@@ -278,7 +276,6 @@ func (a *Advice) add(elapsed, loss float64, used int) {
 	a.Rows = append(a.Rows, row)
 }
 
-// Write writes the advice for people.
 func (a *Advice) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n", a.Task, a.N, a.K, a.Eta, a.Round[0], a.Round[1])
 	if err := writeSources(w, a.Constants); err != nil {

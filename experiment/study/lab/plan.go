@@ -71,7 +71,6 @@ func (p Plan) cells() ([]study.Cell, error) {
 	return list, nil
 }
 
-// of are the runs of one schedule.
 func (p Plan) of(name string) ([]study.Cell, error) {
 	c, known := p.Config, name
 	if name == TheoryAhead {

@@ -119,7 +119,6 @@ func (r *Result) Holds() bool {
 	return len(r.Bounds) > 0
 }
 
-// Write writes the tables for people.
 func (r *Result) Write(w io.Writer) error {
 	k := r.Constants
 	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
@@ -164,7 +163,6 @@ func plusMinus(mean float64, within half) string {
 	return statistics.Estimated{Mean: mean, Half: float64(within), N: 1}.Digits(4)
 }
 
-// constants are the problem's, for tables.
 func (r *Result) constants() []Source {
 	k := r.Constants
 	return []Source{

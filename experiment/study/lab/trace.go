@@ -19,7 +19,6 @@ import (
 // traceFile is in a run's folder and holds what was measured.
 const traceFile = "trace.gob"
 
-// trace is one run as the laboratory sees it.
 type trace struct {
 	Steps   []int     // K_r
 	Rates   []float64 // eta_r

@@ -76,7 +76,6 @@ const (
 	CurvesFile = "curves.csv"
 )
 
-// pointRow is a row of CurvesFile.
 type pointRow struct {
 	key
 	Point

@@ -39,7 +39,6 @@ func (r *Result) Save(dir string) error {
 // rungNames are the parts of the virtual time to which rungs go.
 var rungNames = []string{"1/9", "1/3", "end"}
 
-// columns are those of all forms of the table.
 func (r *Result) columns() (list table.Columns[*Setting]) {
 	for i, g := range r.grids {
 		list = append(list, table.Column[*Setting]{Name: g.Key, Title: g.Key, Of: func(s *Setting) any { return s.cells[0].Values[i] }})

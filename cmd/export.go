@@ -77,8 +77,8 @@ the first 1023 only some are.`,
 			return cli.Usage(c, err)
 		},
 	}, func(c *cobra.Command, dir string, w io.Writer) (string, error) {
-		t, err := report.ExportTrace(dir, w, from, to)
-		if t.Torn && err == nil {
+		t, torn, err := report.ExportTrace(dir, w, from, to)
+		if torn && err == nil {
 			fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
 		}
 		return fmt.Sprintf("%d rounds, %d tasks of %d clients", t.Rounds, t.Tasks, t.Clients), err

@@ -15,27 +15,22 @@ import (
 	"fedpace/metrics/perfetto"
 )
 
-type Traced struct {
-	perfetto.Written
-	Torn bool // the log ends within a record: the run was killed, or goes on
-}
-
 // ExportTrace writes the event log of the run in a folder as a trace for
-// Perfetto, rounds from to to; zeros do not limit.
-func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
+// Perfetto, rounds from to to; zeros do not limit. The log of a run that was killed, or goes
+// on, may be torn: it ends within a record.
+func ExportTrace(dir string, w io.Writer, from, to int) (written perfetto.Written, torn bool, err error) {
 	log, err := eventlog.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := folder.HoldsRun(dir); err != nil {
-			return t, err
+			return written, false, err
 		}
-		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, eventlog.File)
+		return written, false, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, eventlog.File)
 	}
 	if err != nil {
-		return t, err
+		return written, false, err
 	}
-	t.Written, err = perfetto.Write(w, log, from, to)
-	t.Torn = log.Torn()
-	return t, err
+	written, err = perfetto.Write(w, log, from, to)
+	return written, log.Torn(), err
 }
 
 type Exported struct {

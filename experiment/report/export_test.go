@@ -275,14 +275,14 @@ func TestATraceOfARun(t *testing.T) {
 	c := runtest.Uneven(t)
 	s := mustRun(t, c, run.Options{})
 	var b bytes.Buffer
-	whole, err := ExportTrace(c.Out, &b, 0, 0)
+	whole, torn, err := ExportTrace(c.Out, &b, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Rounds != s.Rounds || whole.Tasks != 20*s.Rounds || whole.Clients < 20 || whole.Torn {
+	if whole.Rounds != s.Rounds || whole.Tasks != 20*s.Rounds || whole.Clients < 20 || torn {
 		t.Errorf("%+v of %d rounds", whole, s.Rounds)
 	}
-	part, err := ExportTrace(c.Out, io.Discard, 2, 3)
+	part, _, err := ExportTrace(c.Out, io.Discard, 2, 3)
 	if err != nil || part.Rounds != 2 || part.Tasks != 40 {
 		t.Errorf("%+v, %v", part, err)
 	}
@@ -296,7 +296,7 @@ func TestATraceOfARun(t *testing.T) {
 	if err := os.Truncate(log, info.Size()-7); err != nil {
 		t.Fatal(err)
 	}
-	if torn, err := ExportTrace(c.Out, io.Discard, 0, 0); err != nil || !torn.Torn || torn.Rounds != s.Rounds-1 {
+	if written, torn, err := ExportTrace(c.Out, io.Discard, 0, 0); err != nil || !torn || written.Rounds != s.Rounds-1 {
 		t.Errorf("%+v, %v", torn, err)
 	}
 }
@@ -318,7 +318,7 @@ func TestWhatCannotBeExported(t *testing.T) {
 		{"no log", quiet.Out, "holds no events.log: the run kept none", ""},
 		{"damaged", broken.Out, "the event log is damaged at byte 12", folder.RoundsFile + ":2"},
 	} {
-		_, err := ExportTrace(test.dir, io.Discard, 0, 0)
+		_, _, err := ExportTrace(test.dir, io.Discard, 0, 0)
 		if err == nil || !strings.Contains(err.Error(), test.trace) {
 			t.Errorf("%s: trace: %v", test.name, err)
 		}

@@ -44,7 +44,6 @@ compute: {seconds_per_step: 0.01}
 network: {download_mbps: 20, upload_mbps: 5}
 devices: {names: [pi1, pi2], liveness_seconds: 30}
 stop: {rounds: 40}
-pace: 0.2
 `, run))
 	old := s.raw("pi2")
 	reply := old.ask(old.subject("join"), &bus.Join{Name: "of before", Kernel: "go", Samples: 9, Protocol: bus.HeedsOptimizer})
@@ -55,15 +54,16 @@ pace: 0.2
 		c := fedpace(t, append([]string{"actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once", "--data", path}, more...)...)
 		return c, s.listen(c)
 	}
-	device("pi2", rows("pi2.csv", "art;width;length", own, "birch"), "--map", "label=art")
 	other, said := device("pi1", rows("other.csv", "kind;width;length", func(r ownRow) string { return strings.Replace(own(r), "ash", "oak", 1) }, "ash"))
 	said.await(t, `class "oak" is none of the run's 3 classes \("ash" to "cedar"\)`)
 	if err := other.Wait(); err == nil {
 		t.Error("a device with a class that the run does not have ends well")
 	}
 	s.lines.await(t, `Device pi1 leaves: data: .*class "oak"`)
-	device("pi1", rows("pi1.csv", "kind;width;length", own, "cedar ash"))
-	// Two clients a round, pi2, and pi1 once it is back; the pi1 that left may have had a task.
+	_, said = device("pi1", rows("pi1.csv", "kind;width;length", own, "cedar ash"))
+	said.await(t, "Joined run mixed")
+	device("pi2", rows("pi2.csv", "art;width;length", own, "birch"), "--map", "label=art") // for which the run waits
+	// Two clients a round, pi1 and pi2; the pi1 that left may have had a task.
 	summary := s.end()
 	if n := summary.Outcomes[round.Accepted]; !summary.Completed || n <= 3*40 || summary.Outcomes[round.Lost] > 1 {
 		t.Errorf("outcomes %v:\n%v", summary.Outcomes, s.lines)

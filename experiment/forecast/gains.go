@@ -31,16 +31,16 @@ const (
 // gain plays a run again that was played whole, and has simulated clients alone.
 func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Time) error {
 	classes := p.Fleet.Classes()
-	waited, share := make([]float64, len(classes)), make([]float64, len(classes))
+	waited, clients := make([]float64, len(classes)), make([]int, len(classes))
 	if len(classes) < 2 || f.Rounds == 0 || f.Rounds*tasksOf(&p.Config) > gainTasks {
 		return nil
 	}
 	for client := range p.Config.Clients {
-		share[p.Fleet.Class(client)] += 1 / float64(p.Config.Clients)
+		clients[p.Fleet.Class(client)]++
 	}
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
 	// some clients are faster.
-	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func()) (float64, error) {
+	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {
 			return 0, err
@@ -52,7 +52,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		}
 		usual := answers(&p.Timing)
 		t := timing{
-			rounds: c, task: accepted, report: func(*round.Report) error { closed(); return nil },
+			rounds: c, task: accepted, report: closed,
 			answer: func(t *round.Task) (round.Event, error) {
 				e, err := usual(t)
 				for i, d := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
@@ -66,23 +66,24 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		stop, _, err := t.play(ctx)
 		return stop.At.Seconds() / float64(max(1, stop.Rounds)), err
 	}
-	nobody, never, none := func(*round.TaskReport) {}, func() {}, func(int, int) bool { return false }
+	none := func(int, int) bool { return false }
 	last := round.TaskReport{Client: -1}
 	before, err := play(-1, none, func(e *round.TaskReport) {
 		if e.Outcome == round.Accepted && (last.Client < 0 || e.End >= last.End) {
 			last = *e
 		}
-	}, func() {
+	}, func(*round.Report) error {
 		if last.Client >= 0 {
 			waited[p.Fleet.Class(last.Client)] += 1 / float64(f.Rounds)
 		}
 		last.Client = -1
+		return nil
 	})
 	if err != nil || before == 0 {
 		return err
 	}
 	add := func(g Gain, changes func(client, phase int) bool) error {
-		after, err := play(-1, changes, nobody, never)
+		after, err := play(-1, changes, nil, nil)
 		g.Shorter = 1 - after/before
 		f.Gains = append(f.Gains, g)
 		return err
@@ -93,9 +94,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waited[b], waited[a]) })
 	for _, i := range order[:min(len(order), mostGained)] {
-		g := Gain{What: "class " + classes[i], Waited: waited[i], Clients: share[i]}
-		if waited[i] > 0 && share[i] < 1 {
-			after, err := play(i, none, nobody, never)
+		g := Gain{What: "class " + classes[i], Waited: waited[i], Clients: float64(clients[i]) / float64(p.Config.Clients)}
+		if waited[i] > 0 && clients[i] < p.Config.Clients {
+			after, err := play(i, none, nil, nil)
 			if err != nil {
 				return err
 			}

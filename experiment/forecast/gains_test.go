@@ -37,6 +37,9 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
+	if got := foreseen("fleet=[{name: none, weight: 0.000001}, {name: all, weight: 1}]").Gains; len(got) < 2 || got[0].Clients != 1 || got[0].Without != 0 {
+		t.Errorf("a class of all clients is left out: %+v", got)
+	}
 	if len(foreseen("fleet=[{name: any, step_cv: 0.1}]").Gains) > 0 {
 		t.Error("a fleet of one class has gains")
 	}

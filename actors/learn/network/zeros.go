@@ -12,7 +12,7 @@ import (
 // to a product, nor does the gradient of their weights: dense layers leave them out.
 const (
 	together = 4  // neighbours, which are left out together
-	gap      = 12 // so many of them between others cost less than two products
+	window   = 16 // whose gradients cost the least each, with fewer or more in vain
 )
 
 // used are the features of a block that are not left out, as parts of a product; none: nearly all.
@@ -43,19 +43,19 @@ func anyNot0(x []float32, samples int) bool {
 	return false
 }
 
-// spans are runs of features that are used, with the gaps in them; none stands for all.
+// spans cover the features that are used, so many at a time that no kernel is wider; none stands
+// for all.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
-		from, to := 0, features
-		for i, u := range used {
-			if i == 0 || u.A-to >= gap {
-				if i > 0 {
-					yield(from, to)
-				}
-				from = u.A
-			}
-			to = u.A + together
+		if len(used) == 0 {
+			yield(0, features)
 		}
-		yield(from, to)
+		to := 0
+		for _, u := range used {
+			if u.A >= to {
+				to = min(u.A+window, features)
+				yield(u.A, to)
+			}
+		}
 	}
 }

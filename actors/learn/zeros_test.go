@@ -37,6 +37,12 @@ func TestZerosAreLeftOutToTheBit(t *testing.T) {
 					if err != nil || first != second || !slices.Equal(scores[0], scores[1]) {
 						t.Fatalf("%d samples, %d %% zeros: loss %v with %v, want %v with %v (%v)", n, part, first, scores[0], second, scores[1], err)
 					}
+					grad, widerGrad := slices.Repeat([]float32{7}, len(params)), make([]float32, len(wider))
+					first, _ = of.Gradient(grad, params, batch)
+					second, err = beside.Gradient(widerGrad, wider, &same)
+					if want := spread(grad, features, width); err != nil || first != second || !slices.Equal(want, widerGrad) {
+						t.Fatalf("%d samples, %d %% zeros: another gradient (%v)", n, part, err)
+					}
 					first, _ = of.Step(params, batch, 0.3)
 					second, err = beside.Step(wider, &same, 0.3)
 					if want := spread(params, features, width); err != nil || first != second || !slices.Equal(want, wider) {

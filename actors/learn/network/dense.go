@@ -142,8 +142,8 @@ func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
 		dy, n := s.Y.gradient(&p), min(Lanes, b.N-p.from)
 		parts := s.X.usedIn(&p)
-		if op != kernel.Add {
-			parts = nil
+		if op == kernel.Store && len(parts) > 0 {
+			clear(dst[:in*out])
 		}
 		for from, to := range spans(parts, in) {
 			s.multiply(dst, dy, s.X.samples(&p), from, to, n, op, alpha)

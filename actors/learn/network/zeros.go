@@ -2,7 +2,6 @@ package network
 
 import (
 	"iter"
-	"slices"
 	"unsafe"
 
 	"fedpace/actors/learn/internal/kernel"
@@ -29,18 +28,13 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 	return list
 }
 
-// anyNot0 looks at so many samples of each row, two at once.
+// anyNot0 looks at so many samples of each feature, two at once.
 func anyNot0(x []float32, samples int) bool {
-	for row := range slices.Chunk(unsafe.Slice((*uint64)(unsafe.Pointer(&x[0])), len(x)/2), Lanes/2) {
-		bits := uint64(0)
-		for _, two := range row[:(samples+1)/2] {
-			bits |= two
-		}
-		if bits != 0 {
-			return true
-		}
+	rows, bits := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0])), uint64(0)
+	for i := range uint(samples+1) / 2 {
+		bits |= rows[0][i%16] | rows[1][i%16] | rows[2][i%16] | rows[3][i%16]
 	}
-	return false
+	return bits != 0
 }
 
 // spans cover the features that are used, so many at a time that no kernel is wider; none stands

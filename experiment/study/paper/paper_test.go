@@ -431,7 +431,7 @@ func TestACutRunSaysHowFarItWent(t *testing.T) {
 	table.Reset()
 	pairs := []Curve{curve("fixed", 1, 10, 0.6), curve("fixed", 2, 10, 0.5), curve("fixed", 3, 10, 0.4), curve("rounds", 3, 10, 0.51), curve("rounds", 2, 10, 0.6)}
 	pairs[4].Plateaued = 60
-	if err := WriteOutcomes(&table, pairs); err != nil || !strings.Contains(table.String(), "+0.1050 ± 0.064") || !strings.Contains(table.String(), "1 (n = 1)") {
+	if err := WriteOutcomes(&table, pairs); err != nil || !strings.Contains(table.String(), "+0.105 ± 0.064") || !strings.Contains(table.String(), "1 (n = 1)") {
 		t.Errorf("%v: want the gains 0.11 and 0.10:\n%s", err, table.String())
 	}
 	panels := panels(curves, "", false, func(p *Point) float64 { return p.BestAccuracy })

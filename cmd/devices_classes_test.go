@@ -24,8 +24,8 @@ devices: {names: {wrong: board, right: here, silent: board}}
 		t.Fatal(stderr)
 	}
 	putFile(t, measured, []byte(stdout))
-	s.start(fedpace(t, "actor", "--nats", s.url, "--client", "wrong", "--creds", s.creds("wrong"), "--calibration", measured))
-	s.start(fedpace(t, "actor", "--nats", s.url, "--client", "right", "--creds", s.creds("right"), "--calibration", measured))
+	s.listen(fedpace(t, "actor", "--nats", s.url, "--client", "wrong", "--creds", s.creds("wrong"), "--calibration", measured))
+	s.listen(fedpace(t, "actor", "--nats", s.url, "--client", "right", "--creds", s.creds("right"), "--calibration", measured))
 	s.lines.await(t, "Device right has joined")
 	s.lines.await(t, `Device wrong: its calibration contradicts devices.names: a task of 2 steps takes \S+ s, and 200 to 200 s with class board; class here fits\.`)
 	s.actor("silent")

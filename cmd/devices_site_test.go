@@ -161,7 +161,13 @@ func (s *site) listen(c *exec.Cmd) *lines {
 		s.Fatal(err)
 	}
 	s.start(c)
-	return follow(out)
+	said := follow(out)
+	s.Cleanup(func() {
+		if s.Failed() {
+			s.Logf("%q said:\n%v", c.Args[1:], said)
+		}
+	})
+	return said
 }
 
 // tasksOf are a device's tasks as another sees them on the server.

@@ -106,7 +106,8 @@ func (r *run) finish(hub *live.Hub, state folder.RunState, s *folder.Summary) (e
 	var end metrics.End
 	if s != nil {
 		end.Completed, end.Elapsed = s.Completed, time.Duration(s.WallSeconds*float64(time.Second))
-		if end.Summary, err = regular.ReadFile(r.Path(folder.SummaryFile)); err != nil {
+		end.Summary, err = regular.ReadFile(r.Path(folder.SummaryFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // gone: the run is resumed meanwhile
 			return err
 		}
 	}

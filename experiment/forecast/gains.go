@@ -18,7 +18,7 @@ type Gain struct {
 	What    string  `json:"what"`             // "class phone", or "compute"
 	Waited  float64 `json:"waited,omitzero"`  // part of the rounds whose last accepted update was of the class
 	Clients float64 `json:"clients,omitzero"` // part of them that is of the class
-	Without float64 `json:"without,omitzero"` // that rounds would be shorter by if nobody of the class were asked
+	Without float64 `json:"without,omitzero"` // part by which rounds are shorter if nobody of the class is asked
 	Shorter float64 `json:"shorter"`
 }
 

@@ -10,8 +10,8 @@ import (
 // Features that are 0 in all samples of a block, such as the white around a picture, add nothing
 // to a product, nor does the gradient of their weights: dense layers leave them out.
 const (
-	together = 4  // neighbours, which are left out together
-	window   = 16 // whose gradients cost the least each, with fewer or more in vain
+	together = 4  // neighbours that are left out as one
+	window   = 16 // features of one product of gradients: in narrower or wider ones each costs more
 )
 
 // used are the features of a block that are not left out, as parts of a product; none: nearly all.
@@ -32,23 +32,25 @@ func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Se
 func anyNot0(x []float32, samples int) bool {
 	rows, bits := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0])), uint64(0)
 	for i := range uint(samples+1) / 2 {
-		bits |= rows[0][i%16] | rows[1][i%16] | rows[2][i%16] | rows[3][i%16]
+		bits |= rows[0][i%(Lanes/2)] | rows[1][i%(Lanes/2)] | rows[2][i%(Lanes/2)] | rows[3][i%(Lanes/2)]
 	}
 	return bits != 0
 }
 
-// spans cover the features that are used, so many at a time that no kernel is wider; none stands
-// for all.
+// spans cover the features that are used, a window at a time. None used stands for all.
 func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		if len(used) == 0 {
 			yield(0, features)
+			return
 		}
 		to := 0
 		for _, u := range used {
 			if u.A >= to {
 				to = min(u.A+window, features)
-				yield(u.A, to)
+				if !yield(u.A, to) {
+					return
+				}
 			}
 		}
 	}

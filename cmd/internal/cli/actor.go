@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -139,15 +138,8 @@ func supervised(ctx context.Context) (stopping func(), err error) {
 	var telling sync.WaitGroup
 	if told && wait > 0 {
 		telling.Go(func() {
-			tick := time.NewTicker(wait / 2)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // missing one is what the watchdog looks for
-				}
+			for range bus.Ticks(ctx, wait/2) {
+				_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) // missing one is what the watchdog looks for
 			}
 		})
 	}

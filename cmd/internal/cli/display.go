@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"fedpace/bus"
 )
 
 // Display shows how far something is: one line that is drawn over on a terminal,
@@ -104,20 +106,13 @@ func (d *Display) Watch(status func() (s Status, shown bool)) {
 	d.watching = append(d.watching, stop)
 	d.mu.Unlock()
 	go func() {
-		tick := time.NewTicker(watchEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				s, shown := status()
-				d.mu.Lock()
-				if shown && ctx.Err() == nil { // else it has been closed meanwhile
-					d.show(s)
-				}
-				d.mu.Unlock()
+		for range bus.Ticks(ctx, watchEvery) {
+			s, shown := status()
+			d.mu.Lock()
+			if shown && ctx.Err() == nil { // else it has been closed meanwhile
+				d.show(s)
 			}
+			d.mu.Unlock()
 		}
 	}()
 }

@@ -16,7 +16,7 @@ func TestKill9OfTheCoordinator(t *testing.T) {
 	t.Parallel()
 	trials, kills, some := 1, 2, courses[1:2]
 	if slow.On() {
-		trials, kills, some = 9, 3, courses // 108 in all
+		trials, kills, some = 9, 3, courses // 216 in all
 	}
 	for trial := range trials {
 		for _, c := range some {

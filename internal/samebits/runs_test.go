@@ -102,6 +102,14 @@ var runs = []run{
 	{name: "scaffold-deadline", sets: tweets + spread + "aggregate.algorithm=scaffold close={rule:deadline,seconds:0.35}"},
 	{name: "fednova", sets: logistic + spread + "cohort=8 close={rule:buffered,n:3} aggregate.algorithm=fednova aggregate.weights=samples"},
 
+	// Few strong workers: what they keep, outer steps, fragments, fewer bits, and K that rises.
+	{name: "diloco", sets: tweets + spread + "local={optimizer:adamw,keep:true} aggregate={algorithm:fedavgm,server_rate:0.7,momentum:0.9,nesterov:true,weights:taken} " +
+		"schedule.k={rule:quadratic,alpha:0.003} schedule.eta0=0.001 schedule.eta={rule:cosine,to:1e-4,rounds:12} compress=four_bit select=fit close={rule:deadline,seconds:0.5}"},
+	{name: "streaming", sets: tweets + spread + "local={optimizer:adamw,keep:true} aggregate={algorithm:streaming,fragments:3,overlap:2,mix:0.3} compress={method:four_bit,format:int4} schedule.eta0=0.001"},
+	{name: "sparseloco", sets: tweets + spread + "local={optimizer:adamw,keep:true} aggregate.algorithm=fedavg compress={method:sparseloco,share:0.05,chunk:64} schedule.eta0=0.001"},
+	{name: "frozen", sets: images + "model=[flatten,{dense:{width:20,frozen:true}},relu,dense] schedule.k=fixed network.model_megabits=exact"},
+	{name: "personal", sets: images + "clients=6 stop.rounds=3 personal={names:[4],head_steps:1}"},
+
 	// Single updates: rules that combine them, and bounds.
 	{name: "combine-trimmed-mean", sets: logistic + "aggregate={algorithm:fedadam,server_rate:0.05,combine:{rule:trimmed_mean,liars:0.3},clip:{bound:median,times:1.2}}"},
 	{name: "combine-multi-krum", sets: logistic + "cohort=8 aggregate={combine:multi_krum}"},

@@ -27,7 +27,7 @@ const ClaimsFile = "claims.yaml"
 // the paper prints.
 type Claim struct {
 	Says     string      `yaml:"says"`
-	Where    string      `yaml:"where"` // folder of the curves
+	Where    string      `yaml:"where"` // folder of the curves; in ClaimsFile several, with spaces between
 	Task     config.Task `yaml:"task"`  // "": the folder has one
 	Megabits float64     `yaml:"model_megabits"`
 	Quantity string      `yaml:"quantity"` // a key of quantities
@@ -72,18 +72,24 @@ var quantities = map[string]struct {
 	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
 }
 
+// ReadClaims returns a claim for each folder that the file names with it.
 func ReadClaims(dir string) (list []Claim, err error) {
 	path := filepath.Join(dir, ClaimsFile)
 	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}
-	if err := yaml.UnmarshalWithOptions(text, &list, yaml.Strict()); err != nil {
+	var said []Claim
+	if err := yaml.UnmarshalWithOptions(text, &said, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("paper: %s: %w", path, err)
 	}
-	for i := range list {
-		if err := list[i].check(); err != nil {
-			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, list[i].Says, err)
+	for i, c := range said {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, c.Says, err)
+		}
+		for where := range strings.FieldsSeq(c.Where) {
+			c.Where = where
+			list = append(list, c)
 		}
 	}
 	return list, nil
@@ -92,7 +98,7 @@ func ReadClaims(dir string) (list []Claim, err error) {
 func (c *Claim) check() error {
 	q, ok := quantities[c.Quantity]
 	switch {
-	case c.Says == "" || c.Where == "" || c.Schedule == "":
+	case c.Says == "" || strings.TrimSpace(c.Where) == "" || c.Schedule == "":
 		return errors.New("says, where and schedule are needed")
 	case !ok:
 		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps", c.Quantity)

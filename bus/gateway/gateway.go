@@ -248,7 +248,7 @@ func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) 
 // Stats are what a gateway knows of all its devices.
 type Stats struct {
 	Present    int       // joined and not given up
-	Silent     int       // were heard of, and are given up or heard no more
+	Silent     int       // were heard of, and are given up: neither did they leave, nor are they shut out
 	Heartbeats int64     // received
 	Refused    int64     // messages that did not count
 	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
@@ -293,7 +293,7 @@ func (g *Gateway) Stats() (v Stats) {
 			if v.Oldest.IsZero() || x.heard.Before(v.Oldest) {
 				v.Oldest = x.heard
 			}
-		case !x.heard.IsZero():
+		case !x.heard.IsZero() && !x.left && !x.flooded:
 			v.Silent++
 		}
 		x.mu.Unlock()

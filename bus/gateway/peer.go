@@ -55,6 +55,7 @@ type peer struct {
 	join    *bus.Join // the last that let it in; nil: none did
 	log     []string  // newest lines
 	joined  bool
+	left    bool // by itself
 	flooded bool
 	refused map[string]int // messages by reason
 	budget  *rate.Limiter
@@ -249,7 +250,7 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	if !x.joined {
 		x.joined, kind = true, Joined
 	}
-	x.join = j
+	x.join, x.left = j, false
 	x.gateway.events.Put(Event{Device: x.index, Kind: kind, Join: j})
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
@@ -283,6 +284,7 @@ func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	x.log = appendLog(x.log, h.Log...)
 	if h.Leaves != "" && x.joined {
 		x.leave()
+		x.left = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Left, Text: h.Leaves})
 	}
 }

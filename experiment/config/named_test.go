@@ -55,3 +55,15 @@ func TestOwnSchedules(t *testing.T) {
 		}
 	}
 }
+
+// A name in quotes is the name, so a file may be JSON.
+func TestNamesInQuotes(t *testing.T) {
+	quoted, err := Parse("x", []byte(`{"schedule": {"k": "rounds", "eta": {"rule": "step"}}, "select": "uniform", "close": {"rule": "first", "n": 5}, "compress": {"method": "qsgd"}, "fleet": [{"name": "a", "seconds_per_step": {"dist": "lognormal", "mean": 1, "sigma": 1}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Parse("x", []byte("schedule: {k: rounds, eta: {rule: step}}\nselect: uniform\nclose: {rule: first, n: 5}\ncompress: {method: qsgd}\nfleet: [{name: a, seconds_per_step: {dist: lognormal, mean: 1, sigma: 1}}]"))
+	if err != nil || string(quoted.YAML()) != string(plain.YAML()) {
+		t.Errorf("%v, %s\nwant\n%s", err, quoted.YAML(), plain.YAML())
+	}
+}

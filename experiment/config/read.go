@@ -358,7 +358,7 @@ func elementBy(p *registry.Point, _ reflect.Value, n *tree.Node, path string) (w
 // path of the choice or at its key there.
 func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.Entry, short bool, err error) {
 	for i, e := range p.Entries {
-		if n.Kind == tree.Scalar && !n.Quoted && n.Text == e.Name {
+		if n.Kind == tree.Scalar && n.Text == e.Name {
 			return &p.Entries[i], false, nil
 		}
 		if s := registry.Short(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {

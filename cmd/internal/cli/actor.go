@@ -37,7 +37,7 @@ devices.names; without --run the device waits for such runs, one after the other
 
 Data in CSV or Parquet is read by the run's mapping of columns, but for what --map
 says; its classes go by name. Of it the device tells how many samples there are
-and each first minibatch's loss. It keeps nothing between tasks, survives lost
+and each first minibatch's loss. It keeps nothing beyond its end, survives lost
 connections, and stops at Ctrl-C or SIGTERM.`,
 		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,

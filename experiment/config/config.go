@@ -421,9 +421,11 @@ const KeptSlowest = 10
 const NoEvents = -1
 
 // ReadsData reports whether the clients' data decide who is drawn, how many local steps
-// they take, or who has which device.
+// they take, who has which device, when the run ends, or how large its model is.
 func (c *Config) ReadsData() bool {
-	return registry.NeedsOf(c.Select).Samples || c.Schedule.Unit == Epochs || c.Correlation.Given()
+	_, paper := c.Task.Paper()
+	sized := c.Network.ModelMegabits == 0 && !c.IsSynthetic() && !(paper && c.UsesTaskModel()) && !c.External()
+	return registry.NeedsOf(c.Select).Samples || c.Schedule.Unit == Epochs || c.Correlation.Given() || c.Stop.Samples > 0 || c.Stop.Tokens > 0 || sized
 }
 
 // DataSeed is the seed of made data.

@@ -331,7 +331,10 @@ func (p *Problem) open(ctx context.Context, reading *federated.Reading) (err err
 		samples[client] = p.Set.Samples(client)
 	}
 	c.Fit(samples)
-	return c.Validate()
+	if !c.Train && !c.ReadsData() { // so that a run of its config.yaml, which names the clients, is the same
+		err, p.Set = p.Set.Close(), nil
+	}
+	return errors.Join(err, c.Validate())
 }
 
 // made is how many clients made data are of: those of devices that are alone, too, who make

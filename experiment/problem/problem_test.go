@@ -2,7 +2,10 @@ package problem
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,5 +87,46 @@ func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
 	p.Config.Correlation.Speed.With = "samples"
 	if err := p.correlate(); err == nil || !strings.HasPrefix(err.Error(), "correlation.speed: ") {
 		t.Errorf("%v, want correlation.speed", err)
+	}
+}
+
+// A run that is timed alone has the sizes and samples of one that trains, and is the same from the
+// configuration that it writes, which has the number of its clients.
+func TestTimingKnowsItsOwnData(t *testing.T) {
+	rows := "c,x,y\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("c%d,%d,%d\n", i%3, i, i%2)
+	}
+	path := filepath.Join(t.TempDir(), "own.csv")
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(c config.Config) *Problem {
+		t.Helper()
+		p, err := Prepare(t.Context(), c, false, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	for _, size := range []string{"1", "exact"} {
+		for _, stop := range []string{"{rounds: 2}", "{samples: 99}"} {
+			c, err := config.Load("", []string{"task=custom", "data={path: " + path + ", client: c, features: [x], label: y}", "model=linear", "schedule.k0=2",
+				"schedule.eta0=0.1", "compute.seconds_per_step=1", "network={download_mbps: 1, upload_mbps: 1, model_megabits: " + size + "}", "stop=" + stop})
+			if err != nil {
+				t.Fatal(err)
+			}
+			trained := prepare(c)
+			c.Train = false
+			timed := prepare(c)
+			again := prepare(timed.Config)
+			if timed.Bits != trained.Bits || again.Bits != trained.Bits || (again.Set == nil) != (timed.Set == nil) {
+				t.Errorf("model %s, stop %s: %v, %v and %v", size, stop, trained.Bits, timed.Bits, again.Bits)
+			}
+			if c.Stop.Samples > 0 && (timed.Taken(0) != trained.Taken(0) || again.Taken(0) != trained.Taken(0)) {
+				t.Errorf("model %s: a step takes %d, %d and %d samples", size, trained.Taken(0), timed.Taken(0), again.Taken(0))
+			}
+		}
 	}
 }

@@ -74,6 +74,7 @@ type Learning struct {
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
+	Begun   func()                                              // the devices that a run waits for are there, or late: its first round begins
 	Plan    func(p *bus.ClientPlan)                             // received, whether or not it counts
 	Task    func(r *round.TaskReport)                           // a task has its outcome; r is reused
 	Losses  func(tasks []round.Task, losses []float64)          // first-step losses of a round's updates, after their Task and before its Report; the lists are reused

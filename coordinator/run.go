@@ -254,6 +254,9 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 		if err == nil {
 			err = d.reportPresence(true)
 		}
+		if f := d.config.Observer.Begun; f != nil {
+			f()
+		}
 		return round.Event{Kind: round.Started}, err
 	case len(effects.Query) > 0:
 		losses, err := d.learner.losses(ctx, d.machine.Round(), effects.Query)

@@ -206,12 +206,18 @@ func TestUpdatesOfDevicesAreClipped(t *testing.T) {
 	l, fleet := newLab(t), ruleFleet(t)
 	names := []string{"a", "b", "liar"}
 	play := func(clip combine.Clip, rule combine.Rule, lie float32) (models [][]float32, notices string) {
-		c := ruleConfig(l, fleet, closing.All{}, nil)
+		c, begun := ruleConfig(l, fleet, closing.All{}, nil), 0
+		defer func() {
+			if begun != 1 {
+				t.Errorf("the run began %d times", begun)
+			}
+		}()
 		c.Devices, c.Stop.Rounds = round.Devices{Count: len(names), Liveness: 60e9}, 4
 		return ruleModels(t, l, algorithm.Default, func(change func(*coordinator.Config)) {
 			ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
 				change(c)
 				c.Learning.Combine = combine.Setup{Devices: clip, Rule: rule}
+				c.Observer.Begun = func() { begun++ }
 				c.Devices = &realdevices.Config{
 					Names: names, Replay: true, Notice: func(line string) { notices += line + "\n" },
 					Record: &someDevices{oneDevice: oneDevice{client: c.Round.Clients, initial: initial(l)}, lie: lie, n: len(names)},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"fedpace/actors/real"
 	"fedpace/bus/natsconn"
@@ -130,5 +131,14 @@ func TestADeviceThatWithholdsWhatDecides(t *testing.T) {
 	}
 	if s.Outcomes[0] != 3 {
 		t.Errorf("outcomes %v", s.Outcomes)
+	}
+}
+
+// Waiting for devices is no part of the first round, by which the time left is told.
+func TestTheFirstRoundBeginsWithItsDevices(t *testing.T) {
+	var r recorder
+	r.remaining.since = time.Now().Add(-time.Hour)
+	if r.begun(); time.Since(r.remaining.since) > 59*time.Minute {
+		t.Errorf("the first round began at %v", r.remaining.since)
 	}
 }

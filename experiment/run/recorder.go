@@ -93,6 +93,13 @@ func (r *recorder) left() (seconds, low, high float64, known bool) {
 	return max(0, v.P50-passed), max(0, v.P05-passed), max(0, v.P95-passed), known
 }
 
+// begun has the first round begin now: waiting for devices is no part of it.
+func (r *recorder) begun() {
+	r.remaining.Lock()
+	defer r.remaining.Unlock()
+	r.remaining.since = time.Now()
+}
+
 // timed has the time that remains learn from a round that ends now.
 func (r *recorder) timed(report *round.Report) {
 	r.remaining.Lock()

@@ -219,7 +219,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	defer pause()
 	r.pause = pause
 	result, runErr := e.play(playing, limit, coordinator.Observer{
-		Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
+		Begun: r.begun, Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
 		Best: r.outputs.Best, Model: p.options.Model, Stats: r.reported.Store,
 	})
 	k.close()

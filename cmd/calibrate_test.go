@@ -47,8 +47,8 @@ func TestDevicesAreCalibrated(t *testing.T) {
 	results := map[string]*calibrate.Result{"pi1": {}, "pi2": {}}
 	for id, at := range map[string]string{"pi1": "nats://" + link.Address(), "pi2": s.url} {
 		out, stderr, exit := finish(t, fedpace(t, "calibrate", "--nats", at, "--client", id, "--creds", s.creds(id), "--seconds", "0.1", "--pause", "0.001",
-			"--name", id, "--out", s.path(id+".yaml"), "--json", "--quiet"))
-		if exit != 0 || stderr != "" {
+			"--name", id, "--out", s.path(id+".yaml"), "--json"))
+		if exit != 0 || strings.Contains(stderr, "is lost") { // the server ends with what it measures
 			t.Fatalf("exit %d: %s", exit, stderr)
 		}
 		if err := json.Unmarshal([]byte(out), results[id]); err != nil {

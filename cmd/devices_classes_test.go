@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -12,18 +13,18 @@ import (
 // without by its first tasks; whose class is right hears nothing.
 func TestAWrongClassIsSaid(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4, 2, 8, `fleet:
-  - {name: board, weight: 1, seconds_per_step: 100}
-  - {name: here, download_mbps: {dist: lognormal, mean: 90000, sigma: 3}, upload_mbps: {dist: lognormal, mean: 90000, sigma: 3},
-     seconds_per_step: {dist: lognormal, mean: 0.2, sigma: 3}}
-devices: {names: {wrong: board, right: here, silent: board}}
-`)
-	measured := s.path("here.json")
+	measured := filepath.Join(t.TempDir(), "here.json")
 	stdout, stderr, exit := finish(t, fedpace(t, "calibrate", "--task", "femnist", "--seconds", "0.05", "--json"))
 	if exit != 0 {
 		t.Fatal(stderr)
 	}
 	putFile(t, measured, []byte(stdout))
+	s := newSite(t, 4, 2, 8, `fleet: # the run waits for them on any machine
+  - {name: board, weight: 1, seconds_per_step: 100}
+  - {name: here, download_mbps: {dist: lognormal, mean: 90000, sigma: 3}, upload_mbps: {dist: lognormal, mean: 90000, sigma: 3},
+     seconds_per_step: {dist: lognormal, mean: 0.2, sigma: 3}}
+devices: {names: {wrong: board, right: here, silent: board}, liveness_seconds: 100000}
+`)
 	s.listen(fedpace(t, "actor", "--nats", s.url, "--client", "wrong", "--creds", s.creds("wrong"), "--calibration", measured))
 	s.listen(fedpace(t, "actor", "--nats", s.url, "--client", "right", "--creds", s.creds("right"), "--calibration", measured))
 	s.lines.await(t, "Device right has joined")

@@ -189,7 +189,11 @@ func (f *calibration) do(c *cobra.Command) error {
 
 // network measures the link, and returns what the coordinator says of its runs.
 func (f *calibration) network(ctx context.Context, notice func(string), phase func(bus.Phase), r *calibrate.Result) (*bus.Welcome, error) {
-	f.server.Name, f.server.Notice = "device "+f.id, func(n bus.Notice) { notice(n.Text) }
+	f.server.Name, f.server.Notice = "device "+f.id, func(n bus.Notice) {
+		if n.State != bus.ServerLost { // it ends with what it measures; one that stays away is told of as waited for
+			notice(n.Text)
+		}
+	}
 	holder, err := f.server.Holder()
 	if err != nil {
 		return nil, err

@@ -65,6 +65,7 @@ type Device struct {
 	cancel  context.CancelFunc // ends the work on the task
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
 	again   context.CancelFunc // has the request under way sent again
+	whole   bool               // the update's last message is under way: its answer is, too
 	beat    *time.Timer        // sends the next heartbeat
 	log     []string           // that heartbeats have not told yet
 }
@@ -256,7 +257,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat: what was sent of it may be lost
 		d.again()
 		return
-	case working:
+	case working && !(d.whole && x.isTask()): // else the run may have taken the update, and its answer be behind the next task
 		d.cancel() // the run goes on without it
 	}
 	d.mailbox.Put(x)

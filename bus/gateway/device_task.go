@@ -125,7 +125,7 @@ func (d *Device) rest() {
 	if d.cancel != nil {
 		d.cancel()
 	}
-	d.cancel, d.phase = nil, bus.NoPhase
+	d.cancel, d.phase, d.whole = nil, bus.NoPhase, false
 }
 
 // leave ends the device's part in a run. With the lock held.
@@ -256,6 +256,9 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
+		d.mu.Lock()
+		d.whole = part.Last()
+		d.mu.Unlock()
 		// A coordinator that is away may be there again within the patience.
 		r, err := d.request(ctx, run, subject.Chunk(part.Chunk), part, d.config.Patience, func(error) bool { return true })
 		switch {

@@ -72,7 +72,7 @@ func TestRevocationEndsAConnection(t *testing.T) {
 	path := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
 	kept := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pj"})
 	gone := make(chan struct{})
-	g.Raw(path, nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+	g.Raw(path, nats.ClosedHandler(func(gone chan struct{}) nats.ConnHandler { return func(*nats.Conn) { close(gone) } }(gone)))
 	stays, _ := g.Raw(kept)
 	if err := g.Authority.Revoke(auth.RoleDevice, "pi"); err != nil {
 		t.Fatal(err)
@@ -110,13 +110,19 @@ func TestCredentialsEnd(t *testing.T) {
 	t.Parallel()
 	g := bustest.NewGuarded(t)
 	gone := make(chan struct{})
+	var own *natsconn.Conn
 	for life := time.Second; ; life *= 2 { // long enough for this machine to connect
 		path := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Lifetime: life, Renew: true})
-		c, err := nats.Connect(g.Server.URL(), nats.UserCredentials(path), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+		c, err := nats.Connect(g.Server.URL(), nats.UserCredentials(path), nats.NoReconnect(), nats.ClosedHandler(func(gone chan struct{}) nats.ConnHandler { return func(*nats.Conn) { close(gone) } }(gone)))
 		if err == nil {
 			t.Cleanup(c.Close)
+			own, err = natsconn.Connect(t.Context(), natsconn.Config{URL: g.Server.URL(), Creds: path})
+		}
+		if err == nil {
+			t.Cleanup(own.Close)
 			break
 		}
+		gone = make(chan struct{})
 		if life > time.Minute {
 			t.Fatal(err)
 		}
@@ -126,6 +132,9 @@ func TestCredentialsEnd(t *testing.T) {
 	case <-gone:
 	case <-time.After(patience):
 		t.Fatal("a device stays whose credentials have ended")
+	}
+	if <-own.Life().Done(); !strings.Contains(own.Err().Error(), "(renew them: fedpace enroll --renew pi)") {
+		t.Errorf("its own connection ends with %v", own.Err())
 	}
 	for end := time.Now().Add(patience); ; { // a server counts whole seconds
 		c, err := nats.Connect(g.Server.URL(), nats.UserCredentials(path), nats.NoReconnect())

@@ -143,6 +143,9 @@ func (c *Conn) back(n *nats.Conn) {
 // closed is NATS's handler of the end.
 func (c *Conn) closed(n *nats.Conn) {
 	err := cmp.Or(n.LastError(), nats.ErrConnectionClosed)
+	if _, ended := c.config.Holder(); ended != nil { // it says more than the server
+		c.fail(ended)
+	}
 	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", c.clarified(err), c.At()))
 }
 

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Installs fedpace-device on a Linux board as a service that starts with it, or takes it
 # away. Giving the same command again upgrades the program and keeps the settings that
-# are not given.
+# are not given: the URL, DATA and what is withheld.
 #
-#   sudo ./install.sh [--withhold samples,loss,log] pi-kitchen.creds tls://lab:4222 [DATA]
+#   sudo ./install.sh [--withhold samples,loss,log|nothing] pi-kitchen.creds tls://lab:4222 [DATA]
 #   sudo ./install.sh --remove pi-kitchen
 #   sudo ./install.sh                 in an archive of "fedpace enroll --list"
 #
-# DATA is the path of the device's own samples, readable for all users; without it they
-# are synthetic. --withhold keeps how many there are, the device's losses, or what
-# it logs, from the run.
+# DATA is the path of the device's own samples, readable for all users, or synthetic, as
+# they are where nothing was ever given. --withhold keeps how many there are, the device's
+# losses, or what it logs, from the run.
 # A ca.pem beside the credentials is the authority that the server's certificate must be of.
 # DESTDIR=FOLDER installs below a folder and starts nothing.
 set -eu
@@ -22,6 +22,9 @@ fail() { echo "install.sh: $*" >&2; exit 1; }
 
 # service COMMAND...: systemctl, on the machine itself.
 service() { [ -n "$root" ] || systemctl "$@"; }
+
+# was KEY: what the device's settings have so far.
+was() { [ ! -e "$env" ] || sed -n "s/^$1=//p" "$env"; }
 
 # name_of ID: refuses what is no device's name.
 name_of() {
@@ -51,10 +54,10 @@ fi
 withhold=
 if [ "${1:-}" = --withhold ]; then
 	withhold=${2:-}
-	for what in $(echo "${withhold:-nothing}" | tr , ' '); do
+	for what in $(echo "${withhold:-?}" | tr , ' '); do
 		case $what in
 		samples | loss | log) ;;
-		*) fail "--withhold $withhold: want samples, loss, log, or several of them with commas" ;;
+		*) [ "$withhold" = nothing ] || fail "--withhold $withhold: want samples, loss, log, or several of them with commas, or nothing" ;;
 		esac
 	done
 	shift 2
@@ -83,7 +86,10 @@ if [ -r "$ca" ]; then install -m 644 "$ca" "$etc/$id.ca.pem"; fi
 if [ -n "${2:-}" ]; then
 	known=
 	if [ -e "$etc/$id.ca.pem" ]; then known=/etc/fedpace/$id.ca.pem; fi
-	printf 'FEDPACE_NATS=%s\nFEDPACE_DATA=%s\nFEDPACE_WITHHOLD=%s\nFEDPACE_CA=%s\n' "$2" "${3:-synthetic}" "$withhold" "$known" >"$env.new"
+	data=${3:-$(was FEDPACE_DATA)}
+	withhold=${withhold:-$(was FEDPACE_WITHHOLD)}
+	[ "$withhold" != nothing ] || withhold=
+	printf 'FEDPACE_NATS=%s\nFEDPACE_DATA=%s\nFEDPACE_WITHHOLD=%s\nFEDPACE_CA=%s\n' "$2" "${data:-synthetic}" "$withhold" "$known" >"$env.new"
 	chmod 644 "$env.new"
 	mv "$env.new" "$env"
 fi

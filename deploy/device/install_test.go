@@ -111,7 +111,11 @@ func TestInstallAndRemove(t *testing.T) {
 		t.Errorf("what is withheld is not in the settings %q", after)
 	}
 	b.put(filepath.Join(b.unpacked, "ca.pem"), "public")
-	b.must(b.creds, "tls://lab:4222") // it encrypts from now on
+	b.must(b.creds, "tls://lab:4222") // it encrypts from now on, and withholds as before
+	if after := b.settings(); !strings.Contains(after, "FEDPACE_WITHHOLD=loss\n") {
+		t.Errorf("another URL makes the settings %q", after)
+	}
+	b.must("--withhold", "nothing", b.creds, "tls://lab:4222")
 	if want := "FEDPACE_NATS=tls://lab:4222\nFEDPACE_DATA=synthetic\nFEDPACE_WITHHOLD=\nFEDPACE_CA=/etc/fedpace/pi.ca.pem\n"; b.settings() != want || b.files()["/etc/fedpace/pi.ca.pem"] != 0o644 {
 		t.Errorf("settings %q of files %v, want %q", b.settings(), b.files(), want)
 	}

@@ -49,7 +49,7 @@ Device pi is installed. It starts with this machine; journalctl -u fedpace-actor
 systemctl daemon-reload
 systemctl enable fedpace-actor@pi
 systemctl restart fedpace-actor@pi
-started with actor --nats nats://other:4222 --tls-ca --client pi --creds /etc/credentials/creds --data synthetic --withhold=loss
+started with actor --nats nats://other:4222 --tls-ca --client pi --creds /etc/credentials/creds --data trainer --withhold=loss
 Device pi is installed. It starts with this machine; journalctl -u fedpace-actor@pi shows what it does.
 systemctl daemon-reload
 systemctl enable fedpace-actor@hall

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+
+	"fedpace/internal/portable"
 )
 
 func init() {
@@ -67,11 +69,7 @@ func (q QSGD) quantise(v []float32, draws *rand.PCG) {
 
 // normAbove is the Euclidean norm as the least float32 that is not below it.
 func normAbove(v []float32) float64 {
-	square := 0.0
-	for _, x := range v {
-		square += float64(float64(x) * float64(x))
-	}
-	exact := math.Sqrt(square)
+	exact := math.Sqrt(portable.Square(v))
 	norm := float32(exact)
 	if float64(norm) < exact {
 		norm = math.Nextafter32(norm, math.MaxFloat32)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
 )
 
 // sent is what an attack makes of an update.
@@ -101,7 +102,7 @@ func TestNoise(t *testing.T) {
 	const n = 100_000
 	draw := func(key uint64) []float32 { return drawn(n, key) }
 	honest := draw(1)
-	norm := math.Sqrt(squared(honest))
+	norm := math.Sqrt(portable.Square(honest))
 	for _, test := range []struct {
 		noise Noise
 		std   float64
@@ -169,9 +170,9 @@ func TestMinMaxIsThatOfItsAuthors(t *testing.T) {
 			m.together(got, honest)
 			farthest, reach := 0.0, 0.0
 			for i, u := range honest {
-				farthest = max(farthest, math.Sqrt(between(got, u)))
+				farthest = max(farthest, math.Sqrt(portable.SquaredDistance(got, u)))
 				for _, v := range honest[:i] {
-					reach = max(reach, math.Sqrt(between(u, v)))
+					reach = max(reach, math.Sqrt(portable.SquaredDistance(u, v)))
 				}
 			}
 			if math.Abs(farthest/reach-1) > 1e-6 {

@@ -1,6 +1,10 @@
 package attack
 
-import "math"
+import (
+	"math"
+
+	"fedpace/internal/portable"
+)
 
 func init() {
 	Attacks.Register("min_max", "colludes: as wrong as an update can be within the honest ones' distances", MinMax{})
@@ -34,7 +38,7 @@ func (m MinMax) together(sent []float32, honest [][]float32) {
 	reach := 0.0 // squared
 	for i, u := range honest {
 		for _, v := range honest[:i] {
-			reach = max(reach, between(u, v))
+			reach = max(reach, portable.SquaredDistance(u, v))
 		}
 	}
 	gamma := largest(mean, away, honest, reach)
@@ -70,10 +74,7 @@ func (m MinMax) value(honest [][]float32, i int) (mean, away float64) {
 // largest is the largest γ for which no update is farther from mean + γ away than the square
 // root of reach: for each γ² ‖p‖² + 2 γ p·(m - u) + ‖m - u‖² = reach.
 func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
-	length := 0.0
-	for _, p := range away {
-		length += float64(p * p)
-	}
+	length := portable.Square(away)
 	if length == 0 {
 		return 0
 	}
@@ -89,13 +90,4 @@ func largest(mean, away []float64, honest [][]float32, reach float64) float64 {
 		gamma = min(gamma, (root-along)/length)
 	}
 	return max(0, gamma)
-}
-
-// between is the squared distance of two updates, added in order.
-func between(u, v []float32) (sum float64) {
-	for i, x := range u {
-		d := float64(x) - float64(v[i])
-		sum += float64(d * d)
-	}
-	return sum
 }

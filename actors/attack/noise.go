@@ -24,18 +24,10 @@ func (n Noise) Acts() Acts {
 	return Acts{Update: func(update []float32, key uint64) {
 		std := n.Size
 		if n.By == "update" {
-			std *= math.Sqrt(squared(update) / float64(len(update)))
+			std *= math.Sqrt(portable.Square(update) / float64(len(update)))
 		}
 		for i, u := range update {
 			update[i] = float32(float64(u) + float64(std*portable.Normal(keyed.Nth(key, uint64(i)))))
 		}
 	}}
-}
-
-// squared is the squared Euclidean norm, added in order.
-func squared(update []float32) (sum float64) {
-	for _, u := range update {
-		sum += float64(float64(u) * float64(u))
-	}
-	return sum
 }

@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/learn/internal/kernel"
 	"fedpace/actors/learn/network"
+	"fedpace/internal/portable"
 )
 
 func init() {
@@ -66,11 +67,7 @@ func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32
 
 // penalty is (μ/2)‖params‖².
 func (w *logisticWork) penalty(params []float32) float64 {
-	sum := 0.0
-	for _, x := range params {
-		sum += float64(float64(x) * float64(x))
-	}
-	return float64(w.mu) / 2 * sum
+	return float64(w.mu) / 2 * portable.Square(params)
 }
 
 func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {

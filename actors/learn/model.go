@@ -153,6 +153,3 @@ const (
 	Sparse = network.Sparse
 	Tokens = network.Tokens
 )
-
-// Accuracy is the metric of a classifier.
-const Accuracy = measure.Accuracy

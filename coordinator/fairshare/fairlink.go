@@ -68,9 +68,6 @@ func New(need Work, now int64) *FairLink {
 	return s
 }
 
-// Need is what each transfer needs of the server.
-func (s *FairLink) Need() Work { return s.need }
-
 // Start adds a transfer that takes its client own nanoseconds where nobody
 // slows it down. It returns the handle by which the transfer is stopped. ids
 // are unique among the transfers under way.

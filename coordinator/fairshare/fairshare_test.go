@@ -85,7 +85,7 @@ func TestSpeedsFollowWhoIsThere(t *testing.T) {
 		t.Errorf("the first is due at %d, want 3.5 s", at)
 	}
 	left := s.Stop(5*second/2, first)
-	if got := left.Of(s.Need()); got != 0.25 {
+	if got := left.Of(s.need); got != 0.25 {
 		t.Errorf("left of the first: %v, want 10 of 40 Mbit", got)
 	}
 	if _, at := drain(t, s); !slices.Equal(at, []int64{7 * second / 2}) {
@@ -255,12 +255,12 @@ func TestAgainstAFluidSimulation(t *testing.T) {
 				now = rapid.Int64Range(now, due).Draw(t, "at")
 				p.advance(float64(now))
 				left := s.Stop(now, handles[x])
-				near("left", left.Of(s.Need())*p.need, max(0, p.remove(x)))
+				near("left", left.Of(s.need)*p.need, max(0, p.remove(x)))
 				delete(handles, x)
 			case event < 7: // all begin again where they were
 				now = rapid.Int64Range(now, due).Draw(t, "at")
 				p.advance(float64(now))
-				again := New(s.Need(), now)
+				again := New(s.need, now)
 				for x := uint64(1); x <= id; x++ {
 					if h, ok := handles[x]; ok {
 						handles[x] = again.Resume(now, x, owns[x], s.Left(now, h))

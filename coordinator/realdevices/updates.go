@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
+	"fedpace/internal/portable"
 )
 
 // told is what a device tells of itself when it joins, for people.
@@ -53,7 +54,7 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if d.NormLimit == 0 {
 		return nil
 	}
-	if n := distance(values[:d.run.Trainable], base[:d.run.Trainable]); n > d.NormLimit {
+	if n := math.Sqrt(portable.SquaredDistance(values[:d.run.Trainable], base[:d.run.Trainable])); n > d.NormLimit {
 		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
 	}
 	return nil
@@ -129,19 +130,9 @@ func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32)
 		if a == nil {
 			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
 		}
-		norms[i] = distance(a.Values, d.from(base(t.Model)))
+		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values, d.from(base(t.Model))))
 	}
 	return norms, nil
-}
-
-// distance is that of a device's parameters, or of the first of them, from the model's.
-func distance(values, base []float32) float64 {
-	square := 0.0
-	for i, x := range values {
-		d := float64(x) - float64(base[i])
-		square += float64(d * d)
-	}
-	return math.Sqrt(square)
 }
 
 // Clipped tells of the updates that are clipped to a bound, of each device once.

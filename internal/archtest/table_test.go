@@ -41,7 +41,7 @@ coordinator/round: coordinator/selection internal/bitset internal/registry coord
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel actors/measure
-actors/learn: internal/keyed internal/names internal/registry actors/learn/internal/kernel actors/learn/network actors/measure os
+actors/learn: internal/keyed internal/names internal/portable internal/registry actors/learn/internal/kernel actors/learn/network actors/measure os
 actors/attack: internal/keyed internal/portable internal/registry
 actors/clientmodel: internal/regular internal/keyed internal/portable internal/registry actors/attack
 actors/data/federated: internal/keyed internal/names internal/registry actors/learn os golang.org/x/sync/...
@@ -54,7 +54,7 @@ actors/data/table: internal/registry actors/data/federated actors/data/parquetfi
 actors/data: internal/atomicfile internal/vector actors/data/federated actors/data/parquetfile actors/data/table actors/learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
-actors/algorithm: internal/keyed internal/registry
+actors/algorithm: internal/keyed internal/portable internal/registry
 actors/algorithm/combine: internal/registry actors/algorithm
 actors/algorithm/privacy: internal/portable internal/registry actors/algorithm
 
@@ -86,7 +86,7 @@ actors/real: actors actors/data actors/external actors/data/federated actors/dat
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm os
 	os time google.golang.org/protobuf/proto
 actors/doctor: actors/calibrate actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
-coordinator/realdevices: internal/human internal/robust bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
+coordinator/realdevices: internal/human internal/portable internal/robust bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
 coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 
 # What a run shows.

@@ -74,6 +74,23 @@ func Sin(x float64) float64 {
 	return x * sum
 }
 
+// Square is the squared Euclidean norm of a vector, added in order.
+func Square[T float32 | float64](v []T) (sum float64) {
+	for _, x := range v {
+		sum += float64(float64(x) * float64(x))
+	}
+	return sum
+}
+
+// SquaredDistance is that of a vector from one that is at least as long, added in order.
+func SquaredDistance(v, from []float32) (sum float64) {
+	for i, x := range v {
+		d := float64(x) - float64(from[i])
+		sum += float64(d * d)
+	}
+	return sum
+}
+
 // Uniform maps 64 random bits to the middle of one of 2^52 equal cells of
 // (0, 1), and returns its complement too: both are exact and neither is zero.
 func Uniform(h uint64) (u, complement float64) {

@@ -125,6 +125,17 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// Squares are rounded before they are added: a fused multiply-add would give 1 + 2^-26 + 2^-52.
+func TestSquaresAreRounded(t *testing.T) {
+	small, one := 0x1p-27+0x1p-34, 1+0x1p-27
+	if got := Square([]float64{small, one}); got != 1+0x1p-26 {
+		t.Errorf("their sum is 1 + %g", got-1)
+	}
+	if got := SquaredDistance([]float32{1, -2}, []float32{4, 2, 9}); got != 25 {
+		t.Errorf("the squared distance is %v", got)
+	}
+}
+
 func BenchmarkFunctions(b *testing.B) {
 	var s float64
 	b.Run("Log", func(b *testing.B) {

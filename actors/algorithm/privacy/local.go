@@ -29,11 +29,7 @@ func (l Local) Validate() error {
 // The key decides the noise: whoever knows it can subtract it. A model that is not finite stays
 // as it is, for it cannot count.
 func (l Local) Hide(model, base []float32, key Secret) {
-	square := 0.0
-	for i, x := range model {
-		u := float64(x) - float64(base[i])
-		square += float64(u * u)
-	}
+	square := portable.SquaredDistance(model, base)
 	if math.IsNaN(square) || math.IsInf(square, 0) {
 		return
 	}

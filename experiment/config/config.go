@@ -206,6 +206,28 @@ type Stop struct {
 	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`
 }
 
+// Targets are the values that end the run when a validation reaches them, of a model with these
+// metrics that is compared by q.
+func (s *Stop) Targets(q measure.Quality, metrics []measure.Metric) (list []measure.Target, err error) {
+	add := func(key, name string, value float64) {
+		of := q
+		if name != "" && name != q.Name {
+			var e error
+			if of, e = measure.QualityOf(metrics, name); e != nil {
+				err = fmt.Errorf("%s: %w", key, e)
+			}
+		}
+		list = append(list, measure.Target{Quality: of, Value: value})
+	}
+	if s.ValidationAccuracy > 0 {
+		add("stop.validation_accuracy", measure.Accuracy, s.ValidationAccuracy)
+	}
+	if s.Metric.Reaches != nil {
+		add("stop.metric", s.Metric.Name, *s.Metric.Reaches)
+	}
+	return list, err
+}
+
 // MetricStop ends a run when a validation reaches a value.
 type MetricStop struct {
 	Name    string   `key:"name" is:"null" help:"metric, or loss; null: evaluate.metric"`
@@ -444,6 +466,10 @@ func (c *Config) Closes() string {
 	}
 	return text
 }
+
+// CountsLater reports whether an update may count in a later round than that of its task: rounds
+// overlap, or late updates are kept.
+func (c *Config) CountsLater() bool { return closing.Overlaps(c.Close) || closing.UsesLate(c.Late) }
 
 // Untrained makes a configuration one that is timed alone. A schedule that
 // decides by what is then not measured is fixed; what stands for such a choice of

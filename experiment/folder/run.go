@@ -13,12 +13,14 @@ import (
 	"unicode/utf8"
 
 	"fedpace/actors/measure"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
 	"fedpace/internal/regular"
+	"fedpace/metrics"
 )
 
 // Run is the run in a folder, open for reading, also while it goes on. Only its configuration
@@ -38,6 +40,21 @@ func Open(dir string) (r *Run, err error) {
 		r.Config, err = config.Load(r.Path(ConfigFile), nil)
 	}
 	return r, err
+}
+
+// About is the run of a configuration as outputs know it, as far as that says it.
+func About(c *config.Config) *metrics.Run {
+	run := &metrics.Run{
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
+		Seed: c.Seed, Train: c.Train, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
+		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: c.Stop.VirtualSeconds,
+		Power: metrics.Power{Overlap: c.CountsLater()}, Settings: c.Settings(),
+	}
+	run.Own, _ = c.Differences() // of a task that there is
+	for i := range c.Fleet {
+		run.Classes = append(run.Classes, c.Fleet[i].Name)
+	}
+	return run
 }
 
 func (r *Run) Path(name string) string { return filepath.Join(r.Dir, name) }

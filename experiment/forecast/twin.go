@@ -9,7 +9,6 @@ import (
 
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/measure"
-	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -43,7 +42,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		return nil, err
 	}
 	if r.known {
-		each := t.rounds.Devices.Include == round.EveryRound && !closing.Overlaps(c.Close) && !closing.UsesLate(c.Late)
+		each := t.rounds.Devices.Include == round.EveryRound && !c.CountsLater()
 		t.was = presences(r.rounds, t.devices, each)
 	}
 	return t, nil

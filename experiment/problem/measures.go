@@ -33,7 +33,7 @@ func (p *Problem) judge() (err error) {
 	if len(p.Metrics) != 1 || !accurate {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
 	}
-	if p.Targets, err = p.targets(); err != nil || accurate {
+	if p.Targets, err = c.Stop.Targets(p.Quality, p.Metrics); err != nil || accurate {
 		return err
 	}
 	const reads = "%s: it reads the validation accuracy, which %s does not have"
@@ -44,28 +44,6 @@ func (p *Problem) judge() (err error) {
 		return fmt.Errorf(reads, "schedule.eta", p.Model)
 	}
 	return nil
-}
-
-// targets are the values that end the run when a validation reaches them.
-func (p *Problem) targets() (list []measure.Target, err error) {
-	stop := &p.Config.Stop
-	add := func(key, name string, value float64) {
-		q := p.Quality
-		if name != "" && name != q.Name {
-			var e error
-			if q, e = measure.QualityOf(p.Metrics, name); e != nil {
-				err = fmt.Errorf("%s: %w", key, e)
-			}
-		}
-		list = append(list, measure.Target{Quality: q, Value: value})
-	}
-	if stop.ValidationAccuracy > 0 {
-		add("stop.validation_accuracy", measure.Accuracy, stop.ValidationAccuracy)
-	}
-	if stop.Metric.Reaches != nil {
-		add("stop.metric", stop.Metric.Name, *stop.Metric.Reaches)
-	}
-	return list, err
 }
 
 // Target is the value of the quality whose time is told; false: there is none.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"fedpace/actors/clientmodel"
-	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/registry"
@@ -19,7 +18,7 @@ func (p *Timing) Power() metrics.Power {
 	c := &p.Config
 	return metrics.Power{
 		ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c),
-		HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
+		HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: c.CountsLater(),
 	}
 }
 

@@ -281,7 +281,7 @@ func (p *Data) updates() int {
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
 	}
-	if closing.Overlaps(c.Close) || closing.UsesLate(c.Late) {
+	if c.CountsLater() {
 		return c.Clients + len(c.Devices.Names)
 	}
 	return 0

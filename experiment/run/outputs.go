@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -74,22 +73,15 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 // about is the run as outputs know it.
 func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
-	run := &metrics.Run{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: c.Closes(),
-		Version: p.options.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
-		Tokens: p.Tokens() > 0, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(), Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
-		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
-		Metrics: p.Metrics, Quality: p.Quality,
-		Slowest: config.KeptSlowest, Sample: keptSample, Started: started,
-		Notice: p.options.notice, Power: p.Power(),
-		DeviceClass: p.Fleet.DeviceClass,
-		MeanPlan: func(class, steps int) (round.Plan, error) {
-			d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())
-			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
-		},
+	run := folder.About(c)
+	run.Version, run.Kernel, run.Started, run.Notice = p.options.Version, p.Kernel, started, p.options.notice
+	run.Metrics, run.Quality, run.Targets, run.Tokens = p.Metrics, p.Quality, p.Targets, p.Tokens() > 0
+	run.Classes, run.Class, run.DeviceClass, run.Power = p.Fleet.Classes(), p.Fleet.Class, p.Fleet.DeviceClass, p.Power()
+	run.VirtualSeconds, run.Slowest, run.Sample = limit.Seconds(), config.KeptSlowest, keptSample
+	run.MeanPlan = func(class, steps int) (round.Plan, error) {
+		d, err := p.Fleet.MeanOf(class, steps, p.DeviceBits())
+		return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 	}
-	run.Settings = c.Settings()
-	run.Own, _ = c.Differences() // of a task that there is
 	if v := p.Privacy; v != nil {
 		run.Delta, run.Epsilon = c.Privacy.Delta, v.Epsilon
 	}

@@ -3,14 +3,19 @@ package ui_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/metrics"
+	"fedpace/metrics/live"
 )
 
 // The page of a run that has ended calls clients as their data does, also where that is gone.
@@ -66,5 +71,80 @@ func TestClientsHaveTheirNames(t *testing.T) {
 		if !strings.HasPrefix(task.Name, "ward-") {
 			t.Errorf("a client is called %q", task.Name)
 		}
+	}
+}
+
+// kept is an output that keeps what outputs are told of their run.
+type kept struct{}
+
+var told *metrics.Run
+
+func init() { metrics.Sinks.Register("kept", "of a test", kept{}) }
+
+func (kept) Files() []string { return nil }
+
+func (k kept) Open(run *metrics.Run) (metrics.Output, error) {
+	told = run
+	return k, nil
+}
+
+func (kept) Round(*metrics.Round) error { return nil }
+
+// The page of a run that has ended says of it what its own page said: by what its models are compared, at
+// what it was to end, and that late updates count, so that nobody waits for the slowest.
+func TestAPageSaysWhatTheRunsOwnSaid(t *testing.T) {
+	dir := t.TempDir()
+	c, err := config.Load("", []string{
+		"task=sent140", "clients=40", "cohort=8", "stop={rounds: 6, virtual_seconds: 4e6, metric: {name: accuracy, reaches: 0.9999}}", "evaluate={every: 2, metric: loss}",
+		"close={rule: first, n: 5}", "late=use", "outputs=[rounds, kept]", "out=" + filepath.Join(dir, "own"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	library, address := served(t, dir)
+	if library.Len() != 1 {
+		t.Fatalf("%d runs", library.Len())
+	}
+	type page struct {
+		Run      map[string]any
+		Progress struct {
+			Total float64 `json:"virtual_total"`
+		}
+		Waits struct{ Rounds int }
+	}
+	read := func(text []byte) (p page) {
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		for _, other := range []string{"id", "name", "data", "started", "version"} {
+			delete(p.Run, other)
+		}
+		return p
+	}
+	get := func(path string) []byte {
+		answer, err := http.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var list struct{ Runs []struct{ ID string } }
+	if err := json.Unmarshal(get("runs.json"), &list); err != nil {
+		t.Fatal(err)
+	}
+	own := read(live.New(told).Snapshot())
+	if closing := own.Run["closing"].(string); !strings.Contains(closing, "late updates are ") || own.Progress.Total != 4e6 {
+		t.Errorf("the run's own page says %q and %v s", closing, own.Progress.Total)
+	}
+	if diff := cmp.Diff(own, read(get("snapshot.json?run="+list.Runs[0].ID))); diff != "" {
+		t.Errorf("the page (+) differs from the run's own:\n%s", diff)
 	}
 }

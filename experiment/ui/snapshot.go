@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/coordinator/closing"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/regular"
@@ -163,24 +162,22 @@ func (r *run) about(s *folder.Summary) (*metrics.Run, error) {
 		return nil, r.bad
 	}
 	c := &r.Config
+	run := folder.About(c)
+	run.Name = filepath.Base(r.Dir)
 	list, err := r.Metrics()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	run := &metrics.Run{
-		Name: filepath.Base(r.Dir), Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: closing.Rules.Text(c.Close), Seed: c.Seed,
-		Train: c.Train, Metrics: list, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.IDs(),
-		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, Power: metrics.Power{Overlap: closing.Overlaps(c.Close)},
-	}
-	run.Settings = c.Settings()
-	if run.Own, err = c.Differences(); err != nil {
 		return nil, err
 	}
 	if c.Train {
 		run.Data = "data"
 	}
-	for i := range c.Fleet {
-		run.Classes = append(run.Classes, c.Fleet[i].Name)
+	if run.Metrics = list; c.Train && len(list) > 0 {
+		if run.Quality, err = c.Evaluate.Metric.Of(list); err != nil {
+			return nil, err
+		}
+		if run.Targets, err = c.Stop.Targets(run.Quality, list); err != nil {
+			return nil, err
+		}
 	}
 	if info, err := os.Stat(r.Path(folder.ConfigFile)); err == nil {
 		run.Started = info.ModTime()

@@ -129,6 +129,9 @@ type Stop struct {
 	ClientsEvaluated bool      // whether it was measured on the clients' own samples
 }
 
+// TimeIsUp ends the reason of a run that ends at its limit of virtual time.
+const TimeIsUp = " virtual seconds"
+
 // Deserted is the reason of a run that ends because no client is left to ask.
 const Deserted = "no client is available any more"
 

@@ -277,7 +277,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
 		Rounds: stop.Rounds, VirtualSeconds: stop.At.Seconds(), WallSeconds: time.Since(r.started).Seconds(),
 		SGDSteps:         last.SGDSteps,
-		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
+		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop)),
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           r.p.Kernel, Bus: r.p.carrier(), Version: r.p.options.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),

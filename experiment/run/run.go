@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -313,9 +314,9 @@ var longTiming = 5_000_000
 // relativeSteps is the summary's relative_sgd_steps: the steps of one client of
 // each round against those of K-eta-fixed (Table 4). NaN where there is nothing
 // to compare with.
-func (p *experiment) relativeSteps(steps int64, at round.Time) float64 {
-	k0 := float64(p.InitialSteps() * max(1, p.Config.Aggregate.SiteRounds))
-	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 {
+func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
+	k0, at := float64(p.InitialSteps()*max(1, p.Config.Aggregate.SiteRounds)), stop.At
+	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && strings.HasSuffix(stop.Reason, round.TimeIsUp) {
 		return float64(steps) / (float64(n) * k0)
 	}
 	one, alike := p.FixedRound()

@@ -163,6 +163,17 @@ func TestRandomDevicesAreKeyed(t *testing.T) {
 	}
 }
 
+// A run that ends before its equal time is held to fixed K's steps until then.
+func TestRelativeStepsAreOfTheRunsOwnTime(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"stop.accepted=10", "stop.virtual_seconds=5"} {
+		s := mustRun(t, runtest.Small(t, "train=false", "schedule.k=fixed", "stop.rounds=null", "stop.equal_runtime_rounds=500", end), Options{})
+		if s.Rounds == 500 || math.Abs(*s.RelativeSGDSteps-1) > 1e-9 {
+			t.Errorf("%s: %d rounds, relative steps %g, want 1", end, s.Rounds, *s.RelativeSGDSteps)
+		}
+	}
+}
+
 // For random devices the equal runtime is that of a fixed run with the seed:
 // K-eta-fixed itself then completes exactly so many rounds.
 func TestEqualRuntimeOfRandomDevices(t *testing.T) {

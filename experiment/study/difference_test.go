@@ -155,6 +155,22 @@ func TestAMeanOverASpanOfTime(t *testing.T) {
 	}
 }
 
+// No rounding puts the level beyond the run that sets it: 4820 units of 0.0001 are above 0.482.
+func TestTheLevelIsReached(t *testing.T) {
+	for _, lower := range []bool{false, true} {
+		for i := range 2000 {
+			end := float64(i) / 500
+			c := &Cell{Schedule: "fixed"}
+			c.quality, c.Tail = measure.Metric{Lower: lower}, end
+			c.validations.Observe(1, end)
+			(&Comparison{Reference: "fixed"}).setLevel([]*Cell{c})
+			if !c.quality.Reaches(end, c.Level) {
+				t.Fatalf("a run that ends at %v does not come to its level, %v", end, c.Level)
+			}
+		}
+	}
+}
+
 // What a comparison says of schedules that read no loss does not depend on the rounds over which the
 // training loss is averaged.
 func TestNoMeasureReadsTheWindow(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fedpace/actors/measure"
+	"fedpace/metrics"
 )
 
 // spans is how many of the spans over which values are averaged are as long as the shortest run. A
@@ -71,6 +72,7 @@ func (c *Cell) follow() error {
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}
 	end := c.Summary.VirtualSeconds
+	c.validations.End(end, metrics.Value(c.Summary.Metric(quality.Name).Validation))
 	c.quality, c.Tail, c.TailLoss = quality.Metric, c.validations.Mean(end), c.losses.Mean(end)
 	return nil
 }
@@ -108,9 +110,9 @@ func (r *Comparison) setLevel(cells []*Cell) {
 		}
 	}
 	if unit := math.Pow10(int(math.Floor(math.Log10(math.Abs(level)))) - 3); level != 0 && cells[0].quality.Lower {
-		level = math.Ceil(level/unit) * unit
+		level = max(level, math.Ceil(level/unit)*unit) // which may be below it by a rounding
 	} else if level != 0 {
-		level = math.Floor(level/unit) * unit
+		level = min(level, math.Floor(level/unit)*unit)
 	}
 	if set != nil {
 		level = *set

@@ -29,6 +29,13 @@ func (t *Tail) Observe(seconds, value float64) {
 	t.Add(before, seconds, value)
 }
 
+// End adds the final model's value where evaluations stopped before the last tenth of a run.
+func (t *Tail) End(seconds, value float64) {
+	if n := len(t.to); n > 0 && t.to[n-1] < 0.9*seconds {
+		t.Observe(seconds, value)
+	}
+}
+
 // Mean is the mean of those that end in the last tenth of a run that ended at a virtual time, and of
 // the last one; NaN if there are none.
 func (t *Tail) Mean(end float64) float64 { return statistics.EstimateMean(t.last(end)).Mean }

@@ -72,7 +72,7 @@ func (c *Cell) follow() error {
 		c.validations.Observe(r.End.Seconds(), r.Quality)
 	}
 	end := c.Summary.VirtualSeconds
-	c.validations.End(end, metrics.Value(c.Summary.Metric(quality.Name).Validation))
+	c.validations.End(end, metrics.Value(c.Summary.Metric(quality.Name).Validation), c.Config.Evaluate.EverySeconds != 0)
 	c.quality, c.Tail, c.TailLoss = quality.Metric, c.validations.Mean(end), c.losses.Mean(end)
 	return nil
 }

@@ -281,6 +281,20 @@ func TestTheTailOfASweepsRuns(t *testing.T) {
 	}
 }
 
+// On a grid of time a schedule is measured as often as fixed K, which alone has a round that ends
+// at the last instant.
+func TestSchedulesAreMeasuredEquallyOften(t *testing.T) {
+	cells, err := sweep(t.Context(), smallSweep(t, "evaluate.every=5", "evaluate.every_seconds=fixed", "stop.rounds=25"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cells {
+		if n := len(c.validations.to); n != 5 {
+			t.Errorf("%s: %d evaluations, want 5", c.Name, n)
+		}
+	}
+}
+
 func tailOfASweepsRuns(t *testing.T, every string) {
 	s := smallSweep(t, "evaluate.every="+every, "stop.rounds=25")
 	cells, err := sweep(t.Context(), s, Options{})

@@ -29,9 +29,10 @@ func (t *Tail) Observe(seconds, value float64) {
 	t.Add(before, seconds, value)
 }
 
-// End adds the final model's value where evaluations stopped before the last tenth of a run.
-func (t *Tail) End(seconds, value float64) {
-	if n := len(t.to); n > 0 && t.to[n-1] < 0.9*seconds {
+// End adds what the final model came to where no round has it: on a grid of time, whose last instant
+// only fixed K may reach, or where evaluations stopped before the last tenth of the run.
+func (t *Tail) End(seconds, value float64, grid bool) {
+	if n := len(t.to); n > 0 && t.to[n-1] < seconds && (grid || t.to[n-1] < 0.9*seconds) {
 		t.Observe(seconds, value)
 	}
 }

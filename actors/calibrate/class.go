@@ -3,6 +3,7 @@ package calibrate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +37,7 @@ func Measured(file string) (list []*bus.Measured, err error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil || len(r.Compute) == 0 {
-		return nil, fmt.Errorf("--calibration: %w", cmp.Or(err, fmt.Errorf("%s: nothing was measured (want what calibrate --json prints)", file)))
+		return nil, fmt.Errorf("--calibration: %s: %w (want what calibrate --json prints)", file, cmp.Or(err, errors.New("nothing was measured")))
 	}
 	down, up := &r.Network.Download, &r.Network.Upload
 	for _, c := range r.Compute {

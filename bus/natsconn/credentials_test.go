@@ -49,7 +49,7 @@ func TestWithoutCredentialsThereIsNothing(t *testing.T) {
 		"the server asks for credentials":                 {URL: g.Server.URL()},
 		"the server does not accept these credentials":    {URL: g.Server.URL(), Creds: path},
 		"no such file or directory":                       {URL: g.Server.URL(), Creds: path + "x"},
-		"does not hold any that can be used":              {URL: g.Server.URL(), Creds: filepath.Join(g.Folder, "keys", "runs.nk")},
+		"want the file that fedpace enroll made":          {URL: g.Server.URL(), Creds: filepath.Join(g.Folder, "keys", "runs.nk")},
 		`"http://x" is not a NATS server's URL`:           {URL: "http://x"},
 		`bus: TLS: certificate authority: open nowhere`:   {URL: g.Server.URL(), TLS: natsconn.TLSFiles{CA: "nowhere"}},
 		"no server answers there":                         {URL: "nats://127.0.0.1:1"},
@@ -152,6 +152,9 @@ func TestCredentialsEnd(t *testing.T) {
 	// Renewed they are good for as long as before, and said to end soon.
 	g.Connect(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Lifetime: time.Hour, Renew: true}))
 	path = g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi", Renew: true})
+	if _, err := (&natsconn.Config{Creds: path}).Device("hall"); err == nil || !strings.Contains(err.Error(), "pi.creds is of device pi, and this is device hall, which needs its own: fedpace enroll hall") {
+		t.Errorf("with another's credentials a device is told %v", err)
+	}
 	told := make(chan bus.Notice, 8)
 	conn, err := natsconn.Connect(t.Context(), natsconn.Config{URL: g.Server.URL(), Creds: path, Notice: func(n bus.Notice) { told <- n }})
 	if err != nil {

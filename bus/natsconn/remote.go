@@ -90,13 +90,24 @@ func (c *Config) Holder() (h auth.Holder, err error) {
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %w", err)
 	}
-	if h, err = auth.ReadHolder(creds); err == nil {
+	if h, err = auth.ReadHolder(creds); err != nil {
+		err = fmt.Errorf("%w (want the file that fedpace enroll made)", err)
+	} else {
 		err = h.Usable(time.Now())
 	}
 	if err != nil {
 		return h, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", c.Creds, err)
 	}
 	return h, nil
+}
+
+// Device is the holder of a device's credentials, which must not be another device's or a host's.
+func (c *Config) Device(id string) (auth.Holder, error) {
+	h, err := c.Holder()
+	if err == nil && (h.Role == auth.RoleHost || h.Role == auth.RoleDevice && h.ID != id) {
+		err = fmt.Errorf("bus: credentials: %s is of %s %s, and this is device %s, which needs its own: fedpace enroll %[4]s", c.Creds, h.Role, h.ID, id)
+	}
+	return h, err
 }
 
 // lost starts the time that the connection may stay away.

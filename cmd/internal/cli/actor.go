@@ -95,7 +95,7 @@ func addClient(c *cobra.Command, id *string) {
 // actor works until it is stopped, which is its ordinary end. A server that is
 // not there yet is waited for: devices start before or after it.
 func actor(ctx context.Context, conn natsconn.Config, config real.Config) (err error) {
-	holder, err := conn.Holder()
+	holder, err := conn.Device(config.ID)
 	if err != nil {
 		return err
 	}

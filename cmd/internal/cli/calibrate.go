@@ -194,7 +194,7 @@ func (f *calibration) network(ctx context.Context, notice func(string), phase fu
 			notice(n.Text)
 		}
 	}
-	holder, err := f.server.Holder()
+	holder, err := f.server.Device(f.id)
 	if err != nil {
 		return nil, err
 	}

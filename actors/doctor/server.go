@@ -84,6 +84,9 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	if unknown := new(x509.UnknownAuthorityError); errors.As(err, unknown) {
 		return []Finding{failure("encryption", err.Error(), "give --tls-ca ca.pem, the file that fedpace certificate made with the server's")}
 	}
+	if errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, new(x509.HostnameError)) {
+		return []Finding{failure("encryption", err.Error(), "set the clock; or make the server's certificate again, for what stands in the URL: fedpace certificate --host NAME")}
+	}
 	if err != nil {
 		return []Finding{failure("server", err.Error(), "check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT")}
 	}

@@ -1,7 +1,9 @@
 package natsconn_test
 
 import (
+	"crypto/tls"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/certificate"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/bustest"
 )
@@ -168,5 +171,34 @@ func TestCredentialsEnd(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("nobody is told that the credentials end within the hour")
+	}
+}
+
+// A certificate that has ended is told with what mends it.
+func TestACertificateThatHasEnded(t *testing.T) {
+	t.Parallel()
+	f := certificate.Folder(filepath.Join(t.TempDir(), "keys"))
+	if _, err := f.Issue([]string{"127.0.0.1"}, time.Nanosecond); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(f.Cert(), f.Key())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = c.Write([]byte("INFO {\"tls_required\":true,\"max_payload\":1048576}\r\n"))
+			_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}}).Handshake() // which the other end breaks off
+			_ = c.Close()
+		}
+	}()
+	_, err = natsconn.Connect(t.Context(), natsconn.Config{URL: "tls://" + l.Addr().String(), TLS: natsconn.TLSFiles{CA: f.CA()}})
+	if err == nil || !strings.Contains(err.Error(), "has ended (fedpace certificate makes another), or this machine's clock is wrong") {
+		t.Errorf("a client is told %v", err)
 	}
 }

@@ -174,6 +174,7 @@ func (c *Conn) clarified(err error) error {
 		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
 		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that is not known here; name its file"},
 		{errors.As(err, new(x509.HostnameError)), "the server's certificate is for another name"},
+		{errors.As(err, new(x509.CertificateInvalidError)), "the server's certificate has ended (fedpace certificate makes another), or this machine's clock is wrong"},
 		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"},
 		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
 	} {

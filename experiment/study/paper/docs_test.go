@@ -169,7 +169,7 @@ func matrix(list []Verdict) string {
 func markdown(rows [][]string) string {
 	var b strings.Builder
 	for _, row := range slices.Insert(rows, 1, slices.Repeat([]string{"---"}, len(rows[0]))) {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		fmt.Fprintf(&b, "|%s|\n", strings.Join(row, "|"))
 	}
 	return b.String()
 }

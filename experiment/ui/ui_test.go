@@ -36,8 +36,8 @@ func runs(t testing.TB) (dir string) {
 	for _, schedule := range []string{"fixed", "rounds"} {
 		for seed := 1; seed <= 2; seed++ {
 			c, err := config.Load("", []string{
-				"task=sent140", "clients=40", "cohort=8", "stop.rounds=40", "evaluate.every=4", "schedule.window=5", "schedule.k=" + schedule,
-				"privacy={delta: 1e-5, local: {clip: 100, noise_multiplier: 0.01}}",
+				"task=sent140", "clients=40", "cohort=8", "stop.rounds=40", "evaluate={every: 4, clients: {every: 20}}", "schedule.window=5", "schedule.k=" + schedule,
+				"privacy={delta: 1e-5, clip: 1000, noise_multiplier: 0.01, local: {clip: 100, noise_multiplier: 0.01}}",
 				fmt.Sprintf("seed=%d", seed), "fleet=[{name: phone, weight: 3, watts: 3}, {name: pi, weight: 1, seconds_per_step: 0.05, watts: 2}]",
 				"out=" + filepath.Join(dir, fmt.Sprintf("%s-%d", schedule, seed)),
 			})
@@ -98,7 +98,9 @@ func TestTheBoard(t *testing.T) {
 	b.Do(chromedp.Navigate(address + "#run=" + browsertest.JS[string](b, "document.querySelector('tr[data-run]').dataset.run")))
 	b.Until("document.body.dataset.state === 'completed'")
 	b.Until("document.querySelector('.scrubber input')")
-	b.Until("document.querySelector('.facts').innerText.includes('local noise')")
+	for _, fact := range []string{"local noise", "privacy", "fairness of accuracy"} { // all as the run's own page told
+		b.Until("document.querySelector('.facts').innerText.includes('" + fact + "')")
+	}
 	b.Do(chromedp.Focus(".scrubber input"))
 	b.Press(kb.Home)
 	b.Until("document.querySelector('#timeline h2').innerText.startsWith('Round 1:')")

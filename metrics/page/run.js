@@ -157,6 +157,14 @@ function scheduleOf(s) {
   return [s.run.schedule, of('K_r', 'schedule.k.formula'), of('η_r', 'schedule.eta.formula'), of('K_0', 'schedule.k0'), of('η_0', 'schedule.eta0')].filter(Boolean).join(', ');
 }
 
+// fairnessOf is the last evaluation on the clients' own samples, in whose summary the accuracy stands before other metrics.
+function fairnessOf(s) {
+  const e = s.summary && s.summary.client_evaluation;
+  if (!e) return s.fairness;
+  const accuracy = { name: 'accuracy', mean: e.mean_accuracy, worst_decile: e.worst_decile_accuracy, jain: e.jain_accuracy };
+  return { round: e.round, metrics: [...(known(e.mean_accuracy) ? [accuracy] : []), ...(e.metrics || [])] };
+}
+
 function showTables(s) {
   const end = s.summary, own = configOf({ settings: s.run.own });
   fillRows($('settings'), ['key', 'value'], [...settingsOf(s)].map(([key, value]) => [key, value]));
@@ -181,10 +189,11 @@ function showTables(s) {
   const facts = [['task', s.run.task], ['schedule', scheduleOf(s)], ['data', s.run.data || 'timing only, nothing is trained'],
     ['clients', [s.actors.simulated && `${whole(s.actors.simulated)} simulated`, s.actors.real && `${whole(s.actors.real)} real`].filter(Boolean).join(', ') + `; ${whole(s.run.cohort)} a round`],
     ['a round closes', s.run.closing], ['seed', s.run.seed], ['started', new Date(s.run.started).toLocaleString('en-GB')]];
-  for (const m of s.fairness.metrics) {
-    facts.push([`fairness of ${m.name}`, `on the clients' own samples ${fixed(m.mean, 4)} on the mean and ${fixed(m.worst_decile, 4)} in the worst tenth, Jain's index ${fixed(m.jain, 3)}, after round ${whole(s.fairness.round)}`]);
+  const fairness = fairnessOf(s), privacy = end && end.privacy || { epsilon: s.now.epsilon, delta: s.run.delta };
+  for (const m of fairness.metrics) {
+    facts.push([`fairness of ${m.name}`, `on the clients' own samples ${fixed(m.mean, 4)} on the mean and ${fixed(m.worst_decile, 4)} in the worst tenth, Jain's index ${fixed(m.jain, 3)}, after round ${whole(fairness.round)}`]);
   }
-  if (known(s.now.epsilon)) facts.push(['privacy', `epsilon ${short(s.now.epsilon, 4)} at delta ${s.run.delta}`]);
+  if (known(privacy.epsilon)) facts.push(['privacy', `epsilon ${short(privacy.epsilon, 4)} at delta ${privacy.delta}`]);
   if (end) {
     facts.push(['ended', s.state === 'completed' ? 'completed' : 'stopped before its end']);
     const own = end.local_noise;

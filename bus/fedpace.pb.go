@@ -446,6 +446,8 @@ type Plan struct {
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
 	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"`      // absent: the client finishes
 	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"` // the task's
+	Others        []*Plan                `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`        // of other clients, whose tasks the host had when it answered; they have no others
+	Client        uint64                 `protobuf:"varint,8,opt,name=client,proto3" json:"client,omitempty"`       // in others: whose plan it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,20 @@ func (x *Plan) GetDropout() *Dropout {
 func (x *Plan) GetPlacement() uint64 {
 	if x != nil {
 		return x.Placement
+	}
+	return 0
+}
+
+func (x *Plan) GetOthers() []*Plan {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *Plan) GetClient() uint64 {
+	if x != nil {
+		return x.Client
 	}
 	return 0
 }
@@ -2637,7 +2653,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
-	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xc4\x01\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\x86\x02\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2646,7 +2662,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
-	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xd4\x02\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\x12(\n" +
+	"\x06others\x18\a \x03(\v2\x10.fedpace.v1.PlanR\x06others\x12\x16\n" +
+	"\x06client\x18\b \x01(\x04R\x06client\"\xd4\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2905,31 +2923,32 @@ var file_fedpace_proto_goTypes = []any{
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
 	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	8,  // 2: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
-	2,  // 3: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
-	10, // 4: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
-	14, // 5: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
-	11, // 6: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
-	0,  // 7: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	1,  // 8: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	14, // 9: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	17, // 10: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	18, // 11: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	16, // 12: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	17, // 13: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
-	20, // 14: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	21, // 15: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	23, // 16: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	24, // 17: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	22, // 18: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	2,  // 19: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	14, // 20: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	27, // 21: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	5,  // 2: fedpace.v1.Plan.others:type_name -> fedpace.v1.Plan
+	8,  // 3: fedpace.v1.Join.measured:type_name -> fedpace.v1.Measured
+	2,  // 4: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
+	10, // 5: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
+	14, // 6: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	11, // 7: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
+	0,  // 8: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	1,  // 9: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	14, // 10: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	17, // 11: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	18, // 12: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	16, // 13: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	17, // 14: fedpace.v1.Job.colluders:type_name -> fedpace.v1.ClientWork
+	20, // 15: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	21, // 16: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	23, // 17: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	24, // 18: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	22, // 19: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	2,  // 20: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	14, // 21: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	27, // 22: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }

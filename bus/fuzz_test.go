@@ -2,6 +2,7 @@ package bus
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,13 +80,17 @@ func FuzzDecodePlan(f *testing.F) {
 	// What is taken can be added up without overflow.
 	fuzzMessage(f, func(p *Plan) bool {
 		return p.Task >= 1 && p.DownloadNs >= 0 && p.ComputeNs >= 0 && p.UploadNs >= 0 && p.DownloadNs+p.ComputeNs+p.UploadNs >= 0 &&
-			p.Dropout.GetAfterNs() >= 0 && p.Dropout.GetAfterNs() <= 3*MaxDurationNs && p.Dropout.GetPhase() <= Upload
+			p.Dropout.GetAfterNs() >= 0 && p.Dropout.GetAfterNs() <= 3*MaxDurationNs && p.Dropout.GetPhase() <= Upload &&
+			!slices.ContainsFunc(p.Others, func(o *Plan) bool { return o.UploadNs < 0 || o.Client > MaxClients || len(o.Others) > 0 })
 	},
 		&Plan{Task: 1, DownloadNs: 1, ComputeNs: 2, UploadNs: 3},
 		&Plan{Task: 1, DownloadNs: -1},
 		&Plan{Task: 1, ComputeNs: math.MaxInt64},
 		&Plan{Task: 1, Dropout: &Dropout{Phase: Compute, AfterNs: 5}},
-		&Plan{Task: 1, Dropout: &Dropout{Phase: 77}})
+		&Plan{Task: 1, Dropout: &Dropout{Phase: 77}},
+		&Plan{Task: 1, Others: []*Plan{{Task: 2, Client: 7}, {Task: 3, Client: MaxClients + 1}}},
+		&Plan{Task: 1, Others: []*Plan{{Task: 2, UploadNs: -1}}},
+		&Plan{Task: 1, Others: []*Plan{{Task: 2, Others: []*Plan{{Task: 3}}}}})
 }
 
 func FuzzDecodeJob(f *testing.F) {

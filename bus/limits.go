@@ -40,6 +40,8 @@ const (
 	maxConfiguration = 1 << 19 // bytes of a run's configuration
 	maxFiles         = 1 << 12 // files that it names
 	maxHeldJobs      = 1 << 12 // jobs that a host holds at once
+
+	MaxOthers = 127 // plans in another: they fit the smallest max_payload
 )
 
 // Limits of what devices say.

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -43,7 +44,7 @@ const (
 	SendAgain  = Status_STATUS_SEND_AGAIN
 )
 
-// ClientPlan is a plan with the client that its subject names.
+// ClientPlan is a plan with the client that its subject, or itself among others, names.
 type ClientPlan struct {
 	Client int
 	Plan   *Plan
@@ -187,6 +188,16 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 		return nil, fmt.Errorf("bus: encode %s: %w", m.ProtoReflect().Descriptor().Name(), err)
 	}
 	return dst, nil
+}
+
+// AppendPlan adds a plan to a message of plans; into an empty one goes the one whose client
+// the subject names.
+func AppendPlan(message []byte, p *Plan) ([]byte, error) {
+	if len(message) > 0 {
+		const others = 7<<3 | byte(protowire.BytesType)
+		message = protowire.AppendVarint(append(message, others), uint64(proto.Size(p)))
+	}
+	return Marshal(message, p)
 }
 
 // Unmarshal decodes and validates a message in place of what m held; slices that

@@ -44,7 +44,7 @@ func commit(version string) string {
 // program speak with each other. It is raised by every change after which a host of
 // before would misread a message, answer a task with another plan, or do a job to
 // another sum. Programs of one build have one number, so they always fit.
-const HostProtocol = 4
+const HostProtocol = 5
 
 // Fits returns an error if hosts of this program, which is of the given version, must
 // not serve the run.

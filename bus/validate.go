@@ -43,6 +43,14 @@ func (p *Plan) Validate() error {
 		c.number("dropout.phase", int64(d.Phase), int64(Download), int64(Upload))
 		c.number("dropout.after_ns", d.AfterNs, 0, 3*MaxDurationNs)
 	}
+	c.number("number of others", int64(len(p.Others)), 0, MaxOthers)
+	for _, o := range p.Others {
+		c.number("others.client", long(o.Client), 0, MaxClients)
+		c.number("number of others.others", int64(len(o.Others)), 0, 0)
+		if c.err == nil {
+			c.err = o.Validate()
+		}
+	}
 	return c.err
 }
 

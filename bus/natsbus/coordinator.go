@@ -35,8 +35,9 @@ type Coordinator struct {
 	buffer  []byte
 	begun   bool // tasks have been sent since plans were waited for
 
-	plans *mailbox.Mailbox[bus.ClientPlan]
-	wait  planWait
+	plans   *mailbox.Mailbox[bus.ClientPlan]
+	arrived []bus.ClientPlan // those of one message
+	wait    planWait
 
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks

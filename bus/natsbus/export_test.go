@@ -1,6 +1,8 @@
 package natsbus
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -30,6 +32,11 @@ func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
 
 // Broken is closed when the coordinator's connection has failed.
 func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.Life().Done() }
+
+// Settled waits until what the coordinator has sent, and what the server had for the host, is there.
+func Settled(ctx context.Context, c bus.Coordinator, h bus.Host) error {
+	return errors.Join(c.(*Coordinator).conn.Settled(ctx), h.(*Host).conn.Settled(ctx))
+}
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

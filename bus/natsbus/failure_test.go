@@ -1,6 +1,7 @@
 package natsbus_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,13 +27,12 @@ func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {
 
 func TestASlowConsumersDropFailsTheRunWithItsCause(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		c, h := p.Coordinator(t, "r"), p.Host(t, "r")
-		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {
-			t.Fatal(err)
-		}
+		c := p.Coordinator(t, "r")
+		conn := p.bare(t)
+		defer conn.Close()
 		release := natsbus.HoldPlans(c, 10) // at most ten may wait
 		for i := range 1000 {
-			if err := c.SendTask(i, someTask(uint64(i+1))); err != nil {
+			if err := conn.Publish(fmt.Sprintf("fedpace.r.client.%d.plan", i), []byte{0x08, 0x01}); err != nil {
 				t.Fatal(err)
 			}
 		}

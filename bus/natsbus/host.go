@@ -41,6 +41,8 @@ type Host struct {
 	plan      func(client int, t *bus.Task, p *bus.Plan) error
 	task      bus.Task
 	answer    bus.Plan
+	planned   int    // plans in the buffer
+	subject   string // of the first of them
 	buffer    []byte
 
 	holding sync.Mutex
@@ -102,38 +104,53 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return nil
 }
 
-// onTask runs on the tasks' subscriptions.
+// onTask runs on the tasks' subscriptions. Tasks that have come meanwhile are answered
+// together: each message costs more than a plan.
 func (h *Host) onTask(m *nats.Msg, verb string) {
-	client, ok := h.subjects.Client(m.Subject, verb)
-	if !ok || natsconn.Relayed(m) {
-		return // a device's
-	}
 	h.answering.Lock()
 	defer h.answering.Unlock()
-	if err := bus.Unmarshal(m.Data, &h.task); err != nil {
+	if client, ok := h.subjects.Client(m.Subject, verb); ok && !natsconn.Relayed(m) { // else a device's
+		if err := h.answerTo(m, client, verb); err != nil {
+			h.end(err)
+			return
+		}
+	}
+	queued, _, err := m.Sub.Pending() // this one, too
+	if h.planned == 0 || h.planned <= bus.MaxOthers && queued > 1 && err == nil {
 		return
 	}
+	h.planned = 0
+	if err := h.conn.Publish(h.subject, h.buffer); err != nil && !h.conn.Passes(err) { // one that is away: the coordinator asks again
+		h.end(fmt.Errorf("bus: plans on %s: %w", h.subject, err))
+	}
+}
+
+// answerTo adds a client's plan to the next message.
+func (h *Host) answerTo(m *nats.Msg, client int, verb string) (err error) {
+	if bus.Unmarshal(m.Data, &h.task) != nil {
+		return nil
+	}
 	if h.config.Stamp != 0 && h.task.Stamp != h.config.Stamp {
-		h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
-		return
+		return fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale)
 	}
 	h.answer.Reset()
 	h.answer.Task, h.answer.Placement = h.task.Task, h.task.Placement
-	err := h.plan(client, &h.task, &h.answer)
-	if err == nil {
+	if err = h.plan(client, &h.task, &h.answer); err == nil {
 		err = h.answer.Validate()
 	}
-	if err == nil {
-		h.buffer, err = bus.Marshal(h.buffer[:0], &h.answer)
+	if h.planned == 0 {
+		h.subject, h.buffer = subject.PlanOf(m.Subject, verb), h.buffer[:0]
+	} else {
+		h.answer.Client = uint64(client)
 	}
 	if err == nil {
-		if err = h.conn.Publish(subject.PlanOf(m.Subject, verb), h.buffer); err != nil && h.conn.Passes(err) {
-			return // the connection is away: the coordinator asks again
-		}
+		h.buffer, err = bus.AppendPlan(h.buffer, &h.answer)
 	}
 	if err != nil {
-		h.end(fmt.Errorf("bus: plan of client %d for task %d: %w", client, h.task.Task, err))
+		return fmt.Errorf("bus: plan of client %d for task %d: %w", client, h.task.Task, err)
 	}
+	h.planned++
+	return nil
 }
 
 // SendSum lends the tensors to a coordinator in this process, and sends them in

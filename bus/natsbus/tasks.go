@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -63,10 +64,17 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
 		return
 	}
-	if c.hosts != nil && !c.hosts.placement.Answered(plan.Placement) {
-		return // of another coordinator's task
+	c.arrived = append(c.arrived[:0], bus.ClientPlan{Client: client, Plan: plan})
+	for _, other := range plan.Others {
+		c.arrived = append(c.arrived, bus.ClientPlan{Client: int(other.Client), Plan: other})
 	}
-	c.plans.Put(bus.ClientPlan{Client: client, Plan: plan})
+	plan.Others = nil
+	if c.hosts != nil {
+		c.arrived = slices.DeleteFunc(c.arrived, func(p bus.ClientPlan) bool { // of another coordinator's task
+			return !c.hosts.placement.Answered(p.Plan.Placement)
+		})
+	}
+	c.plans.PutAll(c.arrived)
 }
 
 const (

@@ -1,0 +1,64 @@
+package bustest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/internal/cputime"
+)
+
+// InFlight is how many messages of an echo are under way at a time.
+const InFlight = 4096
+
+// Echo is the bare loop that the exchange of tasks and plans is measured beside: a
+// connection and a wildcard subscription on each side, the answer to one message of 128
+// bytes sends the next. Each of so many exchanges is on subjects of one of the clients. It
+// returns the processor time.
+func Echo(b *testing.B, server nats.InProcessConnProvider, clients, exchanges int) time.Duration {
+	b.Helper()
+	tasks := make([]string, exchanges)
+	for i := range tasks {
+		tasks[i] = fmt.Sprintf("fedpace.bare.client.%d.task", i%clients)
+	}
+	connect := func(subject string, f func(*nats.Conn, *nats.Msg)) *nats.Conn {
+		c, err := nats.Connect("", nats.InProcessServer(server))
+		if err == nil {
+			var s *nats.Subscription
+			if s, err = c.Subscribe(subject, func(m *nats.Msg) { f(c, m) }); err == nil {
+				err = errors.Join(s.SetPendingLimits(-1, -1), c.Flush())
+			}
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	payload := make([]byte, 128)
+	done := make(chan struct{})
+	sent, received := min(InFlight, exchanges), 0
+	far := connect("fedpace.bare.client.*.task", func(c *nats.Conn, m *nats.Msg) {
+		_ = c.Publish(m.Subject[:len(m.Subject)-4]+"plan", m.Data)
+	})
+	defer far.Close()
+	near := connect("fedpace.bare.client.*.plan", func(c *nats.Conn, m *nats.Msg) {
+		if received++; received == exchanges {
+			close(done)
+		}
+		if sent < exchanges {
+			_ = c.Publish(tasks[sent], payload)
+			sent++
+		}
+	})
+	defer near.Close()
+	start := time.Now()
+	before := cputime.Since(start)
+	for i := range sent {
+		_ = near.Publish(tasks[i], payload)
+	}
+	<-done
+	return cputime.Since(start) - before
+}

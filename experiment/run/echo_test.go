@@ -17,7 +17,7 @@ import (
 // timed only with that of a bare echo over an embedded server, in turns; the ratio is the
 // turns' median (wanted: 0.9).
 func BenchmarkBesideAnEcho(b *testing.B) {
-	for _, c := range []struct{ clients, cohort, rounds int }{{1_000_000, 10_000, 10}, {10_000, 1000, 100}} {
+	for _, c := range []struct{ clients, cohort, rounds int }{{1_000_000, 10_000, 40}, {10_000, 1000, 200}} {
 		b.Run(fmt.Sprintf("clients=%d/cohort=%d", c.clients, c.cohort), func(b *testing.B) {
 			server, err := embedded.Start(b.Context(), embedded.Config{})
 			if err != nil {

@@ -70,6 +70,9 @@ type Device struct {
 	log     []string           // that heartbeats have not told yet
 }
 
+// answerLag is how long the answer to an update may come after what the run says next.
+const answerLag = 5 * time.Second
+
 // maxCalls is how many messages may wait when a device still keeps a call.
 const maxCalls = 64
 
@@ -257,7 +260,9 @@ func (d *Device) onTask(m *bus.RawMessage) {
 	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat: what was sent of it may be lost
 		d.again()
 		return
-	case working && !(d.whole && x.isTask()): // else the run may have taken the update, and its answer be behind the next task
+	case working && d.whole: // the run may have taken the update, and its answer be behind this
+		time.AfterFunc(answerLag, d.cancel)
+	case working:
 		d.cancel() // the run goes on without it
 	}
 	d.mailbox.Put(x)

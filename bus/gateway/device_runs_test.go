@@ -263,48 +263,51 @@ func TestCallsDoNotFillADevice(t *testing.T) {
 	}
 }
 
-// The next task may come before the answer to the last message of an update: the update counts all the same.
+// The next task, or the run's end, may come before the answer to the last message of an update: that counts
+// all the same.
 func TestTheNextTaskBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, "r", nil)
-	task := o.working()
-	o.die()
-	admin := o.Admin()
-	answer := func(v bus.Status, m *nats.Msg) {
-		b, err := proto.Marshal(&bus.DeviceReply{Status: v})
+	for _, next := range []*bus.Task{deviceTask(1), {Over: true}} {
+		o := openOffice(t, "r", nil)
+		task := o.working()
+		o.die()
+		admin := o.Admin()
+		answer := func(v bus.Status, m *nats.Msg) {
+			b, err := proto.Marshal(&bus.DeviceReply{Status: v})
+			if err == nil {
+				err = m.Respond(b)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := admin.Subscribe("fedpace.r.client.pi.update.*", func(m *nats.Msg) {
+			if strings.HasSuffix(m.Subject, ".0") {
+				answer(bus.Continue, m)
+				return
+			}
+			b, err := proto.Marshal(next)
+			if err == nil {
+				err = admin.Publish("fedpace.r.client.pi.task", b)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(50 * time.Millisecond) // so that it is there first
+			answer(bus.Accepted, m)
+		})
 		if err == nil {
-			err = m.Respond(b)
+			err = admin.Flush()
 		}
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-	}
-	_, err := admin.Subscribe("fedpace.r.client.pi.update.*", func(m *nats.Msg) {
-		if strings.HasSuffix(m.Subject, ".0") {
-			answer(bus.Continue, m)
-			return
+		if err := o.device.Send(task.Context, "r", &bus.DeviceUpdate{Values: model, Update: &bus.Update{Task: 1 << 52, Samples: 1}}); err != nil {
+			t.Errorf("an update that the run took before %v: %v", next, err)
 		}
-		b, err := proto.Marshal(deviceTask(1))
-		if err == nil {
-			err = admin.Publish("fedpace.r.client.pi.task", b)
+		if got, err := o.device.Next(t.Context()); next.Over != errors.Is(err, gateway.ErrOver) || !next.Over && (got == nil || got.Task.Task != next.Task) {
+			t.Errorf("next is %+v, %v", got, err)
 		}
-		if err != nil {
-			t.Error(err)
-		}
-		time.Sleep(50 * time.Millisecond) // so that it is there first
-		answer(bus.Accepted, m)
-	})
-	if err == nil {
-		err = admin.Flush()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.device.Send(task.Context, "r", &bus.DeviceUpdate{Values: model, Update: &bus.Update{Task: 1 << 52, Samples: 1}}); err != nil {
-		t.Errorf("an update that the run took: %v", err)
-	}
-	if next := o.next(); next == nil || next.Task.Task != 1<<52+1 {
-		t.Errorf("the next task is %+v", next)
 	}
 }
 

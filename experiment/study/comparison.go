@@ -119,7 +119,28 @@ func (r *Comparison) Write(w io.Writer) error {
 		return err
 	}
 	r.writeWindows(text)
+	r.writeTimes(text)
+	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
+		fmt.Fprint(text, "\nThe model that is evaluated is a new client's: clients have personal parameters of their own (evaluate.clients measures theirs).\n")
+	}
 	return text.Flush()
+}
+
+// writeTimes says of which schedule a run ended long before another one with its seed.
+func (r *Comparison) writeTimes(w io.Writer) {
+	longest := map[string]float64{}
+	pair := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
+	for i := range r.Runs {
+		c := &r.Runs[i]
+		longest[pair(c)] = max(longest[pair(c)], c.Summary.VirtualSeconds)
+	}
+	for i := range r.Runs {
+		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pair(c)] {
+			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another after %s (stop.virtual_seconds alone would).\n",
+				c.Schedule, c.Config.Seed, human.VirtualTime(c.Summary.VirtualSeconds), human.VirtualTime(longest[pair(c)]))
+			return
+		}
+	}
 }
 
 // writeWindows says of which schedules the loss that they read is a mean over too many rounds.

@@ -49,6 +49,12 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 	if r.writeWindows(&said); said.String() != "\nrounds reads a loss that is a mean over 2 rounds, in a run of 8 (schedule.window: 1 fits).\n" {
 		t.Errorf("of windows it says %q", said.String())
 	}
+	said.Reset()
+	r.writeTimes(&said)
+	r.Runs[2].Summary.VirtualSeconds /= 2
+	if r.writeTimes(&said); strings.Count(said.String(), "not held to one virtual time: rounds with seed 1 ended after") != 1 {
+		t.Errorf("of times it says %q", said.String())
+	}
 	// The same cohorts: first-step losses of round 1 are the same numbers.
 	first := map[string]bool{}
 	for _, name := range []string{"dsgd", "fixed", "rounds"} {

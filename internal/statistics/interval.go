@@ -28,6 +28,9 @@ func EstimateMean(values []float64) Estimated {
 	}
 	if e.N > 1 {
 		e.Half = quantile(e.N) * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
+		if e.Half < 1e-12*math.Abs(e.Mean) { // values that are equal but for their rounding
+			e.Half = 0
+		}
 	}
 	return e
 }

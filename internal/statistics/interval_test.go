@@ -14,6 +14,9 @@ func TestEstimate(t *testing.T) {
 	if e := EstimateMean([]float64{7}); e.Mean != 7 || !math.IsNaN(e.Half) || e.String() != "7" {
 		t.Errorf("one seed: %+v %s", e, e)
 	}
+	if e := EstimateMean([]float64{1, 1 + 0x1p-52}); e.Half != 0 {
+		t.Errorf("a rounding: %+v", e)
+	}
 	if e := EstimateMean(nil); e.String() != "-" {
 		t.Errorf("no seed: %s", e)
 	}

@@ -30,3 +30,25 @@ func TestARunOfSoManyUpdates(t *testing.T) {
 		}
 	}
 }
+
+// So does one that ends with a number of samples or tokens, which clients have as many of as they have.
+func TestARunOfSoManySamples(t *testing.T) {
+	t.Parallel()
+	for _, sets := range [][]string{
+		{"stop={rounds: null, samples: 20000}"}, {"stop={rounds: null, samples: 20000}", "close={rule: first, n: 7}", "compute.std=0.01"},
+		{"task=shakespeare", "clients=50", "stop={rounds: null, tokens: 3000000}"},
+	} {
+		c := runtest.Small(t, append([]string{"train=false", "cohort=20"}, sets...)...)
+		f, err := run.DryRun(t.Context(), c, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := run.Run(t.Context(), c, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Rounds < 2 || f.Rounds != s.Rounds || f.Virtual != s.VirtualSeconds {
+			t.Errorf("%v: %d rounds in %g s, foreseen are %d rounds and %g s", sets, s.Rounds, s.VirtualSeconds, f.Rounds, f.Virtual)
+		}
+	}
+}

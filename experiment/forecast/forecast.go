@@ -102,9 +102,10 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	if err != nil {
 		return f, err
 	}
-	if _, alike := p.FixedRound(); alike {
+	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
+	if _, alike := p.FixedRound(); alike && !samples {
 		err = f.walk(w)
-	} else if !w.open() || c.Stop.Accepted > 0 {
+	} else if !w.open() || c.Stop.Accepted > 0 || samples {
 		err = f.play(ctx, p, limit, mostPlayed)
 	}
 	if err != nil {

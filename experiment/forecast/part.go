@@ -82,7 +82,8 @@ func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by floa
 		c.Stop.Rounds = min(n, most)
 	}
 	if draw > 0 {
-		c.Stop.Accepted = int(math.Ceil(float64(c.Stop.Accepted) / by))
+		part := func(n int64) int64 { return int64(math.Ceil(float64(n) / by)) }
+		c.Stop.Accepted, c.Stop.Samples, c.Stop.Tokens = int(part(int64(c.Stop.Accepted))), part(c.Stop.Samples), part(c.Stop.Tokens)
 		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
 		c.K, c.Stop.Time = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}, round.Time(float64(limit)/by)
 	}

@@ -194,8 +194,8 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 // the subject names.
 func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	if len(message) > 0 {
-		const others = 7<<3 | byte(protowire.BytesType)
-		message = protowire.AppendVarint(append(message, others), uint64(proto.Size(p)))
+		const others = 7 // the field's number
+		message = protowire.AppendVarint(protowire.AppendTag(message, others, protowire.BytesType), uint64(proto.Size(p)))
 	}
 	return Marshal(message, p)
 }

@@ -15,8 +15,8 @@ type Activation struct {
 	Shape
 	x  []float32
 	dx []float32 // its gradient, without a border; nil: nobody wants it
-	// rows are the values sample by sample, for products with gradients: height × samples
-	// × (width × channels), each with its border; nil: nobody wants them.
+	// rows are the values of a vector or sequence sample by sample, for products with gradients:
+	// height × samples × channels; nil: nobody wants them.
 	rows []float32
 	// borrowed rows are those of the batch.
 	borrowed bool
@@ -93,7 +93,7 @@ func (a *Activation) allocate(blocks, maxBatch int) {
 	if a.keepX {
 		samples = (maxBatch + 7) &^ 7
 	}
-	a.rows = aligned((a.Height + 2*a.border) * samples * a.width())
+	a.rows = aligned(a.Height * samples * a.width())
 }
 
 // values, gradient and samples are x, dx and rows of a block.
@@ -150,7 +150,7 @@ func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
 		return
 	}
 	ld, x, rows := a.width(), a.values(p), a.samples(p)
-	for y := range a.Height + 2*a.border {
+	for y := range a.Height {
 		isa.Transpose(kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld}, kernel.Block(x[y*ld*Lanes:]), ld, isa.Columns(p.Samples))
 	}
 }

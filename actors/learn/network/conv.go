@@ -56,7 +56,6 @@ func (l ConvLayer) Parameters(in Shape) []Parameter {
 
 func (l ConvLayer) Stage(at *Place) Stage {
 	at.X.border = max(at.X.border, l.Pad)
-	at.X.needRows = true
 	return &convStage{Place: at, ConvLayer: l, rows: 1}
 }
 
@@ -78,8 +77,10 @@ type convStage struct {
 	height, width   int // of the convolution's own output
 	dyRow, dyColumn int // distances of its gradient's rows and columns
 	packed          packed
+	recent          []float32 // the inputs that some rows of outputs read, sample by sample: row y at y % keep
+	keep            int
 	forwardRuns     []kernel.Segment
-	weightRuns      []kernel.Segment   // the positions of some rows
+	weightRuns      [][]kernel.Segment // the positions of some rows, by where in recent they start
 	gradientRuns    [][]kernel.Segment // for each position of the input, the outputs that read it
 }
 
@@ -101,9 +102,14 @@ func (s *convStage) prepare(height, width int, dy func() (row, column, channel i
 	for ky := range s.Size {
 		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
 	}
-	for y := range s.rows {
-		for x := range width {
-			s.weightRuns = append(s.weightRuns, kernel.Segment{A: y*s.dyRow + x*s.dyColumn, B: (y*Lanes*s.X.width() + x*in) * s.Stride})
+	s.keep = (s.rows-1)*s.Stride + s.Size
+	s.recent = aligned(s.keep * Lanes * s.X.width())
+	s.weightRuns = make([][]kernel.Segment, s.keep)
+	for from := range s.weightRuns {
+		for i := range s.rows * width {
+			y, x := i/width, i%width
+			s.weightRuns[from] = append(s.weightRuns[from],
+				kernel.Segment{A: y*s.dyRow + x*s.dyColumn, B: (from+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in})
 		}
 	}
 	if !s.Gradient {
@@ -176,7 +182,6 @@ func (s *convStage) Forward(p *Pass) {
 }
 
 func (s *convStage) Backward(p *Pass) {
-	s.X.transpose(p, s.network.isa)
 	dy := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()
 	for y := range s.Y.Height {
@@ -201,13 +206,22 @@ func (s *convStage) biases(dy []float32, channel, n int) {
 	}
 }
 
-// weights adds the part of some rows of outputs, from row y on, to the weight's gradient.
+// weights adds the part of some rows of outputs, from row y on, to the weight's gradient. What
+// these rows read stays in a near cache from its transposition to its products.
 func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
-	in, ld, rows := s.X.Channels, s.X.width(), s.X.samples(p)
+	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
+	first := y*s.Stride + s.X.border - s.Pad
+	from := first
+	if y > 0 {
+		from = max(first, first+s.keep-s.rows*s.Stride)
+	}
+	for ; from < first+s.keep; from++ {
+		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[from%s.keep*Lanes*ld:], LD: ld},
+			kernel.Block(x[from*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
+	}
 	for ky := range s.Size {
-		from := (y*s.Stride+ky+s.X.border-s.Pad)*Lanes*ld + (s.X.border-s.Pad)*in
-		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns, kernel.Operand{Data: dy, Row: channel, Col: 1},
-			kernel.Matrix{Data: rows[from:], LD: ld},
+		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep], kernel.Operand{Data: dy, Row: channel, Col: 1},
+			kernel.Matrix{Data: s.recent[(s.X.border-s.Pad)*in:], LD: ld},
 			kernel.Matrix{Data: s.grad[ky*s.Size*in:], LD: s.Size * s.Size * in}, kernel.Add, nil, 1)
 	}
 }
@@ -290,7 +304,6 @@ func (s *pooledStage) Forward(p *Pass) {
 }
 
 func (s *pooledStage) Backward(p *Pass) {
-	s.X.transpose(p, s.network.isa)
 	g := s.Y.gradient(p)
 	row, column, channel := s.Y.gradientSteps()
 	part := s.Maps * Lanes

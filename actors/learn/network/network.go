@@ -49,6 +49,7 @@ type network struct {
 	alpha  float32   // of a step, else 0: layers may add their gradient to the parameters at once
 	grad   []float32 // of parameters whose stages do not keep their gradient
 	ranges []span    // of grad, in use
+	row    []float32 // of images, sample by sample
 	pass   Pass
 }
 
@@ -93,15 +94,13 @@ func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.I
 	for n.input.flat != nil {
 		n.input = n.input.flat
 	}
-	switch n.input.Form {
-	case Image:
-		n.input.needRows, n.input.filled = true, true
-	case Vector:
-		n.input.borrowed = true
-	}
+	n.input.borrowed = n.input.Form == Vector
 	blocks := (maxBatch + Lanes - 1) / Lanes
 	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)
+	}
+	if n.input.Form == Image {
+		n.row = aligned(Lanes * n.input.width())
 	}
 	n.head = newHead(of, isa)
 	n.lay(n.links)
@@ -353,9 +352,8 @@ func (n *network) image(p *Pass) {
 	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
 	x, all := a.values(p), p.batch.X[p.from*in*height*width:]
 	for y := range a.Height {
-		rows := a.rows[(y+a.border)*Lanes*ld:][:Lanes*ld]
 		for s := range p.Samples {
-			row := rows[s*ld+a.border*in:][:a.Width*in]
+			row := n.row[s*ld+a.border*in:][:a.Width*in]
 			for c := range in {
 				at := c
 				for _, v := range all[((s*in+c)*height+y)*width:][:a.Width] {
@@ -364,6 +362,6 @@ func (n *network) image(p *Pass) {
 				}
 			}
 		}
-		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: rows, LD: ld}, n.isa.Columns(p.Samples), ld)
+		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: n.row, LD: ld}, n.isa.Columns(p.Samples), ld)
 	}
 }

@@ -22,7 +22,7 @@ type Time = simclock.Time
 //	func (Half) Close(now closing.Standing) bool { return 2*now.Accepted >= now.Cohort }
 //
 // A rule may have three methods more: Needs() Needs names what the run must
-// give it, Validate(cohort int) error returns an [*OptionError] for options
+// give it, Validate(cohort int) error returns an [*registry.OptionError] for options
 // that do not fit each other or the cohort, and String() string ends the
 // sentence "Rounds close ..." of a summary.
 var Rules = registry.New[Rule]("closing rule", "rule")
@@ -90,9 +90,3 @@ func After(c Rule, now Standing, ends []Time) (after Time, ok bool) {
 	}
 	return deadline, passes(math.MaxInt64)
 }
-
-// What a plug-in of another module needs.
-type (
-	Needs       = registry.Needs       // what a component must be given by its run
-	OptionError = registry.OptionError // what is wrong with one option
-)

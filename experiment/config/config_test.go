@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,24 @@ func fromText(t *testing.T, text string, sets ...string) (Config, error) {
 		t.Fatal(err)
 	}
 	return Load("config.yaml", sets)
+}
+
+// shipped are the plug-ins that the lists of the messages below are held to.
+const shipped = " adacomm adam adamw always bernoulli constant cosine daily dsgd empirical error exponential expression fedadagrad fedadam fedasync fedavg fedavgm fedbuff fedexp fednova fedprox fedyogi fit fixed flanp four_bit last_losses least_available linear list lognormal markov normal oort pareto power power_of_choice qsgd quadratic refl round_robin rounds scaffold sgd share shifted_exponential sign size step streaming theory tifl top_k trace uniform warmup weibull "
+
+var lists = regexp.MustCompile(`(\(use |is not a (schedule|distribution|model of availability) \(|a distribution \(|its dist \()[a-z_]+(, [a-z_]+)* or [a-z_]+`)
+
+// message is an error whose lists leave out what is not shipped: one more plug-in changes no test.
+func message(err error) string {
+	return lists.ReplaceAllStringFunc(err.Error(), func(list string) string {
+		at := strings.LastIndexAny(list, "(") + 1
+		before, names, uses := list[:at], list[at:], ""
+		if rest, ok := strings.CutPrefix(names, "use "); ok {
+			uses, names = "use ", rest
+		}
+		words := slices.DeleteFunc(strings.Split(strings.ReplaceAll(names, " or ", ", "), ", "), func(name string) bool { return !strings.Contains(shipped, " "+name+" ") })
+		return before + uses + orList(words)
+	})
 }
 
 func TestNothingSetIsTheDemonstration(t *testing.T) {
@@ -176,7 +195,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			if err == nil {
 				t.Fatalf("accepted; want %q", test.want)
 			}
-			if err.Error() != test.want {
+			if message(err) != test.want {
 				t.Errorf("\n got %s\nwant %s", err, test.want)
 			}
 		})

@@ -345,7 +345,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 			if err == nil {
 				t.Fatalf("accepted; want %q", test.want)
 			}
-			if err.Error() != test.want {
+			if message(err) != test.want {
 				t.Errorf("\n got %s\nwant %s", err, test.want)
 			}
 		})

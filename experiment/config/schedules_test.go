@@ -68,7 +68,7 @@ func TestMistakesInSchedulesAreNamed(t *testing.T) {
 		"eta: {rule: warmup, rounds: 2, then: {rule: expression, formula: accuracy}}\ntrain: false": `config.yaml:2: schedule.eta: "warmup" decides by the validation accuracy, which train: false does not measure (use cosine, exponential, expression, fixed, linear, list, power, rounds or warmup)`,
 		"trim: 0.5": `config.yaml:2: schedule.trim: 0.5 is out of range (more than 0 and less than 0.5)`,
 	} {
-		if _, err := fromText(t, "schedule:\n  "+text); err == nil || err.Error() != want {
+		if _, err := fromText(t, "schedule:\n  "+text); err == nil || message(err) != want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}

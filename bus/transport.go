@@ -46,9 +46,6 @@ type Coordinator interface {
 	// TakeSum waits for the result of an open job, which must be answered.
 	TakeSum(ctx context.Context) (*ReceivedSum, error)
 
-	// Hosts counts the hosts in other processes that are there, and the jobs that
-	// they do at a time. Neither decides a result.
-	Hosts() (hosts, workers int)
 	Stats
 	// Life ends when the run cannot be driven any more, for the reason that TakePlans
 	// and TakeSum return, and when it is closed. Who waits for something else, as for
@@ -64,6 +61,9 @@ type Coordinator interface {
 type Stats interface {
 	Pending() int   // messages that have come and are not taken yet
 	Ignored() int64 // messages that were not taken: from nobody, refused or repeated
+	// Hosts counts the hosts in other processes that are there, and the jobs that
+	// they do at a time. Neither decides a result.
+	Hosts() (hosts, workers int)
 }
 
 // ReceivedSum is the result of an open job. Its values may be read until Accept

@@ -116,7 +116,9 @@ type Stats struct {
 	BusLag     time.Duration // from the last cohort's tasks going out until its last plan was back
 	Pending    int           // messages that wait for the coordinator
 	Ignored    int64         // messages that did not count: repeated, stale or refused
+	Workers    int           // of this process, and of the hosts that are there
 	Checkpoint time.Time     // when the last checkpoint was written; zero: none
+	Due        time.Time     // when the next one is
 	// CheckpointFailures counts the checkpoints that could not be written.
 	CheckpointFailures int64
 	Devices            DeviceStats

@@ -261,6 +261,7 @@ func (d *Device) onTask(m *bus.RawMessage) {
 		d.again()
 		return
 	case working && d.whole: // the run may have taken the update, and its answer be behind this
+		// Nothing need stop the timer: it ends this task's context alone, which rest has ended where it fires late.
 		time.AfterFunc(answerLag, d.cancel)
 	case working:
 		d.cancel() // the run goes on without it

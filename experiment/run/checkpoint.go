@@ -39,6 +39,8 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpo
 		recorder: r, spoilt: previous != nil && previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
 	}
 	k.next.Head, k.next.Body.Limit = r.p.identity(r.p.options.Version), int64(limit)
+	due := time.Now().Add(k.every)
+	r.due.Store(&due)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
 	k.listen.Go(func() {
 		for {
@@ -84,11 +86,13 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	}
 	k.report(err)
 	now := time.Now()
-	if err == nil {
+	pause := max(k.every, time.Duration(float64(now.Sub(started))/maxShare))
+	if due := now.Add(pause); err == nil {
 		k.spoilt = false
 		r.checkpoint.Store(&now)
+		r.due.Store(&due)
 	}
-	k.alarm.Reset(max(k.every, time.Duration(float64(now.Sub(started))/maxShare)))
+	k.alarm.Reset(pause)
 	return nil
 }
 

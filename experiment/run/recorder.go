@@ -38,6 +38,8 @@ type recorder struct {
 	server     *embedded.Embedded                // the run's own; nil: it has none
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
+	due        atomic.Pointer[time.Time]         // when the next one is; set before reported
+	workers    int                               // of this process
 	unwritten  atomic.Int64                      // checkpoints that could not be written
 
 	remaining struct {
@@ -131,7 +133,9 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if v == nil {
 		return s, false
 	}
-	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load()}
+	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load(), Due: *r.due.Load()}
+	_, workers := v.Hosts()
+	s.Workers = r.workers + workers
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}

@@ -181,6 +181,9 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		return s, err
 	}
 	r.server = e.embedded
+	for _, n := range e.workers {
+		r.workers += n
+	}
 	said.add(r.outputs)
 	if p.Config.HTTP != "" {
 		server, serveErr := r.serve(ctx, tell)

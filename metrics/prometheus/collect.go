@@ -216,7 +216,9 @@ func (m *Metrics) collectUsage(c *scrape, s *state) {
 
 func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("last_checkpoint_timestamp_seconds", "When the last checkpoint was written, in Unix time.").time(now.Checkpoint)
+	c.add("checkpoint_due_timestamp_seconds", "When the next checkpoint is due, in Unix time: it is written at the next step of the run. One that could not be written stays due.").time(now.Due)
 	c.add("checkpoint_failures_total", "Checkpoints that could not be written: the one before stays, and the run goes on.").counter(float64(now.CheckpointFailures))
+	c.add("workers", "Workers that train for the run: of its own process, and of the hosts that are there.").gauge(float64(now.Workers))
 	c.add("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free.").gauge(now.PacingLag.Seconds())
 	c.add("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back.").gauge(now.BusLag.Seconds())
 	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))

@@ -54,7 +54,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 		Waiting: func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
-				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
+				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Ignored: 5, Workers: 7, Checkpoint: time.Unix(1_700_000_000, 0), Due: time.Unix(1_700_000_030, 0), CheckpointFailures: 4,
 				NATS: &metrics.NATSStats{Traffic: metrics.Traffic{InMessages: 21, OutMessages: 22, InBytes: 23, OutBytes: 24}, Connections: 25, Subscriptions: 26, SlowConsumers: 27, Stored: 28},
 				Devices: metrics.DeviceStats{
 					Present: 1, Silent: 2, Banned: 3, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
@@ -173,6 +173,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_bus_lag_seconds gauge",
 		"fedpace_bus_pending_messages gauge",
 		"fedpace_bus_waiting_seconds gauge {what}",
+		"fedpace_checkpoint_due_timestamp_seconds gauge",
 		"fedpace_checkpoint_failures_total counter",
 		"fedpace_client_energy_joules_total counter {use}",
 		"fedpace_client_phase_seconds histogram {class,kind,phase}",
@@ -222,6 +223,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_validation_metric gauge {metric}",
 		"fedpace_virtual_time_seconds gauge",
 		"fedpace_window_loss gauge",
+		"fedpace_workers gauge",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -268,7 +270,9 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_progress_ratio", nil, 0.5}, // half of the time, a quarter of the rounds
 		{"fedpace_virtual_time_seconds", nil, 5.803},
 		{"fedpace_last_checkpoint_timestamp_seconds", nil, 1_700_000_000},
+		{"fedpace_checkpoint_due_timestamp_seconds", nil, 1_700_000_030},
 		{"fedpace_checkpoint_failures_total", nil, 4},
+		{"fedpace_workers", nil, 7},
 		{"fedpace_round_duration_seconds", nil, 2},
 		{"fedpace_sgd_steps_total", nil, 144},
 		{"fedpace_fixed_sgd_steps_total", nil, 80 / 3.0375 * 5.803},

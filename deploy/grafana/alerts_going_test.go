@@ -100,7 +100,7 @@ func TestAlertsOfRunsThatGoOn(t *testing.T) {
 		await(t, base, fmt.Sprintf(`last_over_time(fedpace_round{run=%q}[1h]) > 1`, name), true)
 	}
 	blocked := filepath.Join(played["unsaved"].dir, ".checkpoint.unfinished")
-	if err := os.Mkdir(blocked, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	send(stalls, syscall.SIGSTOP)
@@ -117,7 +117,7 @@ func TestAlertsOfRunsThatGoOn(t *testing.T) {
 	}
 	send(stalls, syscall.SIGCONT)
 	device("silent")
-	if err := os.Remove(blocked); err != nil {
+	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)
 	}
 	send(played["lags"].process, syscall.SIGINT)

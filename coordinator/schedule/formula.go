@@ -52,6 +52,9 @@ type environment struct {
 	Log  func(x float64) float64    `expr:"log"`
 	Cos  func(x float64) float64    `expr:"cos"`
 	Pow  func(x, y float64) float64 `expr:"pow"`
+
+	Max func(x float64, more ...float64) float64 `expr:"max"`
+	Min func(x float64, more ...float64) float64 `expr:"min"`
 }
 
 const (
@@ -63,14 +66,27 @@ const (
 const operators = " + - * / ** ^ < <= > >= == != && || and or ! not "
 
 // library are the language's own functions that a formula may call, which do not
-// round.
-var library = []string{"abs", "ceil", "floor", "round", "max", "min"}
+// round. Its max(1, x) would be 1 where x is not a number.
+var library = []string{"abs", "ceil", "floor", "round"}
 
-// rounding are the functions that round, which they do alike on every architecture.
+// rounding are the functions that are ours: they round alike on every architecture, and what is
+// not a number stays so.
 var rounding = environment{
 	Sqrt: math.Sqrt,
 	Cbrt: cbrt,
 	Exp:  exp, Log: Log, Cos: cos, Pow: pow,
+	Max: func(x float64, more ...float64) float64 {
+		for _, y := range more {
+			x = max(x, y)
+		}
+		return x
+	},
+	Min: func(x float64, more ...float64) float64 {
+		for _, y := range more {
+			x = min(x, y)
+		}
+		return x
+	},
 }
 
 // compile reads a formula. An error is a *[registry.OptionError] that names the
@@ -81,6 +97,9 @@ func compile(text string) (*formula, error) {
 	}
 	if len(text) > maxFormula {
 		return nil, registry.Errorf("formula", "%d characters are too many (at most %d)", len(text), maxFormula)
+	}
+	if at := strings.Index(text, "//"); at >= 0 { // the language's comment, Python's division
+		return nil, bad(at, "// is no operator of a formula (floor(a / b) rounds down)")
 	}
 	g := &grammar{reads: map[string]bool{}}
 	program, err := g.compile(text)

@@ -69,6 +69,11 @@ func TestTheQuadraticRuleIsPublished(t *testing.T) {
 			t.Errorf("eta %g: H = %d, want %d", rate, got, want)
 		}
 	}
+	for _, x := range [][2]float64{{0.3, 0.1}, {0.6, 0.2}, {0.21, 0.07}} { // the quotient is 3, and a little less in float64
+		if got := (schedule.QuadraticK{Alpha: x[0]}).LocalSteps(schedule.Progress{Setup: schedule.Setup{K0: 1}, Round: 1, LearningRate: x[1]}); got != 9 {
+			t.Errorf("alpha %g, eta %g: H = %d, want 9", x[0], x[1], got)
+		}
+	}
 	tiny := schedule.Progress{Setup: schedule.Setup{K0: 2, Eta0: 1, Scale: schedule.Parts}, Round: 1, LearningRate: 5e-324}
 	if got := rule.LocalSteps(tiny); got != schedule.MaxK0+1 {
 		t.Errorf("a rate of next to nothing: H = %d", got)

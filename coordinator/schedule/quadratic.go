@@ -15,6 +15,7 @@ type QuadraticK struct {
 
 func (s QuadraticK) LocalSteps(p Progress) int {
 	ratio := s.Alpha / p.LearningRate
-	steps := min(math.Floor(ratio*ratio), MaxK0) * float64(p.scale())
+	// As in [steps] what float64 rounds decides nothing: (0.3/0.1)² is 9.
+	steps := min(math.Floor(float64(ratio*ratio)*(1+tolerance)), MaxK0) * float64(p.scale())
 	return between(p.K0, int(min(steps, MaxK0+1)), s.Max*p.scale())
 }

@@ -103,7 +103,7 @@ func TestProposalsSayWhatARunWould(t *testing.T) {
 		return proposal
 	}
 	has(t, propose("user,x,label\n"+strings.Repeat("a,1,caf\xe9\nb,2,th\xe9\n", 9)),
-		`# The table cannot be read so: data: `+path+`: line 2, byte 5, column label: label "caf\xe9" is no name of a class`)
+		`# The table cannot be read so: data: `+path+`: line 2, byte 5, column label: label "caf\xe9" is not UTF-8 (iconv`)
 	const said = "\"a text of more than twenty bytes, and of more\""
 	for text, model := range map[string]string{
 		"user,said,label\n" + strings.Repeat("a,"+said+",p\nb,"+said+",q\n", 9): "model: [embedding: 32, average, dense] # tells the class of a text; for a start",

@@ -66,8 +66,10 @@ func (l *classNames) take(row int, c cell) error {
 	switch name := l.List[before]; {
 	case before == federated.MaxClasses:
 		return fmt.Errorf("more than %d different labels; want target for numbers to predict", federated.MaxClasses)
-	case len(name) > maxClassName || !utf8.ValidString(name):
-		return fmt.Errorf("label %.40q is no name of a class (at most %d bytes of UTF-8)", name, maxClassName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("label %.40q is not UTF-8 (%s)", name, toUTF8)
+	case len(name) > maxClassName:
+		return fmt.Errorf("label %.40q is no name of a class (at most %d bytes)", name, maxClassName)
 	}
 	return nil
 }

@@ -33,6 +33,9 @@ const gzipExpansion = 1000
 // csvWindow is how much of a file decides what it is.
 const csvWindow = 1 << 20
 
+// toUTF8 is what mends a text that is not UTF-8.
+const toUTF8 = "iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe"
+
 // openCSV looks at the beginning of a file.
 func openCSV(of place) (*csvTable, error) {
 	c := &csvTable{place: of}
@@ -103,7 +106,7 @@ func (c *csvTable) checkHeader() error {
 	for i, name := range c.header {
 		switch number := isNumber(name); {
 		case !utf8.ValidString(name):
-			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 mends a file of Western Europe)", i+1, name)
+			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8 (%s)", i+1, name, toUTF8)
 		case seen[name] && number:
 			return unnamed(name)
 		case seen[name]:

@@ -61,7 +61,11 @@ func (c *Config) checkNeeds() error {
 				continue
 			}
 			var use []string
+			name := p.NameOf(component)
 			for _, e := range p.Entries {
+				if e.Name == name {
+					e.Name += " with other options"
+				}
 				if !slices.ContainsFunc(lacking, func(l need) bool { return l.is(c.needs(e.Value)) }) {
 					use = append(use, e.Name)
 				}
@@ -74,7 +78,7 @@ func (c *Config) checkNeeds() error {
 			if set.Schedule.DecayRound = 1; !l.is(set.needs(component)) {
 				instead += ", or set schedule.decay_round"
 			}
-			return problem(path, l.others, "%q %s (%s)", p.NameOf(component), l.why, strings.TrimPrefix(instead, "use , or "))
+			return problem(path, l.others, "%q %s (%s)", name, l.why, strings.TrimPrefix(instead, "use , or "))
 		}
 		return nil
 	})

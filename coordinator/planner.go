@@ -18,8 +18,7 @@ const window = 8192
 // planner is the simulated clients' tasks that have no plan. They go out a
 // window at a time, so the bus never holds more than its pending limits.
 type planner struct {
-	bus     bus.Coordinator
-	observe func(*bus.ClientPlan) // may be nil
+	bus bus.Coordinator
 
 	open    []round.Task // issued since the last time that none waited
 	sent    int          // so many of them are sent
@@ -74,9 +73,6 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	}
 	x := &p.plans[p.taken]
 	p.taken++
-	if p.observe != nil {
-		p.observe(x)
-	}
 	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: round.Plan{
 		Download: round.Time(x.Plan.DownloadNs), Compute: round.Time(x.Plan.ComputeNs), Upload: round.Time(x.Plan.UploadNs),
 		Drops: x.Plan.Dropout != nil, Dropout: round.Time(x.Plan.Dropout.GetAfterNs()),

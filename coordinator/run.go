@@ -40,7 +40,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 	}
 	driving, stop := bus.Until(ctx, channel.Life())
 	defer stop()
-	d := &driver{config: c, bus: channel, planner: planner{bus: channel, observe: c.Observer.Plan}}
+	d := &driver{config: c, bus: channel, planner: planner{bus: channel}}
 	d.why = func(err error) error {
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
 			return context.Cause(driving)
@@ -188,9 +188,6 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 		if err := f(effects.Report); err != nil {
 			return err
 		}
-	}
-	if f := d.config.Observer.Ignored; f != nil && effects.Ignored != "" {
-		f(effects.Ignored)
 	}
 	for _, version := range effects.Release {
 		if err := d.learner.models.release(context.WithoutCancel(ctx), version); err != nil {

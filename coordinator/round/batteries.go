@@ -1,6 +1,6 @@
 package round
 
-import "math"
+import "fedpace/simclock"
 
 // Batteries are what simulated clients run on. A battery is charged while its client has
 // no task, and gives what a task takes for as long as it is under way, whatever becomes
@@ -17,14 +17,11 @@ type Batteries interface {
 	// no task since.
 	Charged(client int, joules float64, since, now Time) float64
 	// Ready is the first time from since on at which the client can have a task, if its
-	// battery held so much then; [Never].
+	// battery held so much then; [simclock.Never].
 	Ready(client int, joules float64, since Time) Time
 	// Spent is what a task takes in its first nanoseconds, by its phases.
 	Spent(client int, p Plan, after Time) float64
 }
-
-// Never is the time of what does not happen.
-const Never Time = math.MaxInt64
 
 // Charge is what a client's battery held at a time, which is that of its last task's
 // start or end, or 0.
@@ -100,9 +97,9 @@ func (b *batteries) discharge(t *TaskState, now Time) {
 }
 
 // next is the first time after now at which another battery allows a task, of clients
-// that are not busy, and whether that of any does now; [Never]: none will.
+// that are not busy, and whether that of any does now; [simclock.Never]: none will.
 func (b *batteries) next(now Time, busy func(client int) bool) (charged bool, next Time) {
-	next = Never
+	next = simclock.Never
 	for client, ready := range b.ready {
 		switch {
 		case busy(client):

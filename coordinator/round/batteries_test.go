@@ -10,6 +10,7 @@ import (
 
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
+	"fedpace/simclock"
 )
 
 // cells are batteries of tests: they hold up to 40 J, of which a task needs 10 at its
@@ -38,7 +39,7 @@ func (c cells) Ready(client int, joules float64, since Time) Time {
 	case joules >= 10:
 		return since
 	case client%5 == 0:
-		return Never
+		return simclock.Never
 	}
 	return since + 3*Time(math.Ceil((10-joules)/2))
 }
@@ -161,7 +162,7 @@ func (single) Charged(_ int, joules float64, _, _ Time) float64 { return joules 
 
 func (single) Ready(_ int, joules float64, since Time) Time {
 	if joules < 10 {
-		return Never
+		return simclock.Never
 	}
 	return since
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fedpace/internal/bitset"
+	"fedpace/simclock"
 )
 
 // clients are all clients of a run, simulated ones and then devices: who can be given a
@@ -50,7 +51,7 @@ func (c *clients) nextAvailable(idle bool) (at Time, ok bool) {
 	if !charged && idle { // nobody can have a task, so it does not matter who is there
 		ok = false
 	}
-	if next < Never && (!ok || next < at) {
+	if next < simclock.Never && (!ok || next < at) {
 		at, ok = next, true
 	}
 	return at, ok

@@ -220,7 +220,7 @@ func TestARateOfZeroIsKnown(t *testing.T) {
 func TestPowerIsRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k0 := rapid.IntRange(1, MaxK0).Draw(t, "K_0")
-		p := Progress{Round: rapid.IntRange(1, min(MaxRounds, math.MaxInt)).Draw(t, "r")}
+		p := Progress{Round: rapid.IntRange(1, min(maxRounds, math.MaxInt)).Draw(t, "r")}
 		k := kIn(PowerK{Power: "1/3"}, Setup{K0: k0, Eta0: 0.4})
 		eta := etaIn(PowerEta{Power: "0.5"}, Setup{K0: k0, Eta0: 0.4})
 		if got, want := k.LocalSteps(p), kIn(RoundsK{}, Setup{K0: k0}).LocalSteps(p); got != want {

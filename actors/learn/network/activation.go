@@ -28,7 +28,6 @@ type Activation struct {
 	// keepX and keepDX say that all blocks of a batch have a place of their own.
 	keepX, keepDX bool
 	needRows      bool
-	filled        bool // whoever writes x writes rows, too
 	wanted        bool // the gradient
 	last          bool // the network's outputs
 
@@ -144,9 +143,9 @@ func (a *Activation) gradientSteps() (row, column, channel int) {
 	return a.Width * a.Channels * Lanes, a.Channels * Lanes, Lanes
 }
 
-// transpose writes rows, unless whoever wrote the values has.
+// transpose writes rows, unless they are those of the batch.
 func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
-	if a.filled || a.borrowed || a.rows == nil {
+	if a.borrowed || a.rows == nil {
 		return
 	}
 	ld, x, rows := a.width(), a.values(p), a.samples(p)

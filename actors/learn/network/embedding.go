@@ -29,24 +29,17 @@ func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
 	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
 }
 
-func (l EmbeddingLayer) Stage(at *Place) Stage {
-	at.Y.filled = true
-	return embeddingStage{at}
-}
+func (l EmbeddingLayer) Stage(at *Place) Stage { return embeddingStage{at} }
 
 type embeddingStage struct{ *Place }
 
 func (s embeddingStage) Forward(p *Pass) {
 	length, e := s.Y.Height, s.Y.Channels
 	tokens, x := p.batch.Tokens[p.from*length:], s.Y.values(p)
-	rows := s.Y.rows
 	for t := range length {
 		x := x[t*e*Lanes:][:e*Lanes]
 		for l := range p.Samples {
 			row := p.Parameters[int(tokens[l*length+t])*e:][:e]
-			if rows != nil {
-				copy(rows[(t*Lanes+l)*e:], row)
-			}
 			for i, v := range row {
 				x[i*Lanes+l] = v
 			}

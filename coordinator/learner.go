@@ -28,7 +28,7 @@ type learner struct {
 	model  // the newest; its params are never changed, only replaced
 	models models
 	job    uint64  // number of the last job
-	best   float64 // its quality
+	best   float64 // quality of the best model so far; NaN: none was measured
 
 	guard
 	clip  combine.Clipper // clips all updates

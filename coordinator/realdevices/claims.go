@@ -15,19 +15,17 @@ import (
 // A device is believed what it says of itself as far as the coordinator can tell: a task took
 // no longer than it was away, an update has no weight and a loss no size out of all proportion.
 
-// claim is a number that devices say of themselves.
-type claim string
-
+// The claims: numbers that devices say of themselves.
 const (
-	seconds claim = "seconds"
-	samples claim = "samples"
-	loss    claim = "loss"
+	seconds = "seconds"
+	samples = "samples"
+	loss    = "loss"
 )
 
 // claimOf is a claim of a client.
 type claimOf struct {
 	client int
-	claim  claim
+	claim  string
 }
 
 // Correction is a number that a device has told and that did not count as it was told.
@@ -41,22 +39,19 @@ type Correction struct {
 
 // correct notes that a claim of a device counts with another number, once for each task (0: none)
 // however often its round is tried. It says so the first time.
-func (d *Devices) correct(client int, of claim, task uint64, told, counted float64, why string) {
+func (d *Devices) correct(client int, of string, task uint64, told, counted float64, why string) {
 	at := claimOf{client, of}
 	if task > 0 && d.corrected[at] == task {
 		return
 	}
-	if d.corrected == nil {
-		d.corrected = map[claimOf]uint64{}
-	}
 	d.corrected[at] = task
 	for i := range d.corrections {
-		if c := &d.corrections[i]; c.Client == client && c.Claim == string(of) {
+		if c := &d.corrections[i]; c.Client == client && c.Claim == of {
 			c.Times++
 			return
 		}
 	}
-	d.corrections = append(d.corrections, Correction{client, string(of), 1, told, counted})
+	d.corrections = append(d.corrections, Correction{client, of, 1, told, counted})
 	d.notice("Device %s tells %.6g %s and counts with %.6g: %s. This is said once; the summary counts it.", d.Names[client-d.run.First], told, of, counted, why)
 }
 
@@ -113,7 +108,7 @@ func (d *Devices) samplesOf(device, told int) int {
 	if d.told[device] = told; told == 0 { // it does not say
 		return 0
 	}
-	most, why := d.cap(device), "it has no more (devices.max_samples)"
+	most, why := d.MaxSamples, "it has no more (devices.max_samples)"
 	if most == 0 && d.run.Selects && d.run.First == 0 {
 		others := slices.DeleteFunc(slices.Sorted(slices.Values(d.told)), func(n int) bool { return n == 0 })
 		most, why = unequal*middleOfOthers(others, told), whyUnequal
@@ -126,14 +121,6 @@ func (d *Devices) samplesOf(device, told int) int {
 }
 
 var whyUnequal = fmt.Sprintf("that is %d times as many as the middle one of the others has (devices.max_samples allows more)", unequal)
-
-// cap is the largest number of samples that a device counts with; 0: it has no number of its own.
-func (d *Devices) cap(device int) int {
-	if d.MaxSamples == nil {
-		return 0
-	}
-	return d.MaxSamples(device)
-}
 
 // middleOfOthers is the lower median of a sorted list without one of its values; 0: there is
 // no other value.
@@ -150,16 +137,13 @@ func middleOfOthers(sorted []int, own int) int {
 }
 
 // CapSamples lowers the samples of devices, by which updates are weighed, to a multiple of the
-// middle one of the round's other updates, unless the device has a cap of its own.
+// middle one of the round's other updates, unless devices have a cap.
 func (d *Devices) CapSamples(tasks []round.Task, counts []int) {
-	if d == nil {
+	if d == nil || d.MaxSamples > 0 { // which holds already
 		return
 	}
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(counts)), func(n int) bool { return n == 0 }) // without those who do not tell
 	for i := d.Split(tasks); i < len(tasks); i++ {
-		if d.cap(tasks[i].Client-d.run.First) > 0 { // its own cap holds already
-			continue
-		}
 		if most := unequal * middleOfOthers(sorted, counts[i]); most > 0 && counts[i] > most {
 			d.correct(tasks[i].Client, samples, tasks[i].Task, float64(counts[i]), float64(most), whyUnequal)
 			counts[i] = most

@@ -58,7 +58,7 @@ func TestMiddleOfOthers(t *testing.T) {
 // times the larger of the coordinator's own loss and the middle one.
 func TestLossesWithinReason(t *testing.T) {
 	const first = 3 // device
-	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}}
+	d := &Devices{Config: Config{Names: []string{"a", "b", "c"}}, run: Run{First: first}, corrected: map[claimOf]uint64{}}
 	tasks := func(clients ...int) (list []round.Task) {
 		for _, c := range clients {
 			list = append(list, round.Task{Client: c})
@@ -88,7 +88,7 @@ func TestLossesWithinReason(t *testing.T) {
 
 // A round that is tried several times corrects a claim once.
 func TestATaskIsCorrectedOnce(t *testing.T) {
-	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}}
+	d := &Devices{Config: Config{Names: []string{"a"}, Notice: func(string) {}}, run: Run{First: 0}, corrected: map[claimOf]uint64{}}
 	tries := func(task uint64) {
 		for range 3 {
 			d.BoundLosses([]round.Task{{Client: 0, Task: task}}, []float64{100}, 1)

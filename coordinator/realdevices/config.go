@@ -25,8 +25,8 @@ type Config struct {
 	// NormLimit is the largest Euclidean norm of an update; 0: none.
 	NormLimit float64
 	// MaxSamples is the largest number of samples that a device counts with; 0: so many times
-	// those of the middle one of the others. nil: 0 for all.
-	MaxSamples func(device int) int
+	// those of the middle one of the others.
+	MaxSamples int
 	// Usual is what a task of so many local steps takes a device by its class; 0, or nil: not known.
 	Usual func(client, steps int) round.Time
 	// Calibration and Tasks say how a device's calibration, or the seconds of its tasks of so many

@@ -53,7 +53,8 @@ type Devices struct {
 	corrected   map[claimOf]uint64 // the task of the last correction
 	urgent      bool               // a ban is in no checkpoint yet
 
-	programs
+	versions []string // of programs, by device, as they said when they joined; empty: it has not, or does not say
+	differ   []int    // devices of another version than the coordinator's that the user has not been told of
 
 	held        atomic.Int64 // wall nanoseconds that the clock has stood for devices
 	bannedCount atomic.Int64
@@ -104,7 +105,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
 		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)), early: make([]early, len(c.Names)),
-		programs: programs{versions: make([]string, len(c.Names))},
+		versions: make([]string, len(c.Names)), corrected: map[claimOf]uint64{},
 		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
 	if c.Replay {

@@ -236,12 +236,6 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 // origin is the fingerprint of a clock of which nothing has been taken.
 var origin = simclock.New().Fingerprint()
 
-// programs are the versions of the devices' programs, as they said when they joined.
-type programs struct {
-	versions []string // by device; empty: it has not joined, or does not say
-	differ   []int    // devices of another version than the coordinator's that the user has not been told of
-}
-
 // reportVersions tells the user once which devices are of another version than the
 // coordinator.
 func (d *Devices) reportVersions() {

@@ -34,9 +34,9 @@ type checkpointer struct {
 const maxShare = 1. / 20
 
 // keepCheckpoints starts a run's checkpoints. End them with close.
-func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpointer {
+func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
 	k := &checkpointer{
-		recorder: r, spoilt: previous != nil && previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
+		recorder: r, spoilt: previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
 	}
 	k.next.Head, k.next.Body.Limit = r.p.identity(r.p.options.Version), int64(limit)
 	due := time.Now().Add(k.every)

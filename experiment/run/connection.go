@@ -161,7 +161,7 @@ func (e *engine) announce(c *coordinator.Config) error {
 	}
 	c.Bus = bus.CoordinatorConfig{
 		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.RemoteHosts, Notice: o.HostNotice,
-		AckWait:      time.Duration(settings.AckSeconds * float64(time.Second)),
+		AckWait:      wall(settings.AckSeconds),
 		MaxDeliver:   settings.MaxDeliver,
 		PlanPatience: planPatience,
 	}

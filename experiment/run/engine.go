@@ -182,7 +182,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 	}
 	welcome.Version = e.p.options.Version
 	v := &realdevices.Config{
-		Names: d.IDs(), NormLimit: d.NormLimit, Losses: c.DecidesByLosses(),
+		Names: d.IDs(), NormLimit: d.NormLimit, MaxSamples: d.MaxSamples, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome, Usual: e.p.Usual, Calibration: e.p.CalibrationAgainst, Tasks: e.p.TaskAgainst,
 		Notice: e.p.options.notice,
@@ -190,9 +190,6 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 			e.p.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
 		},
 		Record: e.record, Replay: e.record.Replay,
-	}
-	if most := d.MaxSamples; most > 0 {
-		v.MaxSamples = func(int) int { return most }
 	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {
 		return nil, err

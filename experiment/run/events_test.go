@@ -297,7 +297,7 @@ func TestDevicesInLogAndTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.start(results, nil); err != nil {
+	if _, err := k.start(results, attempt{}); err != nil {
 		t.Fatal(err)
 	}
 	plan := round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}

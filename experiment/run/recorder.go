@@ -179,13 +179,13 @@ func (r *recorder) seen() (list []metrics.DeviceSeen) {
 
 // start opens the outputs' files, in a run that is resumed where it stood, and
 // returns the state that the coordinator goes on from; nil: from the start.
-func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinator.State, error) {
+func (r *recorder) start(results *folder.Results, previous attempt) (*coordinator.State, error) {
 	r.results = results
 	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(""))}
-	if previous == nil || previous.checkpoint == nil {
+	c := previous.checkpoint
+	if c == nil {
 		return nil, r.outputs.Start(start, nil)
 	}
-	c := previous.checkpoint
 	start.Elapsed = c.Body.Recorder.Elapsed
 	r.started, r.saved = r.started.Add(-start.Elapsed), c.Body.Recorder.Summary
 	start.Last, start.Clients = &metrics.Round{Report: r.saved.Last}, r.saved.Clients

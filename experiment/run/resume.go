@@ -115,7 +115,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
-	r.Summary, err = p.execute(ctx, started, &attempt{results: results, checkpoint: c, spoilt: newer != nil})
+	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, spoilt: newer != nil})
 	switch {
 	case errors.Is(err, coordinator.ErrState):
 		err = fmt.Errorf("%w: %w (%s)", checkpoint.ErrDamaged, err, checkpoint.PlayAgain(dir))
@@ -135,24 +135,24 @@ func agreed(c *config.Config, dir string, given bool) error {
 	return fmt.Errorf("%s: its configuration names a command, %q, which would be executed here: give the command that began the run (--trainer, for predict --set trainer=), or say --trust if the folder is yours, or you have read the command and its script", dir, c.Trainer.Command)
 }
 
-// attempt is an earlier attempt of a run; nil where there is none.
+// attempt is an earlier attempt of a run; its zero value: there is none.
 type attempt struct {
-	results    *folder.Results
+	results    *folder.Results        // nil: there is none
 	checkpoint *checkpoint.Checkpoint // nil: it ended before its first
 	spoilt     bool                   // the newest checkpoint is damaged
 }
 
 // undo closes the folder of a run that never began. It keeps what an earlier attempt
 // has written.
-func (a *attempt) undo(r *folder.Results) error {
-	if a == nil {
+func (a attempt) undo(r *folder.Results) error {
+	if a.results == nil {
 		return r.Discard()
 	}
 	return r.Close()
 }
 
-func (p *experiment) results(previous *attempt) (*folder.Results, error) {
-	if previous == nil {
+func (p *experiment) results(previous attempt) (*folder.Results, error) {
+	if previous.results == nil {
 		return folder.CreateResults(p.Config.Out, p.Config, p.options.Force)
 	}
 	return previous.results, previous.results.Rewind(p.Config.Outputs)

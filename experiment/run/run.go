@@ -130,13 +130,13 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err != nil {
 		return folder.Summary{}, err
 	}
-	summary, err := p.execute(ctx, started, nil)
+	summary, err := p.execute(ctx, started, attempt{})
 	return summary, errors.Join(err, p.Close())
 }
 
-// execute runs the experiment; it resumes from previous unless that is nil.
-func (p *experiment) execute(ctx context.Context, started time.Time, previous *attempt) (s folder.Summary, err error) {
-	if previous != nil && previous.checkpoint != nil {
+// execute runs the experiment; it goes on from the checkpoint of a previous attempt, if that has one.
+func (p *experiment) execute(ctx context.Context, started time.Time, previous attempt) (s folder.Summary, err error) {
+	if previous.checkpoint != nil {
 		defer coordinator.Recovered(&err) // somebody else may have made it
 	}
 	boundGarbage(p.Set)
@@ -149,7 +149,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 		p.options.notice(line)
 	}
 	var limit round.Time
-	if previous != nil && previous.checkpoint != nil {
+	if previous.checkpoint != nil {
 		limit = round.Time(previous.checkpoint.Body.Limit)
 	} else if limit, err = p.limit(ctx); err != nil {
 		return s, err
@@ -210,10 +210,10 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous *a
 	if err == nil {
 		e.record, err = r.deviceLog()
 	}
-	if err != nil {
-		return s, errors.Join(err, previous.undo(results))
+	if err == nil {
+		e.noise, err = p.noiseKey(results, p.options.Replay, previous.checkpoint != nil)
 	}
-	if e.noise, err = p.noiseKey(results, p.options.Replay, previous != nil && previous.checkpoint != nil); err != nil {
+	if err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)

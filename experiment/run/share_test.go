@@ -47,7 +47,7 @@ func BenchmarkShareOfSGD(b *testing.B) {
 				}
 				p.options.Workers = 2
 				before, started := processor(b), time.Now()
-				_, err = p.execute(b.Context(), started, nil)
+				_, err = p.execute(b.Context(), started, attempt{})
 				wall, spent := time.Since(started).Seconds(), processor(b)-before
 				pprof.StopCPUProfile()
 				if err != nil {

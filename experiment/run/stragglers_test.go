@@ -84,7 +84,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 	}
 	set := &counted{Set: p.Set}
 	p.Set = set
-	s, err := p.execute(t.Context(), time.Now(), nil)
+	s, err := p.execute(t.Context(), time.Now(), attempt{})
 	if err := errors.Join(err, p.Close()); err != nil {
 		t.Fatal(err)
 	}

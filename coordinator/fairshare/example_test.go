@@ -16,9 +16,9 @@ func Example() {
 		panic(err)
 	}
 	server := fairshare.New(need, 0)
-	server.Start(0, 1, second/10) // 100 Mbit/s: 0.1 s if alone
-	server.Start(0, 2, second/10)
-	server.Start(0, 3, 5*second) // 2 Mbit/s: 5 s if alone
+	server.Resume(0, 1, second/10, need) // 100 Mbit/s: 0.1 s if alone
+	server.Resume(0, 2, second/10, need)
+	server.Resume(0, 3, 5*second, need) // 2 Mbit/s: 5 s if alone
 	for {
 		at, ok := server.Due()
 		if !ok {

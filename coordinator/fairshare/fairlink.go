@@ -68,14 +68,9 @@ func New(need Work, now int64) *FairLink {
 	return s
 }
 
-// Start adds a transfer that takes its client own nanoseconds where nobody
-// slows it down. It returns the handle by which the transfer is stopped. ids
-// are unique among the transfers under way.
-func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
-	return s.Resume(now, id, own, s.need)
-}
-
-// Resume adds a transfer of which less is left.
+// Resume adds a transfer of which so much is left, and which as a whole takes its client own
+// nanoseconds where nobody slows it down. It returns the handle by which the transfer is stopped.
+// ids are unique among the transfers under way.
 func (s *FairLink) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
 	s.advance(now)
 	x := place(&s.flows, &s.freeFlows, flow{id: id})

@@ -40,6 +40,11 @@ func drain(t failer, s *FairLink) (ids []uint64, at []int64) {
 	}
 }
 
+// Start adds a whole transfer.
+func (s *FairLink) Start(now int64, id uint64, own int64) (handle int32) {
+	return s.Resume(now, id, own, s.need)
+}
+
 // n equal transfers of 40 Mbit through 100 Mbit/s take n·0.4 s, where the
 // clients' own 20 Mbit/s (2 s) do not hold them up: from five clients on.
 func TestEqualTransfersShareEqually(t *testing.T) {

@@ -70,7 +70,7 @@ func (w Work) big() *big.Int {
 // is a part of it.
 func (t *Tree) Need() Work { return t.need }
 
-// Start adds a transfer of a client behind a site, as [FairLink.Start] does. Ids are not 0.
+// Start adds a whole transfer of a client behind a site, as [FairLink.Resume] does. Ids are not 0.
 func (t *Tree) Start(now int64, id uint64, client int, own int64) (handle uint64) {
 	return t.Resume(now, id, client, own, t.need)
 }

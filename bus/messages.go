@@ -110,7 +110,6 @@ func (u *Update) Last() bool { return u.Chunk == u.Chunks }
 // and the values of the ones before it.
 type DeviceUpdate struct {
 	*Update           // durations in nanoseconds of the device's own clock
-	Device  int       // index among the run's devices
 	Values  []float32 // the device's model after its steps, or the compressed difference, then what it keeps; nil of one that is refused
 }
 

@@ -327,7 +327,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		if fault == nil && p.Last() {
 			u = p
 		}
-		decide(Refused, &bus.DeviceUpdate{Update: u, Device: x.index}, text)
+		decide(Refused, &bus.DeviceUpdate{Update: u}, text)
 		return ignore(why, text)
 	}
 	switch {
@@ -357,7 +357,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 		if x.most > 0 {
 			p.Samples = min(p.Samples, x.most)
 		}
-		u := &bus.DeviceUpdate{Update: p, Device: x.index, Values: x.values}
+		u := &bus.DeviceUpdate{Update: p, Values: x.values}
 		if f := x.gateway.config.Check; f != nil {
 			if err := f(u); err != nil {
 				return refuse(ReasonInvalid, err.Error())

@@ -85,24 +85,18 @@ type Observer struct {
 	Stats   func(s *Stats)                                      // once, before the first event; s may be asked from any goroutine
 }
 
-// Stats tell how a run keeps up with wall time. Its methods are safe for
-// concurrent use and answer after the run's end, too.
+// Stats tell how a run keeps up with wall time. They may be asked from any goroutine, and after
+// the run's end, too.
 type Stats struct {
 	bus.Stats
-	pacer   *simclock.Pacer
+	Pacer   *simclock.Pacer
+	Devices *realdevices.Devices // nil: all clients are simulated
 	lag     *atomic.Int64
-	devices *realdevices.Devices
 }
-
-// PacingLag is how far the run is behind its pace; 0 where it runs free.
-func (s *Stats) PacingLag() time.Duration { return s.pacer.Lag() }
 
 // BusLag is the wall time from the last cohort's first task going out until its
 // last plan was back.
 func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
-
-// Devices is how the real devices do; false where there are none.
-func (s *Stats) Devices() (realdevices.Stats, bool) { return s.devices.Stats() }
 
 // validate refuses a run that has nothing to train or measure. All else follows from the
 // configuration, which has been checked.

@@ -51,7 +51,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result
 		return nil, errors.Join(d.why(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
-		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
+		f(&Stats{Stats: channel, Pacer: d.pacer, Devices: d.devices, lag: &d.planner.lag})
 	}
 	err = errors.Join(d.play(driving), d.close())
 	result = &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil, Devices: d.devices.Findings()}

@@ -46,8 +46,7 @@ type Config struct {
 	Record Record // what the devices said, as it counted; may be nil
 	Replay bool   // the record answers in place of the devices
 
-	Notice func(string)                       // what the user should know; may be nil
-	Refuse func(device string, reason string) // the first message of a kind that does not count; may be nil
+	Notice func(string) // what the user should know; may be nil
 }
 
 // Answer is how a device's task was answered.

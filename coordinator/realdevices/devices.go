@@ -342,9 +342,7 @@ func (d *Devices) take(ctx context.Context) (err error) {
 		case gateway.Flooded:
 			err = errors.Join(err, d.suspend(n.Device, n.Text, true))
 		case gateway.Ignored:
-			if d.Refuse != nil {
-				d.Refuse(name, n.Text)
-			}
+			d.notice("Device %s: a message is ignored (%s).", name, n.Text)
 		case gateway.Reconnected:
 			for _, o := range d.open {
 				err = errors.Join(err, d.send(o))

@@ -96,7 +96,7 @@ func (p *player) idle(t failer, next Time) {
 	slots := c.Cohort
 	for _, x := range p.underway {
 		switch {
-		case closing.Overlaps(c.Closing) && (x.Client < c.Clients || c.Devices.Include == Sampled):
+		case closing.Overlaps(c.Closing) && (x.Client < c.Clients || c.Devices.Sampled):
 			slots--
 		case !closing.Overlaps(c.Closing) && x.Round == p.machine.Round():
 			return // a round has its clients

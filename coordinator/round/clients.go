@@ -122,7 +122,7 @@ func (c *clients) timed(client int) bool {
 	switch d := &c.config.Devices; {
 	case !ok:
 		return true
-	case d.Include != Sampled:
+	case !d.Sampled:
 		return false
 	default:
 		return c.known[i].Tasks > 0 || d.Modelled != nil && d.Modelled(i)

@@ -7,8 +7,11 @@ package round
 // A device takes part from the event [Joined] on until [Left] or [Silent]. A run of devices
 // alone (Clients is 0) waits for one to join whenever there is none to ask ([Awaiting]).
 type Devices struct {
-	Count   int
-	Include Include
+	Count int
+	// Sampled draws devices with the other clients; devices alone are always drawn. Otherwise
+	// each that is there gets a task in every round, beside the cohort, which is drawn as if there
+	// were no devices; where rounds overlap it gets one whenever it is free.
+	Sampled bool
 	// Liveness is the virtual time after its task's start at which a device
 	// that fell silent is lost, unless the round's deadline comes first.
 	Liveness Time
@@ -17,24 +20,11 @@ type Devices struct {
 	Modelled func(device int) bool
 }
 
-// Include is when devices are asked.
-type Include uint8
-
-// The ways to include devices.
-const (
-	// EveryRound gives each device that is there a task in every round, beside
-	// the cohort, which is drawn as if there were no devices. Where rounds
-	// overlap it gets one whenever it is free.
-	EveryRound Include = iota
-	// Sampled draws devices with the other clients. Devices alone are always drawn.
-	Sampled
-)
-
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
 // drawn is the number of clients that cohorts are drawn from.
 func (c *Config) drawn() int {
-	if c.Devices.Include == Sampled {
+	if c.Devices.Sampled {
 		return c.population()
 	}
 	return c.Clients

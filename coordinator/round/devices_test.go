@@ -48,7 +48,7 @@ func drawDevices(t *rapid.T, c *Config) {
 		modelled = 4
 	}
 	if rapid.Bool().Draw(t, "sampled") {
-		c.Devices.Include = Sampled
+		c.Devices.Sampled = true
 	}
 	c.Devices.Modelled = func(device int) bool { return device < modelled }
 }
@@ -57,7 +57,7 @@ func drawDevices(t *rapid.T, c *Config) {
 func anyWorld(t *rapid.T) (Config, func(Task) Plan) {
 	c, plan := world(t)
 	if alone := c; rapid.Bool().Draw(t, "devices alone") && c.Devices.Count > 0 {
-		alone.Clients, alone.Cohort, alone.Devices.Include = 0, rapid.IntRange(1, c.Devices.Count).Draw(t, "cohort of devices"), Sampled
+		alone.Clients, alone.Cohort, alone.Devices.Sampled = 0, rapid.IntRange(1, c.Devices.Count).Draw(t, "cohort of devices"), true
 		alone.Available, alone.NextChange, alone.Batteries = nil, nil, nil
 		if alone.Validate() == nil {
 			return alone, plan
@@ -181,7 +181,7 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := config()
-			c.Clients, c.Cohort, c.Closing, c.Devices = 0, 4, x.rule, Devices{Count: 4, Liveness: 60, Include: Sampled}
+			c.Clients, c.Cohort, c.Closing, c.Devices = 0, 4, x.rule, Devices{Count: 4, Liveness: 60, Sampled: true}
 			m, err := New(c)
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +230,7 @@ func TestWhenARoundClosesWithoutADevice(t *testing.T) {
 // Devices that are drawn with the others are drawn as often.
 func TestSampledDevicesAreDrawnLikeTheOthers(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Devices = 8, 3, Devices{Count: 2, Liveness: 1, Include: Sampled}
+	c.Clients, c.Cohort, c.Devices = 8, 3, Devices{Count: 2, Liveness: 1, Sampled: true}
 	c.Stop = Limits{Rounds: 4000}
 	count := make([]int, 10)
 	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: 1} })

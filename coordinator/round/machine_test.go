@@ -80,7 +80,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 			c.Select, c.Expect = chosen("oort", "seconds", 1, "window", 1, "explore", 0.1, "least", 0.2), expectAny
 		}, "least: 0.2 is more than explore (at most 0.1)"},
 		{"devices without expected times", func(c *Config) {
-			c.Select, c.Expect, c.Devices = chosen("flanp", "begin", 1, "rounds", 1, "patience", 1), expectAny, Devices{Count: 1, Include: Sampled, Liveness: 1}
+			c.Select, c.Expect, c.Devices = chosen("flanp", "begin", 1, "rounds", 1, "patience", 1), expectAny, Devices{Count: 1, Sampled: true, Liveness: 1}
 		}, "devices that are drawn with the others have none"},
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), chosen("fit") }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("size")) }, "numbers of samples"},
@@ -171,7 +171,7 @@ func FuzzStep(f *testing.F) {
 			c.NextChange = func(at Time) (Time, bool) { return at/8*8 + 8, true }
 		}
 		if rule >= 128 {
-			c.Devices = Devices{Count: 2, Liveness: 20, Include: Include(rule % 2)}
+			c.Devices = Devices{Count: 2, Liveness: 20, Sampled: rule%2 == 1}
 			if rule%4 == 2 {
 				c.Devices = Devices{}
 			}

@@ -12,7 +12,7 @@ func (m *Machine) slots() int {
 		return selection.QueryOf(m.config.Select)
 	}
 	slots := m.config.Cohort - m.tasks.simulated.own()
-	if m.config.Devices.Include == Sampled {
+	if m.config.Devices.Sampled {
 		slots -= m.tasks.devices.own()
 	}
 	return slots
@@ -42,7 +42,7 @@ func (m *Machine) issueInOrder(slots int) (issued int, err error) {
 func (m *Machine) issueDrawn(slots int) (issued int) {
 	for ; issued < slots; issued++ {
 		task := m.tasks.simulated.Next
-		if m.config.Devices.Include == Sampled {
+		if m.config.Devices.Sampled {
 			task += m.tasks.devices.Next - FirstDeviceTask // one draw for each task
 		}
 		client, ok := m.sampling.draw(task)
@@ -66,7 +66,7 @@ func (m *Machine) issueTask(client int) {
 
 // issueDevices gives a task to every device that is there and free.
 func (m *Machine) issueDevices() {
-	if m.config.Devices.Include != EveryRound {
+	if m.config.Devices.Sampled {
 		return
 	}
 	for i := range m.config.Devices.Count {

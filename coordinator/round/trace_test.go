@@ -77,7 +77,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	if d.MaybeScanArgs(t, "devices", &n) {
 		config.Devices = Devices{Count: n, Liveness: 60}
 		if d.HasArg("sampled") {
-			config.Devices.Include = Sampled
+			config.Devices.Sampled = true
 		}
 	}
 	d.MaybeScanArgs(t, "evaluate", &config.Evaluate.Every)

@@ -42,7 +42,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 		return nil, err
 	}
 	if r.known {
-		each := t.rounds.Devices.Include == round.EveryRound && !c.CountsLater()
+		each := !t.rounds.Devices.Sampled && !c.CountsLater()
 		t.was = presences(r.rounds, t.devices, each)
 	}
 	return t, nil

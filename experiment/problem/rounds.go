@@ -70,10 +70,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		r.Evaluate.Every = 0
 	}
 	if n := len(c.Devices.Names); n > 0 {
-		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9))}
-		if c.DrawsDevices() {
-			r.Devices.Include = round.Sampled
-		}
+		r.Devices = round.Devices{Count: n, Sampled: c.DrawsDevices(), Liveness: round.Time(math.Round(min(c.Devices.LivenessSeconds, c.Devices.TaskSeconds) * 1e9))}
 		r.Devices.Modelled = func(device int) bool { return c.Devices.Names[device].Class != "" }
 	}
 	r.Setup, r.K, r.Eta = c.Schedule.Setup(), c.Schedule.K, c.Schedule.Eta

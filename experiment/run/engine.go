@@ -186,9 +186,6 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome, Usual: e.p.Usual, Calibration: e.p.CalibrationAgainst, Tasks: e.p.TaskAgainst,
 		Notice: e.p.options.notice,
-		Refuse: func(device, reason string) {
-			e.p.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
-		},
 		Record: e.record, Replay: e.record.Replay,
 	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {

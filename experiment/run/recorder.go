@@ -133,13 +133,13 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if v == nil {
 		return s, false
 	}
-	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load(), Due: *r.due.Load()}
+	s = metrics.Stats{PacingLag: v.Pacer.Lag(), BusLag: v.BusLag(), Pending: v.Pending(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load(), Due: *r.due.Load()}
 	_, workers := v.Hosts()
 	s.Workers = r.workers + workers
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}
-	if d, ok := v.Devices(); ok {
+	if d, ok := v.Devices.Stats(); ok {
 		s.Devices = metrics.DeviceStats{
 			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
 		}
@@ -169,7 +169,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 // seen tells outputs of real devices one by one.
 func (r *recorder) seen() (list []metrics.DeviceSeen) {
 	if v := r.reported.Load(); v != nil {
-		d, _ := v.Devices()
+		d, _ := v.Devices.Stats()
 		for _, s := range d.Each {
 			list = append(list, metrics.DeviceSeen(s))
 		}

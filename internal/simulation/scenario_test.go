@@ -165,7 +165,7 @@ func (w *world) compression(s *scenario, r *rand.Rand) algorithm.Compression {
 // drawDevices gives some of the runs that may have devices one to three of them.
 func (w *world) drawDevices(s *scenario, r *rand.Rand) {
 	with := s.rounds
-	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
+	with.Devices = round.Devices{Count: 1 + r.IntN(3), Sampled: pick(r, false, false, false, true), Liveness: round.Time(1+r.IntN(20)) * 1e9}
 	if !with.Train || with.Validate() != nil || registry.NeedsOf(w.algorithms[s.algorithm]).ClientState || r.IntN(6) == 0 {
 		return
 	}

@@ -116,7 +116,7 @@ func Write(w io.Writer, format string, rows ...[]Panel) error {
 		columns = max(columns, len(row))
 	}
 	if columns == 0 {
-		return errors.New("figure: no panel")
+		return errors.New("figure: nothing to draw, as nothing was measured")
 	}
 	styles := map[string]int{}
 	grid, legends := make([][]*plot.Plot, len(rows)), make([][]*legend, len(rows))

@@ -43,7 +43,7 @@ func TestABinaryWithPlugIns(t *testing.T) {
 	help, dry := strings.Join(strings.Fields(say("help", "configuration")), " "), say(run("--dry-run")...) // help is wrapped
 	for _, of := range []struct{ text, want string }{
 		{help, "close.of"}, {help, "share: part of the cohort whose updates close a round"},
-		{help, "stragglers for a while: spells, throttle"},
+		{help, "become slow for a while: spells, throttle"},
 		{say("__completeNoDesc", "run", "--set", "select.rule=in_"), "select.rule=in_turn"},
 		{dry, "rule: share\n  of: 0.7\n"}, {dry, "{rule: proportional, least: 2}"}, {dry, "algorithm: clipped"}, {dry, "dist: two_point"},
 	} {

@@ -52,6 +52,9 @@ func TestPreparedSentences(t *testing.T) {
 		t.Fatal(err)
 	}
 	datatest.SameSets(t, made, mustOpen(t, filepath.Join(dir, "set"), federated.Options{}))
+	if _, err := OpenWith(r, filepath.Join(dir, "set"), federated.Options{}); err == nil || !strings.Contains(err.Error(), "is a prepared file, which is read without a mapping") {
+		t.Error(err)
+	}
 }
 
 // What a prepared file cannot give is refused in words.

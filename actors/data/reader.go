@@ -90,6 +90,9 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 			}
 		}()
 	}
+	if _, mapped := r.(table.Table); mapped && from.Head == preparedMagic {
+		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
+	}
 	if r == nil {
 		if r, err = readerOf(from); err != nil {
 			return nil, err

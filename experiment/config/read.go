@@ -172,8 +172,8 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path st
 }
 
 // adds reports whether a map keeps what it does not name. Where an entry's options stand
-// beside those of the struct, it does if it has none but options of the entry that is set:
-// not what a scalar gives, and no other entry's name.
+// beside those of the struct, it does if it has none but options of the entry that is set, or
+// one key alone: not what a scalar gives among others, and no other entry's name.
 func adds(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
@@ -183,7 +183,7 @@ func adds(v reflect.Value, n *tree.Node) bool {
 	if v.FieldByIndex(options[flat].Index).IsNil() || n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
-	return !slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
+	return len(n.Keys) == 1 || !slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
 // options sets those of a struct, or of an entry of p: by a map, which keeps what it does

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"fedpace/actors/algorithm"
 	"fedpace/actors/clientmodel"
+	_ "fedpace/actors/data/table" // a reader
 	"fedpace/actors/learn"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
@@ -227,6 +229,23 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Another file is read by the mapping that is set; a path in place of the map has none.
+func TestAnotherPathKeepsTheMapping(t *testing.T) {
+	of := func(path string, sets ...string) Data {
+		c, err := fromText(t, "task: femnist\ndata: {path: "+path+", client: u, features: x, label: y, scale: standard}", sets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Data
+	}
+	if got, want := fmt.Sprintf("%#v", of("a.csv", "data.path=b.csv")), fmt.Sprintf("%#v", of("b.csv")); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := of("a.csv", "data=b.csv"); got != (Data{Path: "b.csv"}) {
+		t.Errorf("%+v, want the path alone", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
@@ -98,7 +99,9 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 		return fmt.Errorf("the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go", err)
 	}
 	if has.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
-		c.Data.Path = has.Data
+		if c.Data.Path = has.Data; data.IsPrepared(has.Data) { // by the run's mapping, as its digest says
+			c.Data.Reader = nil
+		}
 	}
 	if err := p.open(ctx, nil); err != nil {
 		return err

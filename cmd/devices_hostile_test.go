@@ -18,7 +18,6 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/devicelog"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -221,10 +220,7 @@ func TestHostileDevices(t *testing.T) {
 	if again := s.summary("again"); *again.ModelSHA256 != *summary.ModelSHA256 || again.Fingerprint != summary.Fingerprint {
 		t.Errorf("a replay comes to %s, the run came to %s", again.Fingerprint, summary.Fingerprint)
 	}
-	answers, err := devicelog.Read(s.path("run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := answersOf(t, s.path("run"))
 	for _, a := range answers {
 		if evil := a.Client == 200; evil != (a.Kind == round.Invalid) || evil && a.Values != nil {
 			t.Errorf("task %d of client %d is kept as %v", a.Task, a.Client, a.Kind)

@@ -13,7 +13,6 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	"fedpace/experiment/devicelog"
 )
 
 // A device takes its local steps by the run's optimizer, to the bit. One of a protocol
@@ -31,9 +30,9 @@ func TestDevicesTakeTheRunsOptimizer(t *testing.T) {
 	if summary := s.end(); !summary.Completed || summary.Outcomes[round.Accepted] != 4 {
 		t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
 	}
-	said, err := devicelog.Read(s.path("run"))
-	if err != nil || len(said) != 2 {
-		t.Fatalf("%d answers, %v", len(said), err)
+	said := answersOf(t, s.path("run"))
+	if len(said) != 2 {
+		t.Fatalf("%d answers", len(said))
 	}
 	c, err := config.Load(s.path("run.yaml"), nil)
 	if err != nil {

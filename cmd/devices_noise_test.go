@@ -9,7 +9,6 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/devicelog"
 )
 
 // A device adds the run's local noise to what it sends, and none that anybody could foretell: of
@@ -29,9 +28,9 @@ func TestDevicesAddLocalNoise(t *testing.T) {
 	if !summary.Completed || summary.Outcomes[round.Accepted] != 4 || summary.LocalNoise == nil {
 		t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
 	}
-	said, err := devicelog.Read(s.path("run"))
-	if err != nil || len(said) != 2 {
-		t.Fatalf("%d answers, %v", len(said), err)
+	said := answersOf(t, s.path("run"))
+	if len(said) != 2 {
+		t.Fatalf("%d answers", len(said))
 	}
 	// Both started from one model, so that the difference has twice the variance of either.
 	square, n := 0.0, float64(len(said[0].Values))

@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/bus"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/internal/testkit/slow"
@@ -43,10 +44,7 @@ func TestAMixedRound(t *testing.T) {
 		l.await(t, "The run is over after 3 tasks")
 	}
 
-	said, err := devicelog.Read(s.path("run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := answersOf(t, s.path("run"))
 	simulated, real := s.tasks("run")
 	if len(said) != 6 || len(real) != 6 || len(simulated) != 150 {
 		t.Fatalf("%d answers of devices, %d of their tasks and %d others in the timeline", len(said), len(real), len(simulated))
@@ -262,4 +260,23 @@ func TestMistakesWithADevice(t *testing.T) {
 			t.Errorf("%v: a folder is left behind", c.args)
 		}
 	}
+}
+
+// answersOf are the answers of the devices of a run, in the order of their tasks.
+func answersOf(t *testing.T, dir string) (list []*realdevices.Answer) {
+	t.Helper()
+	l, err := devicelog.Open(dir)
+	if err != nil && !errors.Is(err, devicelog.ErrBare) {
+		t.Fatal(err)
+	}
+	for i := range uint64(1000) {
+		a, err := l.Answer(round.FirstDeviceTask + i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a != nil {
+			list = append(list, a)
+		}
+	}
+	return list
 }

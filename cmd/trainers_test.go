@@ -17,7 +17,6 @@ import (
 
 	"fedpace/actors/data/synthetic"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/externaltest"
 	"fedpace/internal/testkit/slow"
@@ -214,10 +213,7 @@ func TestADeviceWithATrainer(t *testing.T) {
 	if summary.Outcomes[round.Accepted] < 2*3 {
 		t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
 	}
-	said, err := devicelog.Read(s.path("run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := answersOf(t, s.path("run"))
 	own, err := synthetic.New("femnist", 12, 3, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -267,22 +266,4 @@ func (l *Log) Answer(task uint64) (*realdevices.Answer, error) {
 		Plan: round.Plan{Download: round.Time(a.DownloadNs), Compute: round.Time(a.ComputeNs), Upload: round.Time(a.UploadNs)},
 		Loss: a.FirstLoss, Samples: int(a.Samples), Values: a.Values,
 	}, nil
-}
-
-// Read reads the answers of the real devices of the run in a folder, in the order
-// of their tasks, without values where the log holds none.
-func Read(dir string) ([]*realdevices.Answer, error) {
-	l, err := open(dir)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]*realdevices.Answer, 0, len(l.answers))
-	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
-		a, err := l.Answer(task)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, a)
-	}
-	return list, nil
 }

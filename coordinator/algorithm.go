@@ -135,9 +135,6 @@ func (l *learner) lend(ctx context.Context, client int, m *bus.Task) error {
 	if m.KeptDigest = bus.Digest(own.Digest).Bytes(); own.Digest == before {
 		return nil
 	}
-	if l.lent == nil {
-		l.lent = map[int]bus.Digest{}
-	}
 	if l.lent[client] = own.Digest; !before.IsZero() && !slices.Contains(slices.Collect(maps.Values(l.lent)), before) {
 		if err := l.bus.DeleteModel(ctx, before); err != nil {
 			return err

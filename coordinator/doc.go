@@ -16,8 +16,10 @@
 //	run.go         the loop
 //	planner.go     simulated clients: tasks out, plans in
 //	learner.go     updates to the next model; losses of candidates; evaluation
-//	algorithm.go   what the algorithm adds to that; models.go: versions on the bus
+//	guard.go       updates of real devices are tried before they count
+//	algorithm.go   weights, and what clients keep; models.go: versions on the bus
 //	single.go      updates that have a sum of their own: clipped, combined by a rule
+//	sites.go       sites that add up before they send
 //	jobs.go        jobs out, results in
 //	checkpoint.go  the state between two steps
 //

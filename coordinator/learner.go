@@ -50,7 +50,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learn
 	}
 	c.Learning.Combine = c.Learning.Combine.With(instance.Algorithm)
 	l := &learner{
-		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
+		config: c, bus: channel, algorithm: instance, models: models{bus: channel, list: map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(), lent: map[int]bus.Digest{},
 		sum:  make([]int64, algorithm.SumLength(instance.Algorithm, c.Learning.Model.Params())),
 		clip: combine.Clipper{Of: c.Learning.Combine.Clip}, bound: combine.Clipper{Of: c.Learning.Combine.Devices},
 	}

@@ -37,6 +37,7 @@
 //	slots.go              clients are given tasks, or waited for
 //	outcomes.go           tasks end; those of earlier rounds
 //	sites.go              sites that add up before they send
+//	overlap.go            clients that work on while updates are sent
 //
 // The parts of a machine know nothing of it:
 //
@@ -46,6 +47,6 @@
 //	sampling.go           whom the selection asks, and for how many local steps
 //	candidates.go         those who are asked for their losses before
 //	transfers.go          transfers that share the server's bandwidth
-//	losses.go             what the schedules see, of the slowest client, too
+//	losses.go             the losses that the schedules see; how long a round waits for its slowest client
 //	state.go              all that a machine remembers; restore.go puts it back
 package round

@@ -89,8 +89,7 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 }
 
 // fillSlots gives tasks to clients for the slots of the cohort that are free,
-// or asks candidates. Where nobody can be found it waits for a client to become
-// available.
+// or asks candidates. Where too few are found it waits for others.
 func (m *Machine) fillSlots() error {
 	r := &m.round
 	if m.now > MaxTime {
@@ -121,10 +120,15 @@ func (m *Machine) fillSlots() error {
 	}
 	if issued > 0 && !overlaps {
 		m.cancel(&m.change) // set if a late task has freed the round's clients
+	} else if issued != slots {
+		return m.awaitClients()
 	}
-	if issued == slots || issued > 0 && !overlaps {
-		return nil
-	}
+	return nil
+}
+
+// awaitClients waits until there is somebody to ask. Where nobody is at work or will ever be
+// asked, the round closes with what has arrived or, without anything, the run ends.
+func (m *Machine) awaitClients() error {
 	reason := LeftOut
 	if m.tasks.outstanding() > 0 || !m.sampling.leavesOutAll() {
 		if reason = Deserted; m.clients.batteries != nil {
@@ -138,8 +142,7 @@ func (m *Machine) fillSlots() error {
 			return nil
 		}
 	}
-	// Nobody is at work or will ever be asked: what has arrived is still used.
-	if r.Outcomes[Accepted] > 0 {
+	if m.round.Outcomes[Accepted] > 0 {
 		return m.closeRound()
 	}
 	return m.stopRun(reason)

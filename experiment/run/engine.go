@@ -60,7 +60,7 @@ func startEngine(ctx context.Context, p *experiment) (_ *engine, err error) {
 		return nil, err
 	}
 	if c := &p.Config; c.Train && len(c.Devices.Names) > 0 && !e.external && p.options.Replay == "" {
-		return nil, errUnreachable
+		return nil, errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
 	}
 	// The coordinator's connection reports for all of them.
 	if e.conn, err = e.connect(ctx, "coordinator of "+p.Config.Name, p.options.HostNotice); err != nil {
@@ -161,9 +161,6 @@ func (e *engine) Close() {
 		e.embedded.Close()
 	}
 }
-
-// errUnreachable refuses devices that have no way to the run.
-var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
 
 // realDevices are the run's real devices as the coordinator takes them; nil where
 // there are none.

@@ -105,8 +105,6 @@ func (c *Config) validate() error {
 	case !c.Round.Train:
 	case len(l.Initial) != l.Model.Params():
 		return fmt.Errorf("coordinator: the initial model has %d parameters, %s has %d", len(l.Initial), l.Model, l.Model.Params())
-	case c.Round.SiteRounds > 0 && l.Algorithm != nil && l.Algorithm.Variates != nil:
-		return errors.New("coordinator: what clients keep from task to task does not go with sites that add up")
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
 	}

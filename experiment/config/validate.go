@@ -240,6 +240,7 @@ func (c *Config) checkSiteRounds() error {
 		{c.Aggregate.Combine != nil, "aggregate.combine", "is for single updates, and the server has sums of sites (remove it)"},
 		{c.Compress != nil, "compress", "is for updates of clients, and a site sends a whole sum (remove it)"},
 		{c.Privacy.On() || c.Privacy.Local.On(), "privacy", "is accounted for one update of a client in a round (remove it)"},
+		{len(c.Personal.Names) > 0, "personal.names", "go from a client's task to its next in another round, not in the same (set [])"},
 		{registry.NeedsOf(c.Local).ClientState, "local.keep", "goes from a client's task to its next in another round, not in the same (set false)"},
 		{c.UsesTheory(), "schedule.k", "is the best K of clients that send to the server (use another schedule)"},
 	} {

@@ -149,6 +149,7 @@ func TestWhatSitesRefuse(t *testing.T) {
 		add + "compress=qsgd":                               "compress: is for updates of clients",
 		add + "privacy={local:{clip:1,noise_multiplier:1}}": "privacy: is accounted for one update",
 		add + "local={momentum:0.9,keep:true}":              "local.keep: goes from a client's task",
+		add + "personal=[4.weight]":                         "personal.names: go from a client's task",
 		add + "limits.state_gb=0.00001":                     "limits.state_gb: 1e-05, but the sites' models and sums take",
 	} {
 		c, err := config.Load("", append([]string{"task=sent140", "cohort=10"}, strings.Fields(sets)...))

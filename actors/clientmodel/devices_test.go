@@ -188,4 +188,13 @@ func TestCountedClients(t *testing.T) {
 	if classes[0] != 3 || classes[1] < 400 || classes[2] < 402 {
 		t.Errorf("%d clients by class", classes)
 	}
+	f, err = NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Fleet: []Class{{Name: "rest"}, {Name: "a", Count: 3}}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for client := range 100 { // without weights, too
+		if class := f.Class(client); (class == 1) != (client < 3) {
+			t.Errorf("client %d is of class %d", client, class)
+		}
+	}
 }

@@ -115,7 +115,13 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if files != nil {
 		f.files = files.paths
 	}
-	f.counted = counted(c.Fleet)
+	if f.counted = counted(c.Fleet); f.counted != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
+		for i, k := range c.Fleet {
+			if k.Count == 0 {
+				weights[i] = 1
+			}
+		}
+	}
 	f.shares, err = shares("fleet", weights, func(i int) bool { return slices.Contains(f.real, i) || c.Fleet[i].Count > 0 })
 	return f, err
 }

@@ -338,11 +338,15 @@ func (c *Config) checkFleet() error {
 	if err := c.devices().Check(); err != nil {
 		return Error("", err)
 	}
-	counted := 0
+	counted, rest := 0, len(c.Fleet) == 0
 	for _, k := range c.Fleet {
-		if counted += k.Count; c.Clients > 0 && counted > c.Clients {
-			return problem("fleet", []string{"clients"}, "the counts of its classes come to more than %d clients (lower them, or set clients)", c.Clients)
-		}
+		counted, rest = counted+k.Count, rest || k.Count == 0 || k.Weight > 0
+	}
+	switch {
+	case c.Clients > 0 && counted > c.Clients:
+		return problem("fleet", []string{"clients"}, "the counts of its classes come to more than %d clients (lower them, or set clients)", c.Clients)
+	case !rest && counted < c.Clients:
+		return problem("fleet", []string{"clients"}, "the counts of its classes come to %d of %d clients (raise them, set clients, or give one class no count)", counted, c.Clients)
 	}
 	i := slices.IndexFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
 	key := fmt.Sprintf("fleet[%d].battery", i)

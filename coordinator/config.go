@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +43,7 @@ type Learning struct {
 	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
 	Kernel  string    // class of the trainers that may take its jobs
 	Jobs    int       // jobs a round is split into, about two per worker of this process; remote hosts add theirs
-	HeldOut int       // validation samples
+	HeldOut int       // validation samples, at least 1
 	// Measured is how many of them an evaluation takes, spread evenly; 0: all.
 	Measured int
 	// OwnSamples is how many of a client's samples an evaluation by client takes, at most as
@@ -97,16 +95,3 @@ type Stats struct {
 // BusLag is the wall time from the last cohort's first task going out until its
 // last plan was back.
 func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
-
-// validate refuses a run that has nothing to train or measure. All else follows from the
-// configuration, which has been checked.
-func (c *Config) validate() error {
-	switch l := &c.Learning; {
-	case !c.Round.Train:
-	case len(l.Initial) != l.Model.Params():
-		return fmt.Errorf("coordinator: the initial model has %d parameters, %s has %d", len(l.Initial), l.Model, l.Model.Params())
-	case l.HeldOut < 1:
-		return errors.New("coordinator: no held-out samples to validate on")
-	}
-	return nil
-}

@@ -26,9 +26,6 @@ type Result struct {
 // Run plays a run to its end. When ctx is cancelled it returns what was done
 // so far together with the context's error.
 func Run(ctx context.Context, transport bus.Transport, c Config) (result *Result, err error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
 	if c.Resume != nil {
 		defer Recovered(&err) // and without a result
 	}

@@ -39,9 +39,9 @@ func (h *Hub) publish(end bool) {
 		return
 	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	s := &h.state
 	if f.newest != nil && s.version == f.version {
-		h.mu.Unlock()
 		return
 	}
 	whole := h.snapshot(now)
@@ -52,7 +52,6 @@ func (h *Hub) publish(end bool) {
 	}
 	ended := s.end != nil
 	f.version, f.each, f.points = s.version, history.each, len(history.points)
-	h.mu.Unlock()
 
 	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(whole) })}
 	if f.newest != nil {

@@ -305,3 +305,21 @@ func TestFairnessIsShown(t *testing.T) {
 		}
 	}
 }
+
+// A run that goes on from a state that somebody has made may panic here. It then closes its
+// outputs, and must not wait for the lock of the call that panicked.
+func TestAPanicLeavesNoLock(t *testing.T) {
+	h := quick()
+	h.state.tasks = []metrics.Task{{TaskReport: round.TaskReport{Outcome: round.Outcomes}, Slow: true}}
+	for range 2 {
+		func() {
+			defer func() { t.Log(recover()) }()
+			h.publish(true)
+			t.Error("an outcome that there is not is shown")
+		}()
+		if !h.mu.TryLock() {
+			t.Fatal("the state is still locked")
+		}
+		h.mu.Unlock()
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -89,29 +88,6 @@ func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 		return nil, fmt.Errorf("bus: run %s: its configuration: %w", run, err)
 	}
 	return info, nil
-}
-
-func (h *Host) presence(last bool) bus.Message {
-	h.holding.Lock()
-	defer h.holding.Unlock()
-	return &bus.InfoRequest{
-		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Stamp == 0, Jobs: slices.Clone(h.held),
-	}
-}
-
-// holds notes that the host has taken a job, and tells the coordinator, or that it
-// has ended one.
-func (h *Host) holds(job uint64, taken bool) {
-	h.holding.Lock()
-	if taken {
-		h.held = append(h.held, job)
-	} else if i := slices.Index(h.held, job); i >= 0 {
-		h.held = slices.Delete(h.held, i, i+1)
-	}
-	h.holding.Unlock()
-	if taken {
-		h.conn.say(subject.Info(h.run), h.presence(false))
-	}
 }
 
 // repeat publishes a message at once, periodically, and a last time when ctx ends;

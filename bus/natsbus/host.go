@@ -104,6 +104,30 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return nil
 }
 
+// presence is what the host says of itself.
+func (h *Host) presence(last bool) bus.Message {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	return &bus.InfoRequest{
+		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Stamp == 0, Jobs: slices.Clone(h.held),
+	}
+}
+
+// holds notes that the host has taken a job, and tells the coordinator, or that it
+// has ended one.
+func (h *Host) holds(job uint64, taken bool) {
+	h.holding.Lock()
+	if taken {
+		h.held = append(h.held, job)
+	} else if i := slices.Index(h.held, job); i >= 0 {
+		h.held = slices.Delete(h.held, i, i+1)
+	}
+	h.holding.Unlock()
+	if taken {
+		h.conn.say(subject.Info(h.run), h.presence(false))
+	}
+}
+
 // onTask runs on the tasks' subscriptions. Tasks that have come meanwhile are answered
 // together: each message costs more than a plan.
 func (h *Host) onTask(m *nats.Msg, verb string) {

@@ -110,9 +110,6 @@ func (d *Devices) ban(ban Ban) error {
 	if o := d.taskOf(device); o != nil {
 		d.refuse(o)
 	}
-	if d.Record == nil {
-		return nil
-	}
 	return d.Record.AddBan(ban)
 }
 

@@ -43,7 +43,7 @@ type Config struct {
 	// Link replaces what a device measured of its link; nil: nothing does.
 	Link func(client int) (download, upload round.Time)
 
-	Record Record // what the devices said, as it counted; may be nil
+	Record Record // what the devices said, as it counted
 	Replay bool   // the record answers in place of the devices
 
 	Notice func(string) // what the user should know; may be nil

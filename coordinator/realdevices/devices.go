@@ -276,7 +276,7 @@ func (d *Devices) takeWithin(ctx context.Context, most time.Duration) error {
 
 // handOut makes an answer, once it is kept, an event of the machine.
 func (d *Devices) handOut(a *Answer) (round.Event, error) {
-	if d.Record != nil && !d.Replay {
+	if !d.Replay {
 		if err := d.Record.AddAnswer(a); err != nil {
 			return round.Event{}, err
 		}

@@ -145,7 +145,7 @@ func (d *Devices) changes(clock uint64, begin bool) (events []round.Event, err e
 
 // present keeps that a device came or left, and adds it to the events.
 func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, error) {
-	if d.Record != nil && !d.Replay {
+	if !d.Replay {
 		if err := d.Record.AddPresence(p); err != nil {
 			return nil, err
 		}

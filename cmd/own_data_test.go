@@ -197,6 +197,7 @@ func TestMapFlags(t *testing.T) {
 		{"labels=y", `--map: "labels=y", want option=value with one of client, features`},
 		{"window=few", `--map: window: "few" is not a whole number`},
 		{"scale=log", `--map: scale: "log" is not one of none, standard, pixels`},
+		{"window=3", "--map: window: is the tokens of a text, and there is none"},
 		{"target=a", "--map: target: want either a label or a target"},
 	} {
 		if status, _, stderr := callData(t.Context(), nil, append([]string{"info", path, "--map", c.flag}, own...)...); status != 2 || !strings.Contains(stderr, c.want) {

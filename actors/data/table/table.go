@@ -70,6 +70,8 @@ func (t Table) Validate() error {
 		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
 	case text && t.Window == 0:
 		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
+	case !text && t.Window > 0:
+		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")
 	case text && len(t.Target) > 0:
 		return registry.Errorf("target", "numbers are not predicted from text (want a label, or none for the next token)")
 	case text && (t.Shape != nil || t.scaled() || t.Missing == missingMean):

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
@@ -40,7 +39,7 @@ type lease struct {
 	js    jetstream.JetStream
 	run   string
 	store jetstream.KeyValueConfig
-	kv    jetstream.KeyValue
+	kv    jetstream.KeyValue // nil: it is not known to be there
 
 	me       string // unique, then words for people
 	revision uint64 // the entry's; 0: it is not known to be there
@@ -69,15 +68,7 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 	var first *heldBy
 	var seen time.Time // when the first was
 	for {
-		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, func(ctx context.Context) (err error) {
-			if l.kv == nil {
-				l.kv, err = js.CreateOrUpdateKeyValue(ctx, l.store)
-			}
-			if err == nil {
-				err = l.renew(ctx)
-			}
-			return err
-		})
+		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
 		var other *heldBy
 		switch {
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
@@ -106,25 +97,21 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 // renew takes the lease, or holds it for longer, in one attempt. An error that
 // passes may be followed by another attempt; *heldBy says that it is another's.
 func (l *lease) renew(ctx context.Context) (err error) {
-	asked, revision := time.Now(), uint64(0)
-	if l.revision == 0 {
-		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.me))
-	} else {
-		revision, err = l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
+	if l.kv == nil {
+		if l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, l.store); err != nil {
+			l.kv = nil
+			return err
+		}
 	}
+	asked := time.Now()
+	revision, err := l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
 	switch {
 	case err == nil:
 		l.revision = revision
 		l.renewed.Store(&asked)
 		return nil
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
-		// The bucket is gone, or a cluster has no leader for it at the moment.
-		if _, err := l.js.CreateOrUpdateKeyValue(ctx, l.store); err != nil {
-			return err
-		}
-		l.revision = 0
-		return errNotHeld
-	case !wrongRevision(err):
+	case !wrongRevision(err): // the bucket may be gone; of one that is not, nobody answers where somebody listens to everything
+		l.kv, l.revision = nil, 0
 		return err
 	}
 	entry, err := l.kv.Get(ctx, leaseKey)

@@ -85,6 +85,38 @@ func TestTheLeaseIsGivenBackAtTheClose(t *testing.T) {
 	})
 }
 
+// Who waits for a lease has it as soon as it is given back, also where somebody listens to everything:
+// then the server does not say of what is sent to a bucket that is gone that nobody is there.
+func TestTheLeaseIsGivenBackToWhoWaits(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	bare := p.bare(t)
+	defer bare.Close()
+	if _, err := bare.SubscribeSync(">"); err != nil {
+		t.Fatal(err)
+	}
+	first, err := p.connect(t).OpenCoordinator(t.Context(), "r", lasting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, said := p.noticed(t)
+	opened := make(chan error)
+	go func() {
+		second, err := conn.OpenCoordinator(t.Context(), "r", lasting)
+		if err == nil {
+			err = second.Close(context.WithoutCancel(t.Context()))
+		}
+		opened <- err
+	}()
+	said.until(t, "Waiting for the lease of run r, which process")
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // taken waits until the coordinator says that the run is another's.
 func taken(t *testing.T, c bus.Coordinator) {
 	t.Helper()

@@ -162,9 +162,9 @@ type HostConfig struct {
 	// Name tells this trainer from others in messages; empty: one is made up.
 	Name string
 	// Stamp is the RunInfo's by which this host knows the run; tasks of another
-	// end it with ErrStale. Zero: a host of the coordinator's own process, which
-	// takes all. Others show the coordinator that they are there.
+	// end it with ErrStale. Zero: it takes all, where a run has no other hosts.
 	Stamp uint64
+	Local bool // of the coordinator's own process
 	// Workers is how many jobs it does at a time, for the coordinator to know; 0
 	// where it answers tasks alone.
 	Workers int

@@ -21,10 +21,9 @@ type Config struct {
 	Fleet   *clientmodel.Fleet
 	Workers int // trainers, one goroutine each; 0: plans only
 
-	// For a host of another process than the coordinator's: its name, for people,
-	// and the stamp of the configuration that it has, see bus.RunInfo.
-	Name  string
-	Stamp uint64
+	Name  string // of a host of another process than the coordinator's, for people
+	Local bool   // it is of the coordinator's
+	Stamp uint64 // of the configuration that it has, see bus.RunInfo; 0: the run has no other hosts
 	// Notice is told a line of what goes wrong without ending anything; may be
 	// nil.
 	Notice func(string)
@@ -55,7 +54,7 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 	if c.Counts == nil {
 		c.Counts = &Counts{}
 	}
-	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Workers: c.Workers})
+	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Local: c.Local, Workers: c.Workers})
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +135,9 @@ type worker struct {
 // do does one job and returns its one sum. The job is acknowledged only once
 // the coordinator has the sum.
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
+	if !delivery.Job().Spec.Equal(h.config.Problem.Spec()) { // another coordinator has taken the run's name over
+		return errors.Join(fmt.Errorf("host: a job of run %s: %w", h.config.Run, bus.ErrStale), delivery.Release(false))
+	}
 	begin := time.Now()
 	sum, err := h.result(ctx, delivery.Job(), t)
 	h.config.Counts.Busy.Add(int64(time.Since(begin)))
@@ -149,7 +151,7 @@ func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 		sum.Failure = failure(err)
 	}
 	err = h.bus.SendSum(ctx, sum)
-	if h.config.Stamp != 0 && errors.Is(err, bus.ErrRefused) {
+	if !h.config.Local && errors.Is(err, bus.ErrRefused) {
 		// The job of an earlier life of the coordinator perhaps, or one whose model
 		// is on its way. If it is neither, the run ends when it has been given out
 		// too often.
@@ -261,13 +263,9 @@ func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
 	return h.bus.Model(ctx, d)
 }
 
-// check refuses a job that is not for this host's model, data or split: its
-// result would be another run's.
+// check refuses a job that is not for this host's model or split.
 func (h *Host) check(job *bus.Job) error {
 	p := &h.config.Problem
-	if mine := p.Spec(); !job.Spec.Equal(mine) {
-		return fmt.Errorf("host: job %d is for {%v}, this host has {%v}", job.Job, job.Spec, mine)
-	}
 	if int(job.Params) != p.Model.Params() {
 		return fmt.Errorf("host: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
 	}

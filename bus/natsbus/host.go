@@ -109,7 +109,7 @@ func (h *Host) presence(last bool) bus.Message {
 	h.holding.Lock()
 	defer h.holding.Unlock()
 	return &bus.InfoRequest{
-		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Stamp == 0, Jobs: slices.Clone(h.held),
+		Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last, Local: h.config.Local, Jobs: slices.Clone(h.held),
 	}
 }
 

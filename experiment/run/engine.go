@@ -126,18 +126,33 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
-	for i, conn := range e.hosts {
-		host, err := host.Start(inner, conn, host.Config{
-			Run: c.Run, Fleet: p.Fleet, Workers: e.workers[i], Problem: *p.Learning(),
-		})
-		if err != nil {
-			stop()
-			return nil, errors.Join(err, group.Wait())
+	var hosts []*host.Host
+	defer func() {
+		for _, h := range hosts {
+			h.Close()
 		}
-		defer host.Close()
-		group.Go(func() error { return host.Wait(inner) })
-		if p.Config.Train {
-			group.Go(func() error { return host.Train(inner) })
+	}()
+	// Hosts begin once the run is this coordinator's: before, they would answer another's of its name.
+	c.Observer.Stats = func(s *coordinator.Stats) {
+		if watch.Stats != nil {
+			watch.Stats(s)
+		}
+		of := host.Config{Run: c.Run, Fleet: p.Fleet, Problem: *p.Learning(), Local: true}
+		if c.Bus.Info != nil {
+			of.Stamp = c.Bus.Info.Stamp
+		}
+		for i, conn := range e.hosts {
+			of.Workers = e.workers[i]
+			host, err := host.Start(inner, conn, of)
+			if err != nil {
+				group.Go(func() error { return err })
+				return
+			}
+			hosts = append(hosts, host)
+			group.Go(func() error { return host.Wait(inner) })
+			if p.Config.Train {
+				group.Go(func() error { return host.Train(inner) })
+			}
 		}
 	}
 	var result *coordinator.Result

@@ -1,16 +1,23 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/runtest"
 )
 
 // A host serves the runs of other versions with its protocol, and says so. It refuses
@@ -90,5 +97,47 @@ func TestHostsOfOtherVersions(t *testing.T) {
 				t.Errorf("the host ends with %v", err)
 			}
 		})
+	}
+}
+
+// A run whose name another has on the server is refused, and its hosts have answered none of the
+// other's tasks, whose seed is not theirs.
+func TestHostsOfARunThatIsRefused(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	sets := []string{"name=r", "train=false", "stop.rounds=2000", "compute.std=0.01"}
+	alone, shared := runtest.Small(t, sets...), runtest.Small(t, append(sets, "nats.url="+server.URL(), "pace=20")...)
+	mustRun(t, alone, Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	refused := make(chan error, 1)
+	var once sync.Once
+	_, err = Run(ctx, shared, Options{Shown: Shown{Progress: func(p Progress) {
+		if p.Round > 0 {
+			once.Do(func() {
+				go func() {
+					defer stop()
+					_, err := Run(t.Context(), runtest.Small(t, append(sets, "nats.url="+server.URL(), "seed=2")...), Options{})
+					refused <- err
+				}()
+			})
+		}
+	}}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the first ended with %v", err)
+	}
+	if err := <-refused; err == nil || !strings.Contains(err.Error(), "run r has a coordinator on this server already") {
+		t.Errorf("the second ended with %v", err)
+	}
+	want, err := os.ReadFile(filepath.Join(alone.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(shared.Out, folder.RoundsFile)); err != nil || !bytes.HasPrefix(want, got) {
+		t.Errorf("%v: the first run's rounds are others than those that it has alone:\n%s", err, got)
 	}
 }

@@ -80,7 +80,7 @@ type Observer struct {
 	Clients func(round int, scores []measure.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
 	Best    func(quality float64, params []float32)             // best validation so far by Round.Quality; params may be kept, not changed
 	Model   func(round int, params []float32)                   // the global model after a round with updates; may be kept, not changed
-	Stats   func(s *Stats)                                      // once, before the first event; s may be asked from any goroutine
+	Stats   func(s *Stats)                                      // once, when the run is this coordinator's and before its first event; s may be asked from any goroutine
 }
 
 // Stats tell how a run keeps up with wall time. They may be asked from any goroutine, and after

@@ -99,7 +99,6 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 func (l *lease) renew(ctx context.Context) (err error) {
 	if l.kv == nil {
 		if l.kv, err = l.js.CreateOrUpdateKeyValue(ctx, l.store); err != nil {
-			l.kv = nil
 			return err
 		}
 	}

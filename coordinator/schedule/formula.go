@@ -69,9 +69,9 @@ const operators = " + - * / ** ^ < <= > >= == != && || and or ! not "
 // round. Its max(1, x) would be 1 where x is not a number.
 var library = []string{"abs", "ceil", "floor", "round"}
 
-// rounding are the functions that are ours: they round alike on every architecture, and what is
+// functions are those that are ours: they round alike on every architecture, and what is
 // not a number stays so.
-var rounding = environment{
+var functions = environment{
 	Sqrt: math.Sqrt,
 	Cbrt: cbrt,
 	Exp:  exp, Log: Log, Cos: cos, Pow: pow,
@@ -242,7 +242,7 @@ func (f *formula) value(p *Progress) (x float64, known bool) {
 		reads["k"] && p.Previous.LocalSteps == 0 {
 		return 0, false
 	}
-	scale, now := float64(p.scale()), rounding
+	scale, now := float64(p.scale()), functions
 	now.Round, now.Seconds, now.Loss, now.F0, now.Accuracy, now.Converged = float64(p.Round), p.Seconds, p.Loss, p.F0, p.Accuracy, p.Converged
 	now.K0, now.Eta0, now.K, now.Eta = float64(p.K0)/scale, p.Eta0, float64(p.Previous.LocalSteps)/scale, p.LearningRate
 	now.StragglerShare, now.Pi = p.StragglerShare, math.Pi

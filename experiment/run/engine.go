@@ -132,28 +132,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			h.Close()
 		}
 	}()
-	// Hosts begin once the run is this coordinator's: before, they would answer another's of its name.
 	c.Observer.Stats = func(s *coordinator.Stats) {
 		if watch.Stats != nil {
 			watch.Stats(s)
 		}
-		of := host.Config{Run: c.Run, Fleet: p.Fleet, Problem: *p.Learning(), Local: true}
-		if c.Bus.Info != nil {
-			of.Stamp = c.Bus.Info.Stamp
-		}
-		for i, conn := range e.hosts {
-			of.Workers = e.workers[i]
-			host, err := host.Start(inner, conn, of)
-			if err != nil {
-				group.Go(func() error { return err })
-				return
-			}
-			hosts = append(hosts, host)
-			group.Go(func() error { return host.Wait(inner) })
-			if p.Config.Train {
-				group.Go(func() error { return host.Train(inner) })
-			}
-		}
+		hosts = e.startHosts(inner, group, &c)
 	}
 	var result *coordinator.Result
 	group.Go(func() (err error) {
@@ -166,6 +149,29 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		err = ctx.Err()
 	}
 	return result, err
+}
+
+// startHosts starts this process's hosts, once the run is the coordinator's: before, they would
+// answer the tasks of another's of its name. An error ends the group.
+func (e *engine) startHosts(ctx context.Context, group *errgroup.Group, c *coordinator.Config) (hosts []*host.Host) {
+	of := host.Config{Run: c.Run, Fleet: e.p.Fleet, Problem: *e.p.Learning(), Local: true}
+	if c.Bus.Info != nil {
+		of.Stamp = c.Bus.Info.Stamp
+	}
+	for i, conn := range e.hosts {
+		of.Workers = e.workers[i]
+		h, err := host.Start(ctx, conn, of)
+		if err != nil {
+			group.Go(func() error { return err })
+			break
+		}
+		hosts = append(hosts, h)
+		group.Go(func() error { return h.Wait(ctx) })
+		if e.p.Config.Train {
+			group.Go(func() error { return h.Train(ctx) })
+		}
+	}
+	return hosts
 }
 
 func (e *engine) Close() {

@@ -31,8 +31,9 @@ var programs string
 // no test waits until another is linked.
 const asProgram = "FEDPACE_TEST_AS_PROGRAM"
 
+// build makes a program in a folder of its own: tests build it for two platforms at a time.
 func build(name string, environment ...string) (string, error) {
-	path := filepath.Join(programs, name)
+	path := filepath.Join(programs, strings.Join(environment, ","), name)
 	c := exec.Command("go", "build", "-o", path, "fedpace/cmd/"+name)
 	c.Env = append(os.Environ(), environment...)
 	if out, err := c.CombinedOutput(); err != nil {

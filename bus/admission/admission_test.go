@@ -92,14 +92,15 @@ func (s *siege) begin(name string, count int) (end func()) {
 // waits for devices meanwhile.
 func (s *siege) closed(why admission.Reason, n int64) {
 	s.Helper()
-	front := s.Server.Front()
+	front, allowed := s.Server.Front(), quota.Default()
+	most := int64(allowed.Connections+1) * allowed.Pending() // those of the attacker, and an honest device's one
 	for end := time.Now().Add(slow.Patience(s)); ; time.Sleep(5 * time.Millisecond) {
 		v := front.Stats()
 		if v.Waiting+v.Admitted > front.Most() {
 			s.Fatalf("%+v are open of %d", v, front.Most())
 		}
-		if v.Pending > 16<<20 {
-			s.Fatalf("%d bytes wait for devices", v.Pending)
+		if v.Pending > most {
+			s.Fatalf("%d bytes wait for devices, at most %d may", v.Pending, most)
 		}
 		if v.Closed[why] >= n {
 			return

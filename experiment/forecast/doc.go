@@ -4,7 +4,7 @@
 //
 //   - What happens on the virtual clock? [Play] plays the round machine on a clock, every
 //     task planned at once, nothing learned and nothing sent, some million tasks a second.
-//     [UsageOf] plays a configuration for many draws of its fleet.
+//     [UsageOf] plays a configuration for many draws of its fleet and cohorts.
 //   - What is to come? A walk goes through the rounds that are left by what their schedule
 //     gives and how long they are expected to be. [Remaining] learns from the rounds so far
 //     what they cost and says how long the rest takes in wall time. A [Forecast] of a run that

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
@@ -55,6 +56,27 @@ func TestPredictionsHaveTheirLaw(t *testing.T) {
 	for q, want := range []float64{0.05, 0.5, 0.95} {
 		if sd := math.Sqrt(want * (1 - want) / 101 / rounds); math.Abs(mean[q]-want) > 5*sd {
 			t.Errorf("the quantile %g lies at %.4f of the law, want within %.4f", want, mean[q], 5*sd)
+		}
+	}
+}
+
+// Draws of a setting have cohorts of their own: of ten rounds of one of two clients, whose step takes
+// 1 s and 2 s, the slow one has as many as a coin shows heads.
+func TestDrawsHaveTheirCohorts(t *testing.T) {
+	c, err := config.Load("", []string{
+		"task=sent140", "train=false", "clients=2", "cohort=1", "schedule.k=fixed", "schedule.k0=1", "stop.rounds=10",
+		"fleet=[{name: fast, count: 1, seconds_per_step: 1}, {name: slow, count: 1, seconds_per_step: 2}]",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := forecast.UsageOf(t.Context(), c, round.Limits{Rounds: 10}, 99, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[float64]float64{u.Seconds.P05: 2, u.Seconds.P50: 5, u.Seconds.P95: 8} {
+		if slow := at - 10*(1+0.32/20+0.32/5); math.Abs(slow-want) > 1.01 {
+			t.Errorf("the slow client has %.3f rounds, want %v: %+v", slow, want, u.Seconds)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"fedpace/metrics"
 )
 
-// Usage is what a configuration comes to on the virtual clock, over draws of its fleet.
+// Usage is what a configuration comes to on the virtual clock, over draws of its fleet and cohorts.
 type Usage struct {
 	Seconds Interval // of virtual time
 	Rounds  Interval // complete ones
@@ -69,9 +69,9 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 	return u.Seconds.P50, err
 }
 
-// usageOfDraw plays a problem with the n-th fleet, the 0th being that of the configuration. Each
-// client is as far from its class as that is uncertain. The values are those of a [Usage], in its
-// order.
+// usageOfDraw plays a problem with the n-th fleet and cohorts, the 0th being those of the
+// configuration. Each client is as far from its class as that is uncertain. The values are those of
+// a [Usage], in its order.
 func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limits) (values [7]float64, err error) {
 	own, seed := *p, keyed.Hash(p.Config.Seed, keyed.Twin, uint64(n))
 	if n > 0 {
@@ -87,6 +87,9 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return values, err
 	}
 	t.rounds.Stop = stop
+	if n > 0 { // whose rounds have other clients, too
+		t.rounds.Seed = seed
+	}
 	var last round.Report
 	t.report = func(r *round.Report) error {
 		last = *r

@@ -34,7 +34,8 @@ type Difference struct {
 	BySeed   []float64 // NaN: a run has no value
 	statistics.Estimated
 	Adjusted float64 // p-value by Holm's method among all differences of the table; NaN: no test
-	Never    int     // seeds with which the row's run has no value and the other has; then there is no mean
+	Never    int     // seeds with which only the other run reaches the level; then there is no mean
+	Missed   int     // seeds with which only the row's does, likewise
 	Decided  string  // what made the difference; empty: there are no controls, or no difference was seen
 
 	quantity // with the words for the direction in which its values are better
@@ -80,15 +81,19 @@ func (r *Row) difference(q quantity) (d Difference) {
 			continue
 		}
 		d.Than = other.Schedule
-		if q.name == toLevel && math.IsNaN(q.of(c)) && !math.IsNaN(q.of(other)) {
+		switch never := math.IsNaN(q.of(c)); {
+		case q.name != toLevel || never == math.IsNaN(q.of(other)):
+		case never:
 			d.Never++
+		default:
+			d.Missed++
 		}
 	}
 	if q.flips && len(r.Cells) > 0 && r.Cells[0].quality.Lower {
 		q.more, q.less = q.less, q.more
 	}
 	d.Row, d.Quantity, d.quantity, d.Estimated = r, q.name, q, statistics.TwoStage(d.BySeed, r.first)
-	if d.Never > 0 { // a mean of the seeds that were fast enough says little
+	if d.Never+d.Missed > 0 { // a mean of the seeds that were fast enough says little
 		d.Estimated = statistics.EstimateMean(nil)
 	}
 	return d
@@ -153,9 +158,19 @@ func (r *Row) controls(other *Row) bool {
 	return len(r.Cells) > 0 && r.Cells[0].Control != "" && r.Schedule == other.Schedule+"-"+r.Cells[0].Control && slices.Equal(r.Values, other.Values)
 }
 
-// Verdict says what the interval and Holm's p show, and no more.
+// Verdict says what the interval and Holm's p show, and no more: also of how many seeds, where others
+// diverged or have no value.
 func (d *Difference) Verdict() string {
+	if d.N > 1 && d.N < d.Row.Seeds {
+		return fmt.Sprintf("%s (%d of %d seeds)", d.verdict(), d.N, d.Row.Seeds)
+	}
+	return d.verdict()
+}
+
+func (d *Difference) verdict() string {
 	switch {
+	case d.Missed > d.Never:
+		return fmt.Sprintf("not reached by %s with %d of %d seeds", d.Than, d.Missed, len(d.BySeed))
 	case d.Never > 0:
 		return fmt.Sprintf("not reached with %d of %d seeds", d.Never, len(d.BySeed))
 	case d.N == 0:

@@ -118,15 +118,30 @@ func TestVerdictsFollowHolm(t *testing.T) {
 	}
 }
 
-// A mean of the seeds that were fast enough is none.
+// A mean of the seeds that were fast enough is none, whichever run was too slow with the others; the
+// table says how many have a value.
 func TestALevelThatSomeNeverReach(t *testing.T) {
-	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
-	for i := range c.Runs {
-		c.Runs[i].TimeToLevel = float64(i)
+	for never, want := range map[int]string{4: "not reached with 1 of 3 seeds", 1: "not reached by fixed with 1 of 3 seeds"} {
+		c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
+		for i := range c.Runs {
+			c.Runs[i].TimeToLevel = float64(i)
+		}
+		c.Runs[never].TimeToLevel = math.NaN()
+		if d := c.Table().Differences()[1]; d.Verdict() != want || d.N != 0 || !math.IsNaN(d.Adjusted) {
+			t.Errorf("%q, want %q: %v, p %v", d.Verdict(), want, d.Estimated, d.Adjusted)
+		}
+		if text := c.Table().Rows[never/3].text(columnOf(toLevel)); !strings.HasSuffix(text, " (2 of 3)") {
+			t.Errorf("the mean of two of three seeds is %q", text)
+		}
 	}
-	c.Runs[4].TimeToLevel = math.NaN()
-	if d := c.Table().Differences()[1]; d.Verdict() != "not reached with 1 of 3 seeds" || d.N != 0 || !math.IsNaN(d.Adjusted) {
-		t.Errorf("%q, %v, p %v", d.Verdict(), d.Estimated, d.Adjusted)
+}
+
+// What is seen of the seeds whose runs did not diverge is said of these alone.
+func TestAVerdictSaysOfHowManySeeds(t *testing.T) {
+	c := planted(rand.New(rand.NewPCG(1, 1)), 4, 100)
+	c.Runs[5].Diverged = "it did"
+	if d := c.Table().Differences()[0]; d.Verdict() != "better (3 of 4 seeds)" {
+		t.Error(d.Verdict())
 	}
 }
 

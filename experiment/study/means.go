@@ -99,7 +99,7 @@ func (t *Table) columns() table.Columns[*Row] {
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
 		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
-			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
+			c.Title, c.Text = q.title, func(r *Row) string { return r.text(i) }
 		}
 		list = append(list, c)
 	}
@@ -108,6 +108,14 @@ func (t *Table) columns() table.Columns[*Row] {
 		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
 	}
 	return append(list, diverged)
+}
+
+// text is a mean for people, with how many seeds have a value where some have none.
+func (r *Row) text(i int) string {
+	if e := r.Means[i]; e.N > 0 && e.N < len(r.Cells) {
+		return fmt.Sprintf("%s (%d of %d)", e, e.N, len(r.Cells))
+	}
+	return r.Means[i].String()
 }
 
 // Write writes the table for people: means, with ± half of the interval where

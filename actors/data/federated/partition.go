@@ -18,7 +18,8 @@ type Partition struct {
 	//
 	//   - iid: every client gets an equal part of all samples, shuffled.
 	//   - dirichlet: a client's labels follow proportions drawn from
-	//     Dir(Alpha); clients are of equal size (Hsu, Qi and Brown, 2019).
+	//     Dir(Alpha, ..., Alpha) over the labels that are left; clients are of
+	//     equal size (as Hsu, Qi and Brown, 2019, who draw from Dir(alpha p)).
 	//   - shards: samples sorted by label are cut into Shards pieces per
 	//     client, which are dealt at random (McMahan et al., 2017).
 	//   - pachinko: like dirichlet over two levels of labels, Dir(Alpha) over

@@ -2,8 +2,8 @@
 // should have, before it is deployed.
 //
 // A [Request] spans a grid of settings, each a configuration. All get the same virtual
-// time. [Request.Time] plays each many times without learning, with other seeds of the
-// fleet: how many rounds and local steps fit the time, what they cost. [Plan.Learn]
+// time. [Request.Time] plays each many times without learning, with other fleets
+// and cohorts: how many rounds and local steps fit the time, what they cost. [Plan.Learn]
 // trains the most promising ones, and the configuration's own, as the cells of a study:
 // what was trained before is read, and what was cut goes on. [Plan.Choose] recommends
 // one setting and says why.

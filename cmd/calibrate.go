@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,15 +112,13 @@ func (f *calibrationServer) check(c *cobra.Command) error {
 	case f.server.URL == "" && f.listen == "":
 		return errors.New("the devices need a server: --listen 192.168.1.10:4222 for one in this process, or --nats nats://host:4222")
 	}
-	seen := map[string]bool{}
-	for _, id := range f.devices {
+	for i, id := range f.devices {
 		if err := names.CheckDevice(id); err != nil {
 			return fmt.Errorf("--devices: %w", err)
 		}
-		if seen[id] {
+		if slices.Contains(f.devices[:i], id) {
 			return fmt.Errorf("--devices: %q is named twice", id)
 		}
-		seen[id] = true
 	}
 	return nil
 }
@@ -151,12 +150,10 @@ func (f *calibrationServer) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	w, err := p.Welcome()
-	if err != nil {
-		return err
+	if f.serve.Welcome, err = p.Welcome(); err == nil {
+		f.serve.Welcome.Spec, f.serve.Welcome.Params = p.Learning().Spec(), uint32(p.Model.Params())
 	}
-	f.serve.Welcome = calibration.Announce(w, p.Learning().Spec(), p.Model.Params())
-	return nil
+	return err
 }
 
 // measure opens the run of the calibration on the server, and serves.

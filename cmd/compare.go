@@ -16,6 +16,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/expect"
+	"fedpace/experiment/report"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/tune"
 	"fedpace/experiment/ui"
@@ -174,7 +175,7 @@ func keep(out string, r *study.Comparison) (page string, err error) {
 	if len(r.Runs) == 0 {
 		return "", nil
 	}
-	if err := r.Save(out); err != nil || len(r.Runs) > ui.MaxRuns { // fedpace report makes pages of parts of them
+	if err := r.Save(out); err != nil || len(r.Runs) > report.MaxRuns { // fedpace report makes pages of parts of them
 		return "", err
 	}
 	folders := make([]string, len(r.Runs))

@@ -62,11 +62,11 @@ goes on with a plan that was interrupted.`,
 	s := c.Flags()
 	f.schedules.add(c, nil, " (default the configuration's, fixed, rounds and error)")
 	s.StringArrayVar(&f.grids, "grid", nil, "values of a key, `KEY=VALUE,...`, as in cohort=5,10 or 'close=all,{rule: first, n: 80%}'; may be repeated (default K_0 and the cohort, less of each, and over-selection)")
-	s.Float64Var(&f.hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
-	s.IntVar(&f.draws, "draws", 19, "draws of the fleet for each setting's time")
-	s.IntVar(&f.learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
-	s.IntVar(&f.seeds, "seeds", 3, seedsUsage)
-	s.StringVar(&f.wanted, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the time to evaluate.target (target) (default the best model)")
+	s.Float64Var(&f.asked.Hours, "hours", 0, "virtual time of every setting (default the configuration's own)")
+	s.IntVar(&f.asked.Draws, "draws", 19, "draws of the fleet for each setting's time")
+	s.IntVar(&f.asked.Learn, "learn", 3, "settings that are trained beside the configuration's own; 0: none")
+	s.IntVar(&f.asked.Seeds, "seeds", 3, seedsUsage)
+	s.StringVar(&f.asked.For, "for", "", "rank by the time to stop.accepted (updates), its energy (energy) or the time to evaluate.target (target) (default the best model)")
 	cli.OneOf(c, "for", plan.Updates, plan.Energy, plan.Target)
 	cli.Complete(c, "grid", assignments)
 	cli.Within(c, "hours", 0, 1e6)
@@ -79,15 +79,14 @@ goes on with a plan that was interrupted.`,
 
 type planFlags struct {
 	flags
-	schedules           scheduleFlag
-	grids               []string
-	hours               float64
-	wanted              string
-	draws, learn, seeds int
+	schedules scheduleFlag
+	grids     []string
+	asked     plan.Request
 }
 
 func (f *planFlags) request(c *cobra.Command, own config.Schedule) (q plan.Request, err error) {
-	q = plan.Request{ConfigFiles: f.config, Sets: f.setsOf(c), Schedules: f.schedules.list, Hours: f.hours, Draws: f.draws, Learn: f.learn, Seeds: f.seeds, For: f.wanted}
+	q = f.asked
+	q.ConfigFiles, q.Sets, q.Schedules = f.config, f.setsOf(c), f.schedules.list
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {

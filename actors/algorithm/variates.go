@@ -107,12 +107,11 @@ type VariatesState struct {
 	Clients   []int // ascending
 	Values    []Variate
 	Residuals bool // there is no c
-	Width     int  // length of each of Values; 0: of one that was saved when all had the model's
 }
 
 // State lists the variates, those of clients that have one in ascending order.
 func (v *Variates) State() VariatesState {
-	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Width: v.width, Clients: slices.Sorted(maps.Keys(v.clients))}
+	s := VariatesState{Server: v.server, Residuals: v.Residuals(), Clients: slices.Sorted(maps.Keys(v.clients))}
 	for _, c := range s.Clients {
 		s.Values = append(s.Values, v.clients[c])
 	}

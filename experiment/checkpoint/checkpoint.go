@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
@@ -36,9 +33,7 @@ type Body struct {
 	Outputs  []folder.FileDigest
 	Recorder Recorder
 	State    coordinator.State // without vectors
-	Params   int               // length of every vector that follows, but for those of Answers and of clients
-	Server   int               // how many of them are the algorithm's
-	Answers  [][2]int          // by update of a device, how long it is, and what its device keeps; none: Params, and nothing
+	Lengths  []int             // of the vectors that follow
 }
 
 // Recorder is what a run's recorder remembers: all that a result of the run depends on.
@@ -63,69 +58,61 @@ type Summary struct {
 // Checkpoint is a run's state as its file holds it.
 type Checkpoint struct {
 	Head  Head
-	Body  Body              // its State, Params and Server are set when it is written
+	Body  Body              // its State and Lengths are set when it is written
 	State coordinator.State // with vectors
 }
 
-// pack fills the body with the state.
-func (c *Checkpoint) pack() {
-	b := &c.Body
-	b.State, b.Server = c.State, len(c.State.Server)
-	b.State.Models, b.State.Server, b.State.Updates, b.State.Guard.Good = nil, nil, nil, nil
-	b.Answers = nil
-	for _, u := range c.State.Updates {
-		b.Answers = append(b.Answers, [2]int{len(u.Values), len(u.Kept)})
-		u.Values, u.Kept = nil, nil
-		b.State.Updates = append(b.State.Updates, u)
+// vectors are a state's: those of float32, and then those of float64, which the file has in this order.
+func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
+	for i := range s.Models {
+		single = append(single, &s.Models[i].Params)
 	}
-	for _, m := range c.State.Models {
-		b.Params = len(m.Params)
-		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number, Doubtful: m.Doubtful})
+	single = append(single, &s.Guard.Good)
+	for i := range s.Updates {
+		single = append(single, &s.Updates[i].Values, &s.Updates[i].Kept)
 	}
-	if v := c.State.Variates; v != nil {
-		b.State.Variates = &algorithm.VariatesState{Clients: v.Clients, Residuals: v.Residuals, Width: v.Width}
-		for _, own := range v.Values {
-			b.State.Variates.Values = append(b.State.Variates.Values, algorithm.Variate{Digest: own.Digest})
+	for i := range s.Server {
+		double = append(double, &s.Server[i])
+	}
+	if v := s.Variates; v != nil {
+		double = append(double, &v.Server)
+		for i := range v.Values {
+			single = append(single, &v.Values[i].Values)
 		}
 	}
+	return single, double
 }
 
-// eachVector calls one of the functions for each vector of the state, in the order of
-// the file.
-func (c *Checkpoint) eachVector(single func([]float32) error, double func([]float64) error) error {
-	var errs []error
-	for _, m := range c.State.Models {
-		errs = append(errs, single(m.Params))
+// pack fills the body with the state, and returns the vectors as bytes. It copies what holds them, which
+// is the run's own.
+func (c *Checkpoint) pack() (bytes [][]byte) {
+	c.Body.State, c.Body.Lengths = c.State, nil
+	s := &c.Body.State
+	s.Models, s.Updates, s.Server = slices.Clone(s.Models), slices.Clone(s.Updates), slices.Clone(s.Server)
+	if s.Variates != nil {
+		v := *s.Variates
+		v.Values, s.Variates = slices.Clone(v.Values), &v
 	}
-	if good := c.State.Guard.Good; good != nil {
-		errs = append(errs, single(good))
+	single, double := vectors(s)
+	for _, v := range single {
+		c.Body.Lengths, bytes, *v = append(c.Body.Lengths, len(*v)), append(bytes, vector.Bytes(*v)), nil
 	}
-	for _, v := range c.State.Server {
-		errs = append(errs, double(v))
+	for _, v := range double {
+		c.Body.Lengths, bytes, *v = append(c.Body.Lengths, len(*v)), append(bytes, vector.Bytes(*v)), nil
 	}
-	for _, u := range c.State.Updates {
-		errs = append(errs, single(u.Values), single(u.Kept))
-	}
-	if v := c.State.Variates; v != nil {
-		if !v.Residuals {
-			errs = append(errs, double(v.Server))
-		}
-		for _, own := range v.Values {
-			errs = append(errs, single(own.Values))
-		}
-	}
-	return errors.Join(errs...)
+	return bytes
 }
 
 func (c *Checkpoint) writeTo(w io.Writer) error {
-	c.pack()
+	list := c.pack()
 	e := gob.NewEncoder(w)
-	if err := errors.Join(e.Encode(&c.Head), e.Encode(&c.Body)); err != nil {
-		return err
+	err := errors.Join(e.Encode(&c.Head), e.Encode(&c.Body))
+	for _, v := range list {
+		if err == nil {
+			_, err = w.Write(v)
+		}
 	}
-	return c.eachVector(
-		func(v []float32) error { _, err := w.Write(vector.Bytes(v)); return err },
-		func(v []float64) error { _, err := w.Write(vector.Bytes(v)); return err })
+	return err
 }
 
 // WriteWith writes the payload of a run whose outputs hold this.
@@ -139,12 +126,7 @@ func (c *Checkpoint) WriteWith(w io.Writer, outputs []folder.FileDigest) error {
 func (c *Checkpoint) Read(in *folder.Payload) error {
 	err := c.readValues(in)
 	if err == nil {
-		err = c.unpack(in.Left())
-	}
-	if err == nil {
-		err = c.eachVector(
-			func(v []float32) error { return vector.Read(in, v) },
-			func(v []float64) error { return vector.Read(in, v) })
+		err = c.unpack(in)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", folder.ErrDamaged, err)
@@ -161,59 +143,32 @@ func (c *Checkpoint) readValues(in *folder.Payload) error {
 	return d.Decode(&c.Body)
 }
 
-// unpack makes the state of the body, with room for the vectors, which must fit in so
-// many bytes.
-func (c *Checkpoint) unpack(left int64) error {
+// unpack makes the state of the body, and reads its vectors.
+func (c *Checkpoint) unpack(in *folder.Payload) error {
 	c.State = c.Body.State
-	params, s := c.Body.Params, &c.State
-	single, double := float64(len(s.Models)), float64(c.Body.Server)
-	if s.Guard.First > 0 {
-		single++
+	single, double := vectors(&c.State)
+	if n := len(c.Body.Lengths); n != len(single)+len(double) {
+		return fmt.Errorf("lengths of %d vectors, and the state has %d", n, len(single)+len(double))
 	}
-	width, kept := params, 0.
-	if v := s.Variates; v != nil {
-		if width, kept = cmp.Or(v.Width, params), float64(len(v.Values)); !v.Residuals {
-			double++
+	for i, v := range single {
+		if err := read(in, v, c.Body.Lengths[i]); err != nil {
+			return err
 		}
 	}
-	answers, least := 0., 0
-	for i := range s.Updates {
-		if len(c.Body.Answers) != len(s.Updates) { // of a program of before
-			c.Body.Answers = slices.Repeat([][2]int{{params, 0}}, len(s.Updates))
-		}
-		n := c.Body.Answers[i]
-		answers, least = answers+float64(n[0])+float64(n[1]), min(least, n[0], n[1])
-	}
-	switch size := float64(params)*(4*single+8*double) + 4*(float64(width)*kept+answers); {
-	case params < 0 || least < 0 || params > learn.MaxParams || c.Body.Server < 0 || width < 0:
-		return fmt.Errorf("vectors of %d parameters, and of %d values that clients keep", params, width)
-	case len(s.Models) == 0 && double+single+kept+answers > 0:
-		return errors.New("vectors of a run without a model")
-	case len(s.Models) > 0 && params == 0:
-		return errors.New("a model without parameters")
-	case size > float64(left):
-		return fmt.Errorf("vectors of %g bytes where %d are left: %w", size, left, io.ErrUnexpectedEOF)
-	}
-	for i := range s.Models {
-		s.Models[i].Params = make([]float32, params)
-	}
-	if s.Guard.First > 0 {
-		s.Guard.Good = make([]float32, params)
-	}
-	for i := range s.Updates {
-		s.Updates[i].Values, s.Updates[i].Kept = make([]float32, c.Body.Answers[i][0]), make([]float32, c.Body.Answers[i][1])
-	}
-	s.Server = nil
-	for range c.Body.Server {
-		s.Server = append(s.Server, make([]float64, params))
-	}
-	if v := s.Variates; v != nil {
-		if v.Server = nil; !v.Residuals {
-			v.Server = make([]float64, params)
-		}
-		for i := range v.Values {
-			v.Values[i].Values = make([]float32, width)
+	for i, v := range double {
+		if err := read(in, v, c.Body.Lengths[len(single)+i]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func read[T vector.Number](in *folder.Payload, v *[]T, length int) error {
+	if left := in.Left() / int64(vector.Size[T]()); length < 0 || int64(length) > left {
+		return fmt.Errorf("a vector of %d numbers where %d are left: %w", length, left, io.ErrUnexpectedEOF)
+	}
+	if *v = nil; length > 0 {
+		*v = make([]T, length)
+	}
+	return vector.Read(in, *v)
 }

@@ -74,10 +74,10 @@ func someCheckpoint(t *rapid.T) *Checkpoint {
 		c.State.Server = append(c.State.Server, vector())
 	}
 	if rapid.Bool().Draw(t, "variates") {
-		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals"), Width: small.Draw(t, "width")}
+		v := &algorithm.VariatesState{Residuals: rapid.Bool().Draw(t, "residuals")}
 		keeps := func() []float32 { return values() }
-		if v.Width > 0 { // what steps remember, too
-			keeps = func() []float32 { return rapid.SliceOfN(rapid.Float32(), v.Width, v.Width).Draw(t, "kept") }
+		if width := small.Draw(t, "width"); width > 0 { // what steps remember, too
+			keeps = func() []float32 { return rapid.SliceOfN(rapid.Float32(), width, width).Draw(t, "kept") }
 		}
 		if !v.Residuals {
 			v.Server = vector()

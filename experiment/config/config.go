@@ -337,12 +337,6 @@ func (c *Config) DrawsDevices() bool {
 	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
 }
 
-// tellsApart reports whether the expected times of all devices that are drawn are known
-// by their classes.
-func (c *Config) tellsApart() bool {
-	return !c.DrawsDevices() || !slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
-}
-
 // drawn is how many clients cohorts are drawn from; 0: their number is not known yet.
 func (c *Config) drawn() int {
 	switch {

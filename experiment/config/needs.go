@@ -46,7 +46,8 @@ func (c *Config) lacking() []need {
 	if len(c.Devices.Names) > 0 {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead of a task, and devices tell a loss only with the update of one", "", "devices.names")
 		add(true, func(n registry.Needs) bool { return n.Simulated }, "keeps a state of each client, which devices do not send", "", "devices.names")
-		add(!c.tellsApart(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
+		unknown := slices.ContainsFunc(c.Devices.Names, func(d Device) bool { return d.Class == "" })
+		add(unknown && c.DrawsDevices(), func(n registry.Needs) bool { return n.Speeds }, "goes by the clients' expected times, and devices that are drawn have none without a class", "a class for each, devices.names: {pi: class}", "devices.names")
 	}
 	return list
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -56,12 +55,8 @@ func (s Schedule) own(name, is string) (Schedule, error) {
 	if err != nil {
 		return s, err
 	}
-	var r reader
-	if err := r.options(nil, reflect.ValueOf(&s).Elem(), n, at); err != nil {
+	if err := set(&s, n, at); err != nil {
 		return s, err
-	}
-	if len(r.missing) > 0 {
-		return s, r.missing[0]
 	}
 	return s, cmp.Or(Error(at+".k", schedule.Validate(s.K)), Error(at+".eta", schedule.Validate(s.Eta)))
 }

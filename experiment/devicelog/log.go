@@ -60,7 +60,6 @@ type Log struct {
 	answers map[uint64]int64 // of a replay, where the last is in the file, by task
 	present []realdevices.Presence
 	bans    []realdevices.Ban
-	bare    bool // a replay's log has updates without their values
 }
 
 func init() {
@@ -109,17 +108,8 @@ func readMagic(in io.Reader) error {
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
 var ErrBare = errors.New("it holds how long tasks took and no updates")
 
-// Open opens the log of the run in a folder, to be played again.
+// Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but updates.
 func Open(dir string) (*Log, error) {
-	l, err := open(dir)
-	if err == nil && l.bare {
-		err = fmt.Errorf("%s: %w: the run cannot be played again (a run with devices.keep_updates: true can)", l.path, ErrBare)
-	}
-	return l, err
-}
-
-// open finds what the log in a folder holds.
-func open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +120,7 @@ func open(dir string) (*Log, error) {
 	}
 	defer f.Close() // read only
 	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
-		return nil, fmt.Errorf("%s: %w", l.path, err)
+		return l, fmt.Errorf("%s: %w", l.path, err)
 	}
 	return l, nil
 }
@@ -145,13 +135,16 @@ func (l *Log) scan(in *bufio.Reader) error {
 		return err
 	}
 	records := framing.NewReader(in, int64(len(magic)), maxRecord, errDamaged)
+	bare := false // it has updates without their values
 	for {
 		at := records.Offset
 		r, err := next(records)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF) && bare:
+			return fmt.Errorf("%w: the run cannot be played again (a run with devices.keep_updates: true can)", ErrBare)
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		if b := r.GetBan(); b != nil {
@@ -161,7 +154,7 @@ func (l *Log) scan(in *bufio.Reader) error {
 			l.present = append(l.present, realdevices.Presence{Clock: p.Clock, Client: int(p.Client), Joined: p.Joined, Samples: int(p.Samples)})
 		}
 		if a := r.GetAnswer(); a != nil {
-			l.bare = l.bare || a.Kind == record.Answer_UPDATE && a.Values == nil
+			bare = bare || a.Kind == record.Answer_UPDATE && a.Values == nil
 			l.answers[a.Task] = at
 		}
 	}

@@ -204,22 +204,16 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s: it is %.4g", text, *o.Value)
 }
 
-// MissedError lists those that did not pass.
-type MissedError []Outcome
-
-func (m MissedError) Error() string {
-	var list []string
-	for _, o := range m {
-		list = append(list, o.String())
-	}
-	return "expected " + strings.Join(list, "; expected ")
-}
-
-// Missed is a MissedError of those that did not pass; nil: all did.
+// Missed is an error that lists those that did not pass; nil: all did.
 func Missed(outcomes []Outcome) error {
-	missed := slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Passed })
-	if len(missed) == 0 {
+	var list []string
+	for _, o := range outcomes {
+		if !o.Passed {
+			list = append(list, o.String())
+		}
+	}
+	if list == nil {
 		return nil
 	}
-	return MissedError(missed)
+	return errors.New("expected " + strings.Join(list, "; expected "))
 }

@@ -45,20 +45,18 @@ const (
 // check plays the tasks of the run with the classes.
 func (f *Fit) check(r *record) (*Check, error) {
 	rounds := r.comparable()
-	tasks := 0
+	c, tasks := &Check{Rounds: len(rounds)}, 0
 	for i := range r.devices {
 		tasks += len(r.devices[i].tasks.Kept)
+		for _, x := range r.devices[i].tasks.Kept {
+			c.TaskSeconds += x.seconds()
+		}
 	}
 	for i := range rounds {
 		tasks += len(rounds[i].tasks)
 	}
 	draws := min(max(mostDurations/tasks, leastDraws), mostDraws)
-	c := &Check{Draws: draws, Rounds: len(rounds)}
-	for i := range r.devices {
-		for _, x := range r.devices[i].tasks.Kept {
-			c.TaskSeconds += x.seconds()
-		}
-	}
+	c.Draws = draws
 	c.DealtRoundSeconds = f.dealt(r, rounds)
 	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
 	another := make([]float64, draws)

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -228,14 +227,8 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 
 // short is a number with five digits, as it is written.
 func short(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return x
-	}
-	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
-	if err != nil {
-		panic("fleet: a number is not one: " + err.Error())
-	}
-	return v
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64) // which reads what it writes
+	return x
 }
 
 func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, what)) }

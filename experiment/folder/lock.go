@@ -21,9 +21,9 @@ const lockFile = ".lock"
 // ErrRunning is wrapped by the error for a folder whose run is still going on.
 var ErrRunning = errors.New("its run is still going on")
 
-// lockFolder keeps other runs out of a folder until the lock is released. It
-// does not wait.
-func lockFolder(dir string) (*folderLock, error) {
+// lockFolder keeps other runs out of a folder until the lock is released. It does not wait. The
+// file goes while it is still locked, so that nobody locks one that is about to go.
+func lockFolder(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	var asked int
 	for range 100 { // each time another has let go in between
@@ -56,7 +56,7 @@ func lockFolder(dir string) (*folderLock, error) {
 				if f.Truncate(0) == nil {
 					_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
 				}
-				return &folderLock{f}, nil
+				return func() error { return errors.Join(os.Remove(path), f.Close()) }, nil
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -64,14 +64,6 @@ func lockFolder(dir string) (*folderLock, error) {
 		}
 	}
 	return nil, fmt.Errorf("results: %s cannot be locked: others come and go", dir)
-}
-
-type folderLock struct{ f *os.File }
-
-// release lets others in. The file goes while it is still locked, so that
-// nobody locks one that is about to go.
-func (l *folderLock) release() error {
-	return errors.Join(os.Remove(l.f.Name()), l.f.Close())
 }
 
 // Running reports whether a run fills the folder now.

@@ -95,11 +95,11 @@ func (s *Store) closeOutputs() (err error) {
 // ReopenResults locks the folder of a run that is to go on. Nothing in it is
 // changed before [Results.Rewind].
 func ReopenResults(dir string) (*Results, error) {
-	lock, err := lockFolder(dir)
+	release, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Results{Store: *OnDisk(system{}, dir), lock: lock}, nil
+	return &Results{Store: *OnDisk(system{}, dir), unlock: release}, nil
 }
 
 // kept is the part of an output that a run goes on from.

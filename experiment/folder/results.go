@@ -79,7 +79,7 @@ var ErrHoldsRun = errors.New("the folder already holds a run")
 // folder cannot be completed.
 type Results struct {
 	Store
-	lock     *folderLock
+	unlock   func() error // nil: it is not locked
 	replaced []FileDigest // of the files that are there whole
 }
 
@@ -100,7 +100,7 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 	if r.made, err = makeFolders(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	if r.lock, err = lockFolder(dir); err != nil {
+	if r.unlock, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
 	if err := vacant(dir, force); err != nil { // another may have come and gone meanwhile
@@ -128,11 +128,11 @@ func VacantFolder(dir string, force bool) error {
 	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	lock, err := lockFolder(dir)
+	release, err := lockFolder(dir)
 	if err != nil {
 		return err
 	}
-	return lock.release()
+	return release()
 }
 
 // ErrNoRun is wrapped by the error for a folder without a run's configuration.
@@ -146,12 +146,12 @@ func HoldsRun(dir string) error {
 	return err
 }
 
-// searchedLevels is how far below a folder commands look for runs: they stop at a run.
-const searchedLevels = 3
+// Levels is how far below a folder commands look for runs: they stop at a run.
+const Levels = 3
 
 // Outside refuses a folder in which runs would lie within another run, where no list shows
 // them, or within a file.
-func Outside(dir string) error { return outside(dir, searchedLevels+1) }
+func Outside(dir string) error { return outside(dir, Levels+1) }
 
 // outside refuses a folder if it, or one of those around it up to some levels, holds a run.
 func outside(dir string, levels int) error {
@@ -175,7 +175,7 @@ func hasRun(dir string) bool {
 }
 
 func vacant(dir string, force bool) error {
-	if err := outside(filepath.Join(dir, ".."), searchedLevels); err != nil {
+	if err := outside(filepath.Join(dir, ".."), Levels); err != nil {
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -289,9 +289,9 @@ func (r *Results) Summary(s *Summary) error {
 // Close ends the writing, keeps the folder as it is and lets others in.
 func (r *Results) Close() error {
 	err := r.closeOutputs()
-	if r.lock != nil {
-		err = errors.Join(err, r.lock.release())
-		r.lock = nil
+	if r.unlock != nil {
+		err = errors.Join(err, r.unlock())
+		r.unlock = nil
 	}
 	return failed(err)
 }

@@ -118,7 +118,11 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 	}
 	mine := p.Learning().Spec()
 	if p.Trainer != nil {
-		if err := p.sameTrainer(info, mine); err != nil {
+		run := info.Spec
+		if run.GetModel() == mine.Model && !slices.Equal(run.GetMetrics(), mine.Metrics) {
+			return fmt.Errorf("the run's trainer measures %q, this one %q", run.GetMetrics(), mine.Metrics)
+		}
+		if err := external.Same(run.GetModel(), info.Kernel, mine.Model, p.Trainer.Class); err != nil {
 			return err
 		}
 	}
@@ -126,14 +130,6 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 		return fmt.Errorf("it learns %+v, the run %+v", mine, info.Spec)
 	}
 	return nil
-}
-
-// sameTrainer says in what this machine's trainer differs from the run's.
-func (p *Problem) sameTrainer(info *bus.RunInfo, mine *bus.Spec) error {
-	if run := info.Spec.GetMetrics(); info.Spec.GetModel() == mine.Model && !slices.Equal(run, mine.Metrics) {
-		return fmt.Errorf("the run's trainer measures %q, this one %q", run, mine.Metrics)
-	}
-	return external.Same(info.Spec.GetModel(), info.Kernel, mine.Model, p.Trainer.Class)
 }
 
 // Welcome is what devices are told of the data: what a run makes them of, or what their

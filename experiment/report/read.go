@@ -18,8 +18,7 @@ import (
 
 // Limits of what is looked for and kept.
 const (
-	maxRuns   = 1000
-	maxDepth  = 3       // folders below one that is given
+	MaxRuns   = 1000    // in the folders that are given
 	maxPoints = 1 << 12 // of a run's curve
 	maxTimes  = 1 << 20 // of a run's rounds
 )
@@ -51,7 +50,7 @@ func figured() []metrics.Column {
 // looked through. Each must hold one at least.
 func Folders(dirs ...string) (runs []string, err error) {
 	for _, dir := range dirs {
-		found, _, err := folder.Find(dir, maxDepth, maxRuns)
+		found, _, err := folder.Find(dir, folder.Levels, MaxRuns)
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
@@ -60,8 +59,8 @@ func Folders(dirs ...string) (runs []string, err error) {
 		}
 		runs = append(runs, found...)
 	}
-	if runs = folder.Distinct(runs); len(runs) > maxRuns {
-		return nil, fmt.Errorf("report: more than %d runs", maxRuns)
+	if runs = folder.Distinct(runs); len(runs) > MaxRuns {
+		return nil, fmt.Errorf("report: more than %d runs", MaxRuns)
 	}
 	return runs, nil
 }

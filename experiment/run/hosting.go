@@ -20,7 +20,6 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
-	"fedpace/internal/names"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/web"
@@ -59,15 +58,10 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	}
 	waiting := "Waiting for runs."
 	if o.Run != "" {
-		if err := names.CheckToken("run", o.Run); err != nil {
-			return err
-		}
 		waiting = fmt.Sprintf("Waiting for run %s.", o.Run)
 	}
 	if o.Name == "" {
 		o.Name = randomHostName()
-	} else if err := names.CheckToken("host", o.Name); err != nil {
-		return err
 	}
 	to := o.NATS
 	to.Name, to.Patience, to.Await, to.Notice = "host "+o.Name, -1, true, func(n bus.Notice) { o.Notice(n.Text) }
@@ -101,13 +95,7 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 	defer unsubscribe()
 	o.Notice(waiting)
 	defer s.stopAll()
-	back := make(chan struct{}, 1)
-	unwatch := conn.Watch(func(error) {}, func(error) {
-		select {
-		case back <- struct{}{}:
-		default:
-		}
-	})
+	unwatch := conn.Watch(func(error) {}, func(error) { s.back.Store(new(time.Now())) })
 	defer unwatch()
 	tick := time.NewTicker(backTime / 6)
 	defer tick.Stop()
@@ -121,8 +109,6 @@ func Host(ctx context.Context, o HostOptions) (err error) {
 			if s.finished(r) {
 				return r.err
 			}
-		case <-back:
-			s.back = time.Now()
 		case <-tick.C:
 			s.forget()
 		case <-conn.Life().Done():
@@ -147,8 +133,8 @@ type service struct {
 	ended   chan *served
 	runs    map[string]*served
 	counts  host.Counts
-	serving atomic.Int64 // runs
-	back    time.Time    // when the connection came back last; zero: it was never lost
+	serving atomic.Int64              // runs
+	back    atomic.Pointer[time.Time] // when the connection came back last; nil: it was never lost
 }
 
 // counted is what the host has done. It is safe for concurrent use.
@@ -219,7 +205,8 @@ func (s *service) finished(r *served) bool {
 // forget ends the service of runs that were not announced for long.
 func (s *service) forget() {
 	for name, r := range s.runs {
-		missed := r.last.Before(s.back) && time.Since(s.back) > backTime
+		back := s.back.Load()
+		missed := back != nil && r.last.Before(*back) && time.Since(*back) > backTime
 		switch {
 		case time.Since(r.last) < forgetTime && !missed:
 		case r.done:

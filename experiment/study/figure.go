@@ -62,11 +62,9 @@ func shortValue(value string) string {
 }
 
 // Figure draws the table against its first grid: how the schedules end, and when they reach the
-// level, where there is one. Rows that differ in other grids are lines of their own.
+// level, where there is one. Rows that differ in other grids are lines of their own. [Plan.CheckFigure]
+// says whether it can be drawn.
 func (t *Table) Figure(path string) error {
-	if err := (Plan{Grids: t.Grids}).CheckFigure(path); err != nil {
-		return err
-	}
 	at, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{

@@ -183,13 +183,11 @@ func (t *Table) WriteRuns(w io.Writer) error {
 		}
 		runs = append(runs, run{&t.cells[i], o})
 	}
-	columns := append(pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule }),
-		table.Column[run]{Name: "seed", Of: func(r run) any { return r.Seed }},
-		table.Column[run]{Name: "version", Of: func(r run) any { return r.Version }},
-		table.Column[run]{Name: "configuration", Of: func(r run) any { return r.Configuration }},
-		table.Column[run]{Name: "data_digest", Of: func(r run) any { return r.DataDigest }},
-		table.Column[run]{Name: "kernel", Of: func(r run) any { return r.Kernel }},
-		table.Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
+	columns := pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule })
+	for _, c := range table.Of[Origin]()[1:] { // behind the schedule
+		columns = append(columns, table.Column[run]{Name: c.Name, Of: func(r run) any { return c.Of(r.Origin) }})
+	}
+	columns = append(columns, table.Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
 	for _, q := range t.quantities {
 		columns = append(columns, table.Column[run]{Name: q.name, Of: func(r run) any {
 			if r.Diverged != "" {

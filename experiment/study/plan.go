@@ -305,12 +305,7 @@ func equalTime(c *config.Config) {
 	}
 }
 
+var unsafeInNames = regexp.MustCompile(`[/\\:*?"<>|{}\[\] ]`)
+
 // FileName is a name that every file system takes.
-func FileName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>|{}[] `, r) {
-			return '_'
-		}
-		return r
-	}, name)
-}
+func FileName(name string) string { return unsafeInNames.ReplaceAllString(name, "_") }

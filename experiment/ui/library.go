@@ -14,16 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/experiment/folder"
+	"fedpace/experiment/report"
 )
 
-// MaxRuns bounds the runs in a folder of a library.
-const MaxRuns = 1000
-
-// Other limits of a library.
-const (
-	maxDepth = 3           // folders below one that is given
-	rescan   = time.Second // the folders are looked through again after this time
-)
+// rescan is how long the folders are not looked through again.
+const rescan = time.Second
 
 // Library is the runs in some folders. It is safe for concurrent use.
 type Library struct {
@@ -75,7 +70,7 @@ func (l *Library) list(now time.Time) ([]*run, error) {
 	list := []*run{}
 	var dirs []string
 	for _, dir := range l.dirs {
-		found, _, err := folder.Find(dir, maxDepth, MaxRuns)
+		found, _, err := folder.Find(dir, folder.Levels, report.MaxRuns)
 		if err != nil {
 			return nil, fmt.Errorf("ui: %w", err)
 		}

@@ -23,11 +23,8 @@ import (
 	"fedpace/metrics"
 )
 
-// Limits of the runs that are looked for below a folder.
-const (
-	listDepth = 3
-	maxListed = 10_000
-)
+// maxListed bounds the runs that are looked for below a folder.
+const maxListed = 10_000
 
 func LsCommand() *cobra.Command {
 	var tags []string
@@ -76,7 +73,7 @@ type listedRun struct {
 func listed(c *cobra.Command, dirs, tags []string) ([]listedRun, error) {
 	var found []string
 	for _, dir := range orRuns(dirs) {
-		in, unread, err := folder.Find(dir, listDepth, maxListed)
+		in, unread, err := folder.Find(dir, folder.Levels, maxListed)
 		if errors.Is(err, fs.ErrNotExist) && len(dirs) == 0 {
 			break // nothing has run yet
 		}

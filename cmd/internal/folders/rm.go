@@ -72,7 +72,7 @@ func targetsOf(c *cobra.Command, given []string) (t targets, err error) {
 		if info.Mode()&os.ModeSymlink != 0 {
 			return t, fmt.Errorf("%s is a symbolic link to %s: nothing is removed through a link (name that folder)", dir, t.shown(top))
 		}
-		found, unread, err := folder.Find(top, listDepth, maxListed)
+		found, unread, err := folder.Find(top, folder.Levels, maxListed)
 		if err != nil {
 			return t, err
 		}

@@ -33,14 +33,6 @@ type Config struct {
 	Calls   time.Duration // pause between two calls of a device; 0: as in a run
 }
 
-// Announce is what devices are told of the runs to come: w with their problem and the size
-// of their model. It holds nothing of w.
-func Announce(w *bus.Welcome, spec *bus.Spec, params int) *bus.Welcome {
-	w = proto.CloneOf(w)
-	w.Spec, w.Params = proto.CloneOf(spec), uint32(params)
-	return w
-}
-
 // Measured is what a device's transfers came to.
 type Measured struct {
 	Device    string            `json:"device"`

@@ -106,18 +106,12 @@ func (p *Plan) cell(s *Setting, n int, out string) study.Cell {
 	c.Seed += uint64(n)
 	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
 	if c.Evaluate.EverySeconds == 0 {
-		c.Evaluate.EverySeconds = p.every()
+		own := p.own() // all are evaluated as often: the best of more values would be favoured by chance
+		c.Evaluate.EverySeconds = p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
 	}
 	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)
 	c.Out = filepath.Join(out, study.FileName(name))
 	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
-}
-
-// every is the virtual time from one evaluation to the next, for all settings: as often as the
-// configuration's own is evaluated by its rounds. The best of more values would be favoured by chance.
-func (p *Plan) every() float64 {
-	own := p.own()
-	return p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
 }
 
 func (p *Plan) own() *Setting {

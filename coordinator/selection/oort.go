@@ -2,7 +2,6 @@ package selection
 
 import (
 	"fmt"
-	"math"
 
 	"fedpace/coordinator/closing"
 	"fedpace/internal/bitset"
@@ -78,23 +77,6 @@ func (o Oort) Validate(_, _ int) error {
 
 func (o Oort) String() string {
 	return fmt.Sprintf("by utility, preferring tasks of %g s, with %g of the first cohort new", o.Seconds, o.Explore)
-}
-
-// statistical is the statistical utility of a client of so many samples.
-func statistical(samples int, loss float64) float64 {
-	return float64(float64(samples) * math.Abs(loss))
-}
-
-// normalised is a utility's place between the least and the greatest of a sorted list.
-func normalised(utility float64, sorted []float64) float64 {
-	least := float64(0.999 * sorted[0])
-	return (utility - least) / max(sorted[len(sorted)-1]-least, 1e-4)
-}
-
-// uncertainty is what a client's utility grows by while no update of it is accepted; logRound is
-// the logarithm of the round.
-func uncertainty(logRound float64, last int64) float64 {
-	return math.Sqrt(0.1 * logRound / float64(last))
 }
 
 // system is the factor of a task that took so many seconds.

@@ -130,12 +130,18 @@ func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	for _, client := range known {
 		values = append(values, o.Clients[client].Utility)
 	}
-	slices.Sort(values)
 	utility, logRound := make(map[int32]float64, len(known)), schedule.Log(float64(round))
+	if len(known) == 0 {
+		return utility
+	}
+	slices.Sort(values)
+	bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
+	least := float64(0.999 * values[0]) // u, and v - u
+	extent := max(values[len(values)-1]-least, 1e-4)
 	for _, client := range known {
 		c := &o.Clients[client]
-		bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
-		utility[client] = (normalised(min(c.Utility, bound), values) + uncertainty(logRound, c.Last)) * o.system(c.Took, o.Preferred)
+		uncertainty := math.Sqrt(0.1 * logRound / float64(c.Last)) // grows while no update is accepted
+		utility[client] = ((min(c.Utility, bound)-least)/extent + uncertainty) * o.system(c.Took, o.Preferred)
 	}
 	return utility
 }
@@ -191,7 +197,7 @@ func (o *guided) Ended(client, _ int, took Time, accepted bool) {
 
 func (o *guided) Trained(client int, loss float64) {
 	c := &o.Clients[client]
-	c.Utility, c.Last = statistical(o.s.Samples(client), loss), o.Rounds+1
+	c.Utility, c.Last = float64(float64(o.s.Samples(client))*math.Abs(loss)), o.Rounds+1
 	o.Sums[1] += c.Utility
 }
 

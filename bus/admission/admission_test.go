@@ -95,8 +95,8 @@ func (s *siege) closed(why admission.Reason, n int64) {
 	front := s.Server.Front()
 	for end := time.Now().Add(slow.Patience(s)); ; time.Sleep(5 * time.Millisecond) {
 		v := front.Stats()
-		if v.Waiting+v.Admitted > front.Most() {
-			s.Fatalf("%+v are open of %d", v, front.Most())
+		if v.Waiting+v.Admitted > front.Most {
+			s.Fatalf("%+v are open of %d", v, front.Most)
 		}
 		if v.Pending > 16<<20 {
 			s.Fatalf("%d bytes wait for devices", v.Pending)

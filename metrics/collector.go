@@ -128,14 +128,7 @@ func (c *collector) open(list []Task) []Task {
 // rank orders tasks: the first number decides, then the next.
 type rank [3]uint64
 
-func (r *rank) above(o *rank) bool {
-	for i := range r {
-		if r[i] != o[i] {
-			return r[i] > o[i]
-		}
-	}
-	return false
-}
+func (r *rank) above(o *rank) bool { return slices.Compare(r[:], o[:]) > 0 }
 
 // top holds the limit highest of the tasks that it is offered. Those that do not get in, nearly all
 // of a large round, cost one comparison.

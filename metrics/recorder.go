@@ -14,8 +14,7 @@ import (
 type Recorder struct {
 	outputs []namedOutput
 	tasks   []TaskObserver // those of outputs
-	losses  []LossObserver
-	start   *Start // nil: not yet
+	start   *Start         // nil: not yet
 	meter   meter
 	kept    *collector
 }
@@ -38,9 +37,6 @@ func Open(run *Run, sinks []Sink) (*Recorder, error) {
 		r.outputs = append(r.outputs, namedOutput{name, o})
 		if t, ok := o.(TaskObserver); ok {
 			r.tasks = append(r.tasks, t)
-		}
-		if l, ok := o.(LossObserver); ok {
-			r.losses = append(r.losses, l)
 		}
 	}
 	r.kept = newCollector(run) // of as many tasks as the outputs now want
@@ -97,7 +93,7 @@ func (r *Recorder) Task(e *round.TaskReport) {
 
 // Losses takes the first-step losses of a round's accepted tasks.
 func (r *Recorder) Losses(tasks []round.Task, losses []float64) {
-	for _, o := range r.losses {
+	for _, o := range Outputs[LossObserver](r) {
 		o.Losses(tasks, losses)
 	}
 }

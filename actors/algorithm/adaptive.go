@@ -74,14 +74,7 @@ func (a FedAdam) Server(params int) ServerOptimizer {
 }
 
 // FedYogi is the [adaptive] server with v ← v − (1 − β2) Δ² sign(v − Δ²).
-type FedYogi struct {
-	Rate  float64 `key:"server_rate" default:"0.01" range:"(0,1e6]" help:"learning rate at the server"`
-	Beta1 float64 `key:"beta1" default:"0.9" range:"[0,1)" help:"decay of the mean update"`
-	Beta2 float64 `key:"beta2" default:"0.99" range:"[0,1)" help:"decay of its square"`
-	Tau   float64 `key:"tau" default:"1e-3" range:"(0,1e6]" help:"degree of adaptivity: the least divisor of a step"`
-	Uncorrected
-	Staleness
-}
+type FedYogi struct{ FedAdam }
 
 func (a FedYogi) Server(params int) ServerOptimizer {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {

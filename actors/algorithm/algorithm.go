@@ -87,9 +87,9 @@ func NewPartly(a Algorithm, c Compression, params, trainable, local, population 
 	case KeepsVariates(a):
 		i.Variates = NewVariates(params, local, population)
 	case keepsResiduals(c):
-		i.Variates = NewResiduals(params+local, population)
+		i.Variates = NewVariates(0, params+local, population)
 	case local > 0:
-		i.Variates = NewResiduals(local, population)
+		i.Variates = NewVariates(0, local, population)
 	}
 	return i
 }

@@ -23,7 +23,7 @@ func TestDefaults(t *testing.T) {
 		"fedavgm":    FedAvgM{Rate: 1, Momentum: 0.9, Staleness: half},
 		"fedadagrad": FedAdagrad{Rate: 0.1, Tau: 1e-3, Staleness: half},
 		"fedadam":    FedAdam{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3, Staleness: half},
-		"fedyogi":    FedYogi{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3, Staleness: half},
+		"fedyogi":    FedYogi{FedAdam{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3, Staleness: half}},
 		"fedprox":    FedProx{Rate: 1, Mu: 0.01, Staleness: half},
 		"scaffold":   Scaffold{Rate: 1},
 		"fedexp":     FedExP{Epsilon: 1e-3, Staleness: half},
@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 func TestOptionsAreRefusedByKey(t *testing.T) {
 	for want, a := range map[string]Algorithm{
 		"beta1: 1 is out of range (0 or more and less than 1)":               FedAdam{Rate: 1, Beta1: 1, Tau: 1},
-		"tau: 0 is out of range (more than 0 and at most 1000000)":           FedYogi{Rate: 1},
+		"tau: 0 is out of range (more than 0 and at most 1000000)":           FedYogi{FedAdam{Rate: 1}},
 		"mu: -1 is out of range (from 0 to 1000000)":                         FedProx{Rate: 1, Mu: -1},
 		"server_rate: NaN is out of range (more than 0 and at most 1000000)": FedNova{Rate: math.NaN()},
 		"momentum: +Inf is out of range (0 or more and less than 1)":         FedAvgM{Rate: 1, Momentum: math.Inf(1)},

@@ -252,7 +252,7 @@ func TestResidualsAreCounted(t *testing.T) {
 	}
 	v := whole(Default, c, params, clients).Variates
 	v.Update(nil, []int{3}, []Variate{{Values: vector(params)}})
-	again := NewResiduals(params, clients)
+	again := NewVariates(0, params, clients)
 	if err := again.Restore(v.State()); err != nil || !slices.Equal(again.Client(3).Values, vector(params)) {
 		t.Errorf("%v: client 3 keeps %v", err, again.Client(3).Values)
 	}

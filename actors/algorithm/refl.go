@@ -41,7 +41,7 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 	apart, list := make([]float64, len(stale)), make([]float64, len(stale)+1)
 	for i, s := range stale {
-		apart[i] = squaredDistance(s.Update[:trainable], sum[:trainable])
+		apart[i] = SquaredDistance(s.Update[:trainable], sum[:trainable])
 	}
 	// (û − u_s)/(n + 1) is what is between û and the mean with u_s, so that all but
 	// this distance cancels in Λ_s/Λ_max.
@@ -83,8 +83,8 @@ type Stale struct {
 	Staleness int
 }
 
-// squaredDistance is that of two exact sums, added in order.
-func squaredDistance(x, y []int64) (sum float64) {
+// SquaredDistance is that of two exact sums, added in order.
+func SquaredDistance(x, y []int64) (sum float64) {
 	for i := range x {
 		d := float64(x[i]-y[i]) / One
 		sum += float64(d * d)

@@ -78,7 +78,7 @@ func TestServersAreThoseOfTheirPapers(t *testing.T) {
 		{"DiLoCo's outer step", FedAvgM{Rate: 0.7, Momentum: 0.9, Nesterov: true}.Server, func() written { return nesterovWritten(0.7, 0.9) }, 1},
 		{"FedAdagrad", FedAdagrad{Rate: rate, Beta1: 0, Tau: tau}.Server, func() written { return adaptiveWritten(rate, 0, tau, adagradWritten) }, 2},
 		{"FedAdam", FedAdam{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}.Server, func() written { return adaptiveWritten(rate, beta1, tau, adamWritten(beta2)) }, 2},
-		{"FedYogi", FedYogi{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}.Server, func() written { return adaptiveWritten(rate, beta1, tau, yogiWritten(beta2)) }, 2},
+		{"FedYogi", FedYogi{FedAdam{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}}.Server, func() written { return adaptiveWritten(rate, beta1, tau, yogiWritten(beta2)) }, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -124,7 +124,7 @@ func TestConstantUpdatesHaveClosedForms(t *testing.T) {
 			return math.Pow(beta2, t)*tau*tau + (1-math.Pow(beta2, t))*d*d
 		}},
 		// v grows by (1 − β2) d² while it is below d², here in its first 18 rounds.
-		"yogi": {FedYogi{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}.Server(1), beta1, func(t float64) float64 { return tau*tau + t*(1-beta2)*d*d }},
+		"yogi": {FedYogi{FedAdam{Rate: rate, Beta1: beta1, Beta2: beta2, Tau: tau}}.Server(1), beta1, func(t float64) float64 { return tau*tau + t*(1-beta2)*d*d }},
 	} {
 		x, model := 0.0, []float32{0}
 		for round := 1.0; round <= 18; round++ {
@@ -163,7 +163,7 @@ func servers(params int) map[string]ServerOptimizer {
 		"momentum": FedAvgM{Rate: 1, Momentum: 0.9}.Server(params),
 		"adagrad":  FedAdagrad{Rate: 0.1, Beta1: 0.5, Tau: 0.01}.Server(params),
 		"adam":     FedAdam{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 0.01}.Server(params),
-		"yogi":     FedYogi{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 0.01}.Server(params),
+		"yogi":     FedYogi{FedAdam{Rate: 0.1, Beta1: 0.9, Beta2: 0.99, Tau: 0.01}}.Server(params),
 	}
 }
 

@@ -60,17 +60,13 @@ func Add(dst []int64, w float64, x, model []float32) error {
 	if err := Check(x, model); err != nil {
 		return err
 	}
+	// A term is rounded twice: the product to float64, then to a whole number. Scaling
+	// by a power of two is exact, so its place in the product does not matter.
 	for i := range dst {
-		dst[i] += term(w, x[i], model[i])
+		d := float64(x[i]) - float64(model[i])
+		dst[i] += int64(math.RoundToEven(float64(float64(One*w) * d)))
 	}
 	return nil
-}
-
-// term rounds twice: the product to float64, then to a whole number. Scaling
-// by a power of two is exact, so its place in the product does not matter.
-func term(w float64, x, model float32) int64 {
-	d := float64(x) - float64(model)
-	return int64(math.RoundToEven(float64(float64(One*w) * d)))
 }
 
 // Merge adds a partial sum to dst. It returns an error that names the first

@@ -32,14 +32,9 @@ type Variates struct {
 	clients           map[int]Variate
 }
 
-// NewVariates starts with all variates zero, which so many values follow that local steps remember.
-func NewVariates(params, local, population int) *Variates {
-	return &Variates{width: params + local, population: population, server: make([]float64, params), clients: map[int]Variate{}}
-}
-
-// NewResiduals starts with all vectors zero, which have so many values.
-func NewResiduals(width, population int) *Variates {
-	return &Variates{width: width, population: population, clients: map[int]Variate{}}
+// NewVariates starts with all vectors zero: so many values with a mean, and others behind them.
+func NewVariates(params, others, population int) *Variates {
+	return &Variates{width: params + others, population: population, server: make([]float64, params), clients: map[int]Variate{}}
 }
 
 // Width is the length of a client's vector.

@@ -52,9 +52,6 @@ type CorrelationNote struct {
 	Achieved float64 // in this population; of equal values each has the mean of their ranks
 }
 
-// Correlations are those of the fleet's devices with data.
-func (f *Fleet) Correlations() []CorrelationNote { return f.correlations }
-
 // Sharing is a [Presence] that knows how much of the time each client is there.
 type Sharing interface {
 	Presence
@@ -101,7 +98,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 			got[i] = own[device]
 		}
 		*way.to = handed
-		f.correlations = append(f.correlations, CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
+		f.Correlations = append(f.Correlations, CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestSpeedFollowsData(t *testing.T) {
 					speed[client] = -float64(d.Upload)
 				}
 			}
-			got := f.Correlations()[0]
+			got := f.Correlations[0]
 			if math.Abs(got.Achieved-want) > 0.03 || math.Abs(want) == 1 && math.Abs(got.Achieved-want) > 1e-12 {
 				t.Errorf("%s: correlation %g, want %g", of, got.Achieved, want)
 			}
@@ -110,7 +110,7 @@ func TestAvailabilityFollowsData(t *testing.T) {
 	const n = 10_000
 	data := uneven(n)
 	f := phones(t, Correlation{Availability: Tie{-0.6, "labels"}}, data)
-	if got := f.Correlations()[0]; math.Abs(got.Achieved+0.6) > 0.03 || got.What != "availability" || got.With != "labels" {
+	if got := f.Correlations[0]; math.Abs(got.Achieved+0.6) > 0.03 || got.What != "availability" || got.With != "labels" {
 		t.Errorf("%+v, want -0.6", got)
 	}
 	there, mean := make([]float64, n), 0.0
@@ -224,7 +224,7 @@ func TestSpearmanOfTies(t *testing.T) {
 		data[i] = 7
 	}
 	f := phones(t, Correlation{Speed: SpeedTie{Tie{1, "samples"}, "compute"}}, data)
-	if got := f.Correlations()[0].Achieved; !(got > 0.9 && got < 0.999) {
+	if got := f.Correlations[0].Achieved; !(got > 0.9 && got < 0.999) {
 		t.Errorf("correlation %g", got)
 	}
 }

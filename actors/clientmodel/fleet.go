@@ -41,12 +41,13 @@ type Fleet struct {
 	shares   []uint64 // limits of the classes, for pick
 	presence bool     // whether any client is ever absent
 	plain    bool     // no classes: all clients alike but for Compute.Std
-	files    []string
+
+	Files        []string          // that the population was read from
+	Correlations []CorrelationNote // of devices with data
 
 	// By client, where a correlation ties them to data: whose device and whose
 	// availability it has. nil: its own.
 	devices, presences []uint32
-	correlations       []CorrelationNote
 
 	// real are the classes of the real devices, and firstReal is the client number of the
 	// first.
@@ -113,7 +114,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 		weights[i] = k.Weight
 	}
 	if files != nil {
-		f.files = files.paths
+		f.Files = files.paths
 	}
 	if f.counted = counted(c.Fleet); f.counted != nil && slices.Max(weights) == 0 { // the rest is of the classes without a count
 		for i, k := range c.Fleet {
@@ -175,9 +176,6 @@ func (c Config) check() error {
 	}
 	return c.Correlation.check(c.Fleet)
 }
-
-// Files lists the files that the population was read from.
-func (f *Fleet) Files() []string { return f.files }
 
 // SetDevices says that real devices are the clients from one number on. Those that have a
 // class take, as simulated clients, what devices of that class take: see

@@ -44,19 +44,7 @@ func sequential(name string, of Samples, list []network.Layer, names ...string) 
 		return nil, err
 	}
 	m := newModel(name, of)
-	var all []network.Parameter
-	in := network.ShapeOf(of)
-	for i, l := range list {
-		prefix := fmt.Sprintf("%d.", i)
-		if names != nil {
-			prefix = names[i]
-		}
-		for _, p := range network.ParametersOf(l, in) {
-			p.Name = prefix + p.Name
-			all = append(all, p)
-		}
-		in, _ = l.Shape(in)
-	}
+	all := network.ParametersOf(list, network.ShapeOf(of), names...)
 	for _, frozen := range []bool{false, true} {
 		for i, p := range all {
 			if p.Frozen == frozen {

@@ -166,23 +166,23 @@ func readSecret(path string) (b []byte, err error) {
 
 // Grant is a user that credentials are issued to.
 type Grant struct {
-	Role Role
+	Role Role `json:"role"`
 	// ID is a device's id, or the name of a host or coordinator. A device's
 	// starts with a letter (simulated clients have the numbers).
-	ID string
+	ID string `json:"id"`
 	// Run limits a device to one run; empty: every run that takes it.
-	Run string
+	Run string `json:"run,omitempty"`
 	// Samples is how many samples a device may say that it has; 0: any number.
-	Samples uint64
+	Samples uint64 `json:"samples,omitempty"`
 	// Devices are those for which a site may speak. They have credentials already:
 	// a site may do what they may, and nothing else.
-	Devices []string
+	Devices []string `json:"devices,omitempty"`
 	// Lifetime is how long the credentials are good for, in whole seconds; 0: until
 	// they are revoked.
-	Lifetime time.Duration
+	Lifetime time.Duration `json:"-"`
 	// Renew issues new credentials in place of those that there are, which end. What
 	// is not given of Run, Samples, Devices and Lifetime stays as it was.
-	Renew bool
+	Renew bool `json:"-"`
 }
 
 // Check says whether there can be such a user.
@@ -226,7 +226,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 		return nil, err
 	}
 	now := time.Now()
-	u := &user{Role: g.Role, ID: g.ID}
+	u := new(user)
 	old, err := readUser(a.userPath(g.Role, g.ID))
 	switch {
 	case err == nil && !g.Renew && old.inForce(now):
@@ -255,8 +255,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	if u.Lifetime = int64(g.Lifetime / time.Second); u.Lifetime > 0 {
 		key.Expires = key.Issued + u.Lifetime
 	}
-	u.Run, u.Samples, u.Devices = g.Run, g.Samples, g.Devices
-	u.Keys = append(u.Keys, key)
+	u.Grant, u.Keys = g, append(u.Keys, key)
 	return creds, a.keep(u)
 }
 
@@ -266,8 +265,7 @@ func (a *Authority) through(g *Grant) (list []Grant, err error) {
 		return nil, errors.New("bus: a site without devices can do nothing: name those that come through it")
 	}
 	for _, id := range g.Devices {
-		device := Grant{Role: RoleDevice, ID: id}
-		if err := device.Check(); err != nil {
+		if err := names.CheckDevice(id); err != nil {
 			return nil, err
 		}
 		u, err := readUser(a.userPath(RoleDevice, id))
@@ -277,8 +275,7 @@ func (a *Authority) through(g *Grant) (list []Grant, err error) {
 		case err != nil:
 			return nil, err
 		}
-		device.Run, device.Samples = u.Run, u.Samples
-		list = append(list, device)
+		list = append(list, u.Grant)
 	}
 	return list, nil
 }
@@ -345,11 +342,7 @@ func (a *Authority) Revoke(role Role, id string) error {
 
 // user is a holder of credentials, as kept in a file.
 type user struct {
-	Role     Role      `json:"role"`
-	ID       string    `json:"id"`
-	Run      string    `json:"run,omitempty"`
-	Samples  uint64    `json:"samples,omitempty"`
-	Devices  []string  `json:"devices,omitempty"`
+	Grant
 	Lifetime int64     `json:"lifetime,omitempty"` // seconds
 	Keys     []userKey `json:"keys"`
 }

@@ -29,7 +29,7 @@ type Holder struct {
 	ID      string
 	Expires time.Time // zero: never
 	Samples uint64    // the most that a device may say it has; 0: any number
-	inbox   string
+	Inbox   string    // prefix of the subjects on which it may receive answers; empty: any
 }
 
 // Soon is how long before their end credentials are worth a warning.
@@ -83,16 +83,12 @@ func ReadToken(token string) (Holder, error) {
 	}
 	for _, s := range c.Sub.Allow {
 		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
-			h.inbox = prefix
+			h.Inbox = prefix
 			break
 		}
 	}
 	return h, nil
 }
-
-// Inbox is the prefix of the subjects on which the holder may receive answers; empty:
-// the credentials do not limit it.
-func (h *Holder) Inbox() string { return h.inbox }
 
 // Usable says why credentials that are not revoked are good for nothing all the same.
 func (h *Holder) Usable(now time.Time) error {

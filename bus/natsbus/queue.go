@@ -125,14 +125,6 @@ func (c *Conn) remove(ctx context.Context, what string, f func(context.Context) 
 	return err
 }
 
-// stream looks at a stream; the question is not waited for longer than one
-// connection lasts.
-func (c *Coordinator) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
-	defer cancel()
-	return c.js.Stream(ctx, name)
-}
-
 // purge empties a stream, or a part of it, in one attempt.
 func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
 	ctx, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
@@ -157,6 +149,15 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if c.sums.expect(j) {
 		return nil // the queue has it
 	}
+	if err := c.lease.check(); err != nil {
+		c.look(err) // when it is renewed, what is open is sent again
+		return nil
+	}
+	return c.queueJob(j)
+}
+
+// queueJob puts a job into the queue, perhaps a further time.
+func (c *Coordinator) queueJob(j *bus.Job) error {
 	b, err := bus.MarshalSealed(j)
 	if err != nil {
 		return err
@@ -164,18 +165,9 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if limit := c.conn.NATS().MaxPayload(); int64(len(b)) > limit {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
 	}
-	if err := c.lease.check(); err != nil {
-		c.look(err) // when it is renewed, what is open is sent again
-		return nil
-	}
 	if c.hosts != nil {
 		c.hosts.jobs.Open(j)
 	}
-	return c.queueJob(j, b)
-}
-
-// queueJob puts an encoded job into the queue.
-func (c *Coordinator) queueJob(j *bus.Job, b []byte) error {
 	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
 		c.sums.sent(j.Job, f)
@@ -232,7 +224,11 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 			done = append(done, c.sums.numbers(job)...)
 		}
 		for _, job := range slices.Concat(lost, slow) {
-			if err := c.queueAgain(job); err != nil {
+			var j *bus.Job
+			if c.sums.opened(job, func(o *openJob) { j = o.job }); j == nil {
+				continue // its sum has come
+			}
+			if err := c.queueJob(j); err != nil {
 				c.failed(err)
 			}
 		}
@@ -240,20 +236,6 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 			c.unqueue(ctx, done)
 		}
 	}
-}
-
-// queueAgain queues an open job a further time.
-func (c *Coordinator) queueAgain(job uint64) error {
-	j := c.sums.job(job)
-	if j == nil {
-		return nil // its sum has come
-	}
-	b, err := bus.MarshalSealed(j)
-	if err != nil {
-		return err
-	}
-	c.hosts.jobs.Open(j)
-	return c.queueJob(j, b)
 }
 
 // unqueue removes messages from the queue whose work is done, or in the queue once
@@ -339,7 +321,9 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool, err error) {
 	_, last := c.sums.queued(0)
 	for _, name := range c.streams() {
-		s, err := c.stream(ctx, name)
+		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+		s, err := c.js.Stream(attempt, name)
+		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			again = true
 			continue
@@ -360,7 +344,7 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		if again || c.config.Kernel == "" {
 			continue
 		}
-		attempt, cancel := c.conn.Attempt(ctx, natsconn.RequestTimeout)
+		attempt, cancel = c.conn.Attempt(ctx, natsconn.RequestTimeout)
 		_, err = s.Consumer(attempt, c.config.Kernel)
 		cancel()
 		if again = errors.Is(err, jetstream.ErrConsumerNotFound); err != nil && !again {

@@ -169,12 +169,6 @@ func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	return list
 }
 
-// job finds an open job by its own number; nil: there is none.
-func (d *sumCollector) job(number uint64) (j *bus.Job) {
-	d.opened(number, func(o *openJob) { j = o.job })
-	return j
-}
-
 // confirmed tells whether the work queue has a job. With the lock held.
 func (d *sumCollector) confirmed(o *openJob) bool {
 	if o.future != nil && o.number == 0 {

@@ -63,8 +63,8 @@ func (c *Conn) remote() ([]nats.Option, error) {
 	}
 	c.warn(&holder)
 	options = append(options, nats.UserCredentials(config.Creds))
-	if inbox := holder.Inbox(); inbox != "" {
-		options = append(options, nats.CustomInboxPrefix(inbox))
+	if holder.Inbox != "" {
+		options = append(options, nats.CustomInboxPrefix(holder.Inbox))
 	}
 	return options, nil
 }

@@ -61,7 +61,7 @@ func (p *Problem) DeviceOf(client int) (device, presence int) {
 
 // CorrelationNotes says in lines what the correlations with data have come to.
 func (p *Problem) CorrelationNotes() (lines []string) {
-	for _, t := range p.Fleet.Correlations() {
+	for _, t := range p.Fleet.Correlations {
 		with := map[string]string{"samples": "number of samples", "labels": "number of labels", "entropy": "entropy of labels"}[t.With]
 		lines = append(lines, fmt.Sprintf("Clients' %s and %s: Spearman's correlation is %.3f over %d %s, %g is wanted.",
 			t.What, with, t.Achieved, p.Config.Clients, human.Plural(p.Config.Clients, "client"), t.Wanted))

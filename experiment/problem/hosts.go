@@ -28,7 +28,7 @@ func (p *Problem) Info(version string) (*bus.RunInfo, error) {
 	if p.Config.Train {
 		info.Spec = p.Learning().Spec()
 	}
-	for _, path := range p.Fleet.Files() {
+	for _, path := range p.Fleet.Files {
 		digest, err := fileDigest(path)
 		if err != nil {
 			return nil, err

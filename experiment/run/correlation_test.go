@@ -85,11 +85,11 @@ func TestRunsSayTheirCorrelations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if n := len(p.Fleet.Correlations()); n != 2 {
+	if n := len(p.Fleet.Correlations); n != 2 {
 		t.Fatalf("%d correlations", n)
 	}
 	for i, want := range []string{"Clients' speed and number of samples: Spearman's correlation is -0.", "Clients' availability and entropy of labels: Spearman's correlation is 0."} {
-		if tie := p.Fleet.Correlations()[i]; math.Abs(tie.Achieved-tie.Wanted) > 0.15 { // of 400 clients, some of them with equal data
+		if tie := p.Fleet.Correlations[i]; math.Abs(tie.Achieved-tie.Wanted) > 0.15 { // of 400 clients, some of them with equal data
 			t.Errorf("%+v", tie)
 		}
 		if !strings.Contains(text.String(), "# "+want) || !strings.Contains(strings.Join(said, "\n"), want) {

@@ -56,7 +56,7 @@ actors/data: internal/atomicfile internal/vector actors/data/federated actors/da
 actors/data/fetch: internal/filelock net net/http os time
 actors/algorithm: internal/keyed internal/portable internal/registry
 actors/algorithm/combine: internal/registry actors/algorithm
-actors/algorithm/privacy: internal/portable internal/registry actors/algorithm
+actors/algorithm/privacy: internal/portable internal/registry internal/vector actors/algorithm
 
 # Messages, and the two ends that talk by them.
 bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... google.golang.org/protobuf/...

@@ -90,9 +90,9 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 	c.add("start_timestamp_seconds", "When the run, or this attempt of it, started, in Unix time.").time(m.run.Started)
 	c.add("resumed_round", "The round after which this attempt of the run went on; 0: it began.").gauge(float64(s.resumed))
 	in := c.add("run_state", "1 for the state that the run is in, 0 for the others. The end is shown until it is scraped, for a minute at most.", "state")
-	for i, name := range stateNames {
+	for _, name := range []string{running, finished, stopped, failed, diverged} {
 		is := 0.
-		if i == s.is {
+		if name == s.is {
 			is = 1
 		}
 		in.gauge(is, name)
@@ -135,13 +135,12 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	if e == nil {
 		return
 	}
-	at := c.add("client_evaluation_round", "Round after which a model was last measured on the clients' own samples.")
+	c.add("client_evaluation_round", "Round after which a model was last measured on the clients' own samples.").gauge(float64(e.Round))
 	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: mean over the clients, or over the tenth with the lowest.", "over", "class")
 	jain := c.add("client_accuracy_jain", "Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.", "class")
 	metric := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
 	metricJain := c.add("client_metric_jain", "Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.", "metric", "class")
 	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
-	at.gauge(float64(e.Round))
 	send := func(class string, f *metrics.Fairness) {
 		for i, v := range f.Metrics {
 			name := m.run.Metrics[i].Name

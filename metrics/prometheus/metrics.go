@@ -133,7 +133,7 @@ type state struct {
 	usage    metrics.Usage
 	devices  []deviceTasks             // the last: of all that have no series of their own
 	clients  *metrics.ClientEvaluation // the last; nil: none yet
-	is       int                       // of stateNames
+	is       string                    // running, or how it ended
 	resumed  int                       // the last round of the attempts before
 }
 
@@ -145,7 +145,7 @@ func New(run *metrics.Run) *Metrics {
 		labels:  client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule, "seed": strconv.FormatUint(run.Seed, 10)},
 	}
 	s := &m.state
-	s.at = run.Started
+	s.at, s.is = run.Started, running
 	n := len(m.classes)
 	s.slowest = make([][phases]float64, n)
 	s.devices = make([]deviceTasks, min(len(run.Devices), MostDevices+1))

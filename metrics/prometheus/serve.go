@@ -20,15 +20,7 @@ const maxScrapes = 8
 const keptTime = time.Minute
 
 // The states of a run, as the label state has them.
-const (
-	running = iota
-	finished
-	stopped
-	failed
-	diverged
-)
-
-var stateNames = []string{running: "running", finished: "finished", stopped: "stopped", failed: "failed", diverged: "diverged"}
+const running, finished, stopped, failed, diverged = "running", "finished", "stopped", "failed", "diverged"
 
 // scrapes are those of a Prometheus, which says in a header how long it waits.
 type scrapes struct {

@@ -39,9 +39,8 @@ func (TasksSink) Open(run *metrics.Run) (metrics.Output, error) { return &tasks{
 type tasks struct {
 	run   *metrics.Run
 	open  []record
-	place map[uint64]int // of an accepted task in open, while losses are noted
-	out   *bufio.Writer  // to the spool
-	round int            // the last that was reported
+	out   *bufio.Writer // to the spool
+	round int           // the last that was reported
 }
 
 // record is a task that has its outcome, as the spool holds it.
@@ -81,17 +80,14 @@ func (o *tasks) Task(e *round.TaskReport) {
 
 // Losses implements [metrics.LossObserver].
 func (o *tasks) Losses(list []round.Task, losses []float64) {
-	if o.place == nil {
-		o.place = map[uint64]int{}
-	}
-	clear(o.place)
+	place := make(map[uint64]int, len(list)) // of an accepted task in open
 	for i := range o.open {
 		if e := &o.open[i]; e.Outcome == round.Accepted && !e.Probe {
-			o.place[e.Task] = i
+			place[e.Task] = i
 		}
 	}
 	for i := range list {
-		if at, ok := o.place[list[i].Task]; ok {
+		if at, ok := place[list[i].Task]; ok {
 			o.open[at].Loss = losses[i]
 		}
 	}

@@ -108,12 +108,8 @@ func squaredDistances(updates [][]int64) [][]float64 {
 			if (i+j)%2 == 0 == (i > j) || i == j { // one of (i, j) and (j, i), evenly spread
 				continue
 			}
-			sum := 0.0
-			for p, u := range updates[i] {
-				x := float64(u-updates[j][p]) / algorithm.One
-				sum += float64(x * x)
-			}
-			d[i][j], d[j][i] = sum, sum
+			square := algorithm.SquaredDistance(updates[i], updates[j])
+			d[i][j], d[j][i] = square, square
 		}
 	})
 	return d

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/algorithm"
 	"fedpace/internal/portable"
 	"fedpace/internal/registry"
+	"fedpace/internal/vector"
 )
 
 // Mechanism adds the noise of one run. It holds no state: the noise of a round is a
@@ -47,12 +48,12 @@ func (m *Mechanism) Deviation(params int) float64 {
 const block = 1 << 14
 
 func (m *Mechanism) Add(round int, sum []int64) {
-	key := m.key(round, sum)
+	key := derive(m.Key, uint64(round), sum)
 	scale := m.Deviation(len(sum)) / math.Sqrt2
 	number := uint64(0)
 	var all sync.WaitGroup
 	for values := range slices.Chunk(sum, block) {
-		own := derive(key[:], number)
+		own := derive(key, number, nil)
 		all.Go(func() { noise(values, scale, rand.NewChaCha8(own)) })
 		number++
 	}
@@ -67,23 +68,12 @@ func noise(values []int64, scale float64, source *rand.ChaCha8) {
 	}
 }
 
-// key is that of a round with a sum.
-func (m *Mechanism) key(round int, sum []int64) (key Secret) {
-	h := hmac.New(sha256.New, m.Key[:])
-	var b [8]byte
-	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(round)))
-	for _, x := range sum {
-		binary.LittleEndian.PutUint64(b[:], uint64(x))
-		h.Write(b[:])
-	}
+// derive is the key of a round with a sum, or of a part of that round's numbers.
+func derive(key Secret, number uint64, sum []int64) Secret {
+	h := hmac.New(sha256.New, key[:])
+	h.Write(binary.LittleEndian.AppendUint64(nil, number))
+	h.Write(vector.Bytes(sum))
 	return Secret(h.Sum(nil))
-}
-
-// derive is the key of a part of a key's numbers.
-func derive(key []byte, part uint64) [32]byte {
-	h := hmac.New(sha256.New, key)
-	h.Write(binary.LittleEndian.AppendUint64(nil, part))
-	return [32]byte(h.Sum(nil))
 }
 
 // Options are what a configuration says of privacy. Their zero value, but for Delta, is a

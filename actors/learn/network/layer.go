@@ -52,8 +52,8 @@ func freezes(l Layer) bool {
 	return ok && f.freezes()
 }
 
-// ParametersOf are a layer's parameters, and which of them are frozen.
-func ParametersOf(l Layer, in Shape) []Parameter {
+// parametersOf are a layer's parameters, and which of them are frozen.
+func parametersOf(l Layer, in Shape) []Parameter {
 	list := l.Parameters(in)
 	for i := range list {
 		list[i].Frozen = list[i].Frozen || freezes(l)

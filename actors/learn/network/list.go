@@ -56,7 +56,7 @@ func Fit(list []Layer, of Samples) ([]Layer, error) {
 	if volume(list, in) > maxActivations {
 		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
 	}
-	parameters := parametersOf(list, in)
+	parameters := ParametersOf(list, in)
 	switch n := count(parameters); {
 	case n < 1:
 		return nil, fmt.Errorf("0 parameters; a model has at least 1")
@@ -163,12 +163,16 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 	return in, nil
 }
 
-// parametersOf are those of a list, named as PyTorch's Sequential does, and their
-// number. The list's shapes are known to fit.
-func parametersOf(list []Layer, in Shape) (all []Parameter) {
+// ParametersOf are those of a list whose shapes are known to fit. They are named as PyTorch's
+// Sequential does, or by names of the layers, which end as the names of modules do there.
+func ParametersOf(list []Layer, in Shape, names ...string) (all []Parameter) {
 	for i, l := range list {
-		for _, p := range ParametersOf(l, in) {
-			p.Name = fmt.Sprintf("%d.%s", i, p.Name)
+		prefix := fmt.Sprintf("%d.", i)
+		if names != nil {
+			prefix = names[i]
+		}
+		for _, p := range parametersOf(l, in) {
+			p.Name = prefix + p.Name
 			all = append(all, p)
 		}
 		in, _ = l.Shape(in)

@@ -154,7 +154,7 @@ func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (
 		}
 		at := &Place{X: x, Y: to, Gradient: gradient, network: n, frozen: frozen || freezes(l)}
 		x.wanted = x.wanted || gradient
-		parameters := ParametersOf(l, in)
+		parameters := parametersOf(l, in)
 		gradient = gradient || !frozen && trains(parameters)
 		to.wanted = to.wanted || gradient
 		stage := l.Stage(at)

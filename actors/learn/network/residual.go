@@ -46,7 +46,7 @@ func (l ResidualLayer) shortcut(in, out Shape) (*ConvLayer, error) {
 }
 
 func (l ResidualLayer) Parameters(in Shape) (list []Parameter) {
-	for _, p := range parametersOf(l.Layers, in) {
+	for _, p := range ParametersOf(l.Layers, in) {
 		p.Name = "body." + p.Name
 		list = append(list, p)
 	}

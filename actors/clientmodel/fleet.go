@@ -36,11 +36,11 @@ const (
 // Fleet is a population of simulated devices, of any size: a client costs no
 // memory but for the eight bytes that say whose device it has where data decide that.
 type Fleet struct {
-	seed     uint64
-	classes  []class
-	shares   []uint64 // limits of the classes, for pick
-	presence bool     // whether any client is ever absent
-	plain    bool     // no classes: all clients alike but for Compute.Std
+	seed    uint64
+	classes []class
+	shares  []uint64 // limits of the classes, for pick
+	own     bool     // whether any class has an availability of its own
+	plain   bool     // no classes: all clients alike but for Compute.Std
 
 	Files        []string          // that the population was read from
 	Correlations []CorrelationNote // of devices with data
@@ -110,7 +110,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 			return nil, registry.Below(fmt.Sprintf("fleet[%d]", i), err)
 		}
 		f.classes = append(f.classes, compiled)
-		f.presence = f.presence || compiled.presence != nil
+		f.own = f.own || compiled.ownPresence
 		weights[i] = k.Weight
 	}
 	if files != nil {
@@ -479,17 +479,17 @@ func whole(ns float64) int64 {
 // presenceOf is the model of a client's availability, nil for one that is always there,
 // and the number by which it draws.
 func (f *Fleet) presenceOf(client int) (p Presence, who int) {
-	if !f.presence {
-		return nil, client
+	k := &f.classes[0]
+	if f.own {
+		k, _ = f.class(client)
 	}
-	k, _ := f.class(client)
 	return k.presence, f.presenceNumber(client)
 }
 
 // presenceNumber says whose availability a client has: that of its device where the
 // device's class has an availability of its own.
 func (f *Fleet) presenceNumber(client int) int {
-	if len(f.devices) > 0 {
+	if f.own && len(f.devices) > 0 {
 		if k, _ := f.class(client); k.ownPresence {
 			return of(f.devices, client)
 		}

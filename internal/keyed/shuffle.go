@@ -1,7 +1,7 @@
 package keyed
 
 // Shuffle orders the numbers 0 to n-1 uniformly, anew in each round: a Fisher-Yates
-// shuffle that goes no further than it is asked and is undone swap by swap, so a round
+// shuffle that goes hardly further than it is asked and is undone place by place, so a round
 // costs what it draws, whatever n is. Draw i of round r is keyed (r, i).
 type Shuffle struct {
 	Seed    uint64
@@ -9,7 +9,12 @@ type Shuffle struct {
 	round   uint64
 	list    []uint32
 	swapped []uint32 // with the places 0, 1, ...
+	next    int      // place of the number that Next gives
 }
+
+// ahead is how many swaps are made at a time: the processor fetches the far places of several
+// at once where nothing between two of them asks what they hold.
+const ahead = 64
 
 func NewShuffle(seed uint64, purpose Purpose, n int) *Shuffle {
 	s := &Shuffle{Seed: seed, purpose: purpose, list: make([]uint32, n)}
@@ -24,23 +29,30 @@ func (s *Shuffle) Len() int { return len(s.list) }
 
 // Start begins the order of a round.
 func (s *Shuffle) Start(round int) {
-	s.round = uint64(round)
-	for i := len(s.swapped) - 1; i >= 0; i-- {
-		s.swap(i, int(s.swapped[i]))
+	for i, j := range s.swapped {
+		s.list[i], s.list[j] = uint32(i), j
 	}
-	s.swapped = s.swapped[:0]
+	s.round, s.swapped, s.next = uint64(round), s.swapped[:0], 0
 }
-
-func (s *Shuffle) swap(i, j int) { s.list[i], s.list[j] = s.list[j], s.list[i] }
 
 // Next is the next number of the order; false: there is none left.
 func (s *Shuffle) Next() (x int, ok bool) {
-	i := len(s.swapped)
-	if i == len(s.list) {
+	if s.next == len(s.swapped) {
+		s.swap()
+	}
+	if s.next == len(s.list) {
 		return 0, false
 	}
-	j := i + int(Below(Hash(s.Seed, s.purpose, s.round, uint64(i)), uint64(len(s.list)-i)))
-	s.swap(i, j)
-	s.swapped = append(s.swapped, uint32(j))
-	return int(s.list[i]), true
+	s.next++
+	return int(s.list[s.next-1]), true
+}
+
+// swap makes the next swaps.
+func (s *Shuffle) swap() {
+	key := absorb(absorb(s.Seed^m3, uint64(s.purpose)<<8|2), s.round) // of all draws of the round, see Hash
+	for i := s.next; i < min(s.next+ahead, len(s.list)); i++ {
+		j := i + int(Below(finish(absorb(key, uint64(i))), uint64(len(s.list)-i)))
+		s.list[i], s.list[j] = s.list[j], s.list[i]
+		s.swapped = append(s.swapped, uint32(j))
+	}
 }

@@ -39,3 +39,26 @@ func TestAShuffleIsOfItsKeyAlone(t *testing.T) {
 		}
 	}
 }
+
+// An order is that of swaps made one by one, also far behind those that are made together, and
+// after one of which only a part was asked for.
+func TestAShuffleSwapsInOrder(t *testing.T) {
+	const n = 2*ahead + 30
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	for i := range list {
+		j := i + int(Below(Hash(1, Cohort, 7, uint64(i)), uint64(n-i)))
+		list[i], list[j] = list[j], list[i]
+	}
+	s := NewShuffle(1, Cohort, n)
+	s.Start(6)
+	s.Next()
+	s.Start(7)
+	for i, want := range list {
+		if x, ok := s.Next(); x != want || !ok {
+			t.Fatalf("number %d is %d (%v), want %d", i, x, ok, want)
+		}
+	}
+}

@@ -59,9 +59,22 @@ func (c *Tables) Round(*metrics.Round) error {
 	return nil
 }
 
+// countOpen counts the tasks of the open round, some at a time: accounts are far apart in memory,
+// and a first look at each lets the processor fetch them together.
 func (c *Tables) countOpen() {
-	for i := range c.open {
-		c.count(&c.open[i])
+	var accounts [64]*account
+	for some := range slices.Chunk(c.open, len(accounts)) {
+		for i := range some {
+			e, a := &some[i], c.account(some[i].Client)
+			if accounts[i] = a; e.Probe {
+				a[candidates]++
+			} else {
+				a[e.Outcome]++
+			}
+		}
+		for i := range some {
+			accounts[i].use(&some[i])
+		}
 	}
 	c.open = c.open[:0]
 }
@@ -81,13 +94,8 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-func (c *Tables) count(e *round.TaskReport) {
-	a := c.account(e.Client)
-	if e.Probe {
-		a[candidates]++
-	} else {
-		a[e.Outcome]++
-	}
+// use adds what a task used.
+func (a *account) use(e *round.TaskReport) {
 	half := a[steps+wasted:]
 	if e.Outcome == round.Accepted {
 		half = a[steps:]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ type Front struct {
 	config   Config
 	listener net.Listener
 	open     *connlimit.Set
-	Most     int // connections that may be open
+	most     int // connections in all
 	life     context.Context
 	end      context.CancelFunc
 	serving  sync.WaitGroup
@@ -80,7 +79,7 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 		return nil, err
 	}
 	s := &Front{
-		config: c, listener: l, open: connlimit.New(waiting, admitted), Most: waiting + admitted,
+		config: c, listener: l, open: connlimit.New(waiting, admitted), most: waiting + admitted,
 		devices: map[string]*device{}, noticed: map[string]bool{}, backlogs: backlogs{most: pendingAll, open: map[*backlog]bool{}},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -90,6 +89,9 @@ func Listen(ctx context.Context, c Config) (*Front, error) {
 
 // Addr is the address that is listened on, with the port in use.
 func (s *Front) Addr() net.Addr { return s.listener.Addr() }
+
+// Most is how many connections the front has open at most.
+func (s *Front) Most() int { return s.most }
 
 // Stop takes no connections any more.
 func (s *Front) Stop() { _ = s.listener.Close() } // whatever it says, it takes none
@@ -210,89 +212,4 @@ func (s *Front) device(id string) *device {
 		s.devices[id] = d
 	}
 	return d
-}
-
-// Descriptors that a process keeps for what does not come through here: its files, and
-// the connections of its pages.
-const reserved = 512
-
-// maxConnections is below what the server behind takes.
-const maxConnections = 60_000
-
-// Connections is how many a process with so many descriptors takes over TCP: those
-// that wait for their credentials to be accepted, and the others.
-func connections(descriptors int) (waiting, admitted int) {
-	n := min(max(descriptors-reserved, descriptors/2), maxConnections)
-	waiting = min(512, n/4)
-	return waiting, n - waiting
-}
-
-// Limits of a connection that has not been admitted, and of each that has.
-const (
-	loginTime = 10 * time.Second // from the first byte to the server's acceptance
-	stallTime = 10 * time.Second // for a part of what waits to be read by a device
-	flushTime = time.Second      // for what waits when the connection ends
-	maxLine   = 8 << 10          // above the server's own limit, which it tells of
-)
-
-// Limits of all connections that an address, or all addresses, may open in a second,
-// and how many at once. What is beyond is closed before anything is read of it.
-const (
-	addressRate  = 50
-	addressBurst = 512
-	allRate      = 500
-	allBurst     = 4096
-	refusedRate  = 2000 // connections closed in a second; more wait in the system's queue
-	refusedBurst = 512
-	maxAddresses = 4096 // remembered addresses
-)
-
-// Limits of a device's traffic beside its quota.
-const (
-	messageBurst = 16
-	byteRate     = 128 << 20 // a second, to the server
-	byteBurst    = 4 << 20
-	readAhead    = 1 << 20     // bytes that wait for a device of which more is read
-	requests     = 2           // requests that wait for an answer; an honest device has one
-	answerTime   = time.Second // after which one more is taken all the same
-)
-
-// pendingAll is how many bytes may wait for all devices.
-const pendingAll = 64 << 20
-
-// addresses holds the clients to a rate of new connections.
-type addresses struct {
-	all *rate.Limiter
-	by  map[netip.Prefix]*rate.Limiter
-}
-
-func newAddresses() *addresses {
-	return &addresses{rate.NewLimiter(allRate, allBurst), map[netip.Prefix]*rate.Limiter{}}
-}
-
-// allow says whether a client may open one more connection.
-func (a *addresses) allow(from netip.Prefix) bool {
-	l := a.by[from]
-	if l == nil {
-		a.forget()
-		l = rate.NewLimiter(addressRate, addressBurst)
-		a.by[from] = l
-	}
-	return l.Allow() && a.all.Allow()
-}
-
-// forget makes room for an address: those leave that have opened none for a while or, if
-// there are none of these, all, since the rate of all is limited as well.
-func (a *addresses) forget() {
-	if len(a.by) < maxAddresses {
-		return
-	}
-	for from, l := range a.by {
-		if l.Tokens() >= addressBurst {
-			delete(a.by, from)
-		}
-	}
-	if len(a.by) >= maxAddresses {
-		clear(a.by)
-	}
 }

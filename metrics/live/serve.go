@@ -1,11 +1,9 @@
 package live
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -126,80 +124,4 @@ func (h *Hub) Snapshot() []byte {
 	whole := h.snapshot(time.Now())
 	h.mu.Unlock()
 	return encode(whole)
-}
-
-// frame is the state of the run at one moment. Its JSON is made at most once.
-type frame struct {
-	number uint64 // from 1, without a gap
-	last   bool   // the run has ended
-	full   func() []byte
-	// more is for viewers that have the frame before: its curves begin at the first
-	// point that changed.
-	more func() []byte
-}
-
-// frames holds the newest frame. Only requests of viewers make frames.
-type frames struct {
-	mu      sync.Mutex
-	newest  *frame
-	version uint64    // the state's, when it was made
-	at      time.Time // when it was made
-	each    int       // of the history, then
-	points  int       // likewise
-	changed chan struct{}
-}
-
-// publish makes a new frame if something has changed since the newest and that
-// one is old enough, or the run has ended.
-func (h *Hub) publish(end bool) {
-	f := &h.frames
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	if !end && f.newest != nil && (f.newest.last || now.Sub(f.at) < h.pace.frame) {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := &h.state
-	if f.newest != nil && s.version == f.version {
-		return
-	}
-	whole := h.snapshot(now)
-	history := &s.history
-	from := 0
-	if f.newest != nil && f.each == history.each {
-		from = max(0, f.points-1) // the last point may have grown
-	}
-	ended := s.end != nil
-	f.version, f.each, f.points = s.version, history.each, len(history.points)
-
-	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(whole) })}
-	if f.newest != nil {
-		next.number = f.newest.number + 1
-	}
-	next.more = sync.OnceValue(func() []byte {
-		part := *whole
-		part.Curves.from, part.Run.Settings = from, nil // which the viewer has
-		return encode(&part)
-	})
-	f.newest, f.at = next, now
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-// current returns the newest frame, and a channel that is closed when a newer one exists.
-func (h *Hub) current() (*frame, <-chan struct{}) {
-	h.publish(false)
-	h.frames.mu.Lock()
-	defer h.frames.mu.Unlock()
-	return h.frames.newest, h.frames.changed
-}
-
-func encode(s *snapshot) []byte {
-	text, err := json.Marshal(s)
-	if err != nil { // numbers that JSON lacks are null, and the summary was checked
-		panic(fmt.Sprintf("live: a snapshot cannot be written: %v", err))
-	}
-	return text
 }

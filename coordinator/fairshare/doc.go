@@ -14,7 +14,8 @@
 // given times, and the server says when the next one is complete. It is exact:
 //
 //	work.go      128-bit fixed point: additions round nothing, so no drift
-//	fairlink.go  transfers in, transfers out, the next that is complete, and which go at the level
+//	fairlink.go  transfers in, transfers out, the next that is complete
+//	level.go     which transfers go at the level, which at their own speed
 //	tree.go      links of sites that meet at the server
 //	heap.go      a heap whose members can be removed and moved
 //

@@ -50,6 +50,9 @@ func (d *Devices) gathered() (n int) {
 
 // left returns an error if every device is banned for good, so that none can join any more.
 func (d *Devices) left() error {
+	if d.gateway == nil {
+		return nil
+	}
 	for i, banned := range d.banned {
 		if !banned || d.ends[i] != 0 {
 			return nil
@@ -82,11 +85,11 @@ func (d *Devices) Await(ctx context.Context, clock uint64) (events []round.Event
 		if events, err = d.changes(clock, false); len(events) > 0 || err != nil {
 			return events, err
 		}
-		if d.gateway == nil {
-			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
-		}
 		if err := d.left(); err != nil {
 			return nil, err
+		}
+		if d.gateway == nil {
+			return nil, errors.New("realdevices: the record has no device that joins a run that waits for one: the run that left it went no further")
 		}
 		if err := d.takeWithin(ctx, lookEvery); err != nil {
 			return nil, err

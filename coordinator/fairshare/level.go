@@ -1,0 +1,117 @@
+package fairshare
+
+import "math/bits"
+
+// relevel finds the level at which the water stands: a group is slowed down
+// where its own rate is not below what the server has left for each of those
+// slowed down, or not below the bound from beyond it. Adding a transfer only lowers the level and removing one only
+// raises it, so that groups move one way, but for the one just added.
+func (s *FairLink) relevel() {
+	for {
+		switch {
+		case s.slow == 0 && s.free <= s.cap && (s.freeByRate.empty() || s.groups[s.freeByRate.first()].rate <= s.bound):
+			return
+		case s.slow == 0:
+			s.move(s.freeByRate.first())
+		case !s.slowByRate.empty() && s.below(s.groups[s.slowByRate.first()].rate):
+			s.move(s.slowByRate.first())
+		case !s.freeByRate.empty() && !s.below(s.groups[s.freeByRate.first()].rate):
+			s.move(s.freeByRate.first())
+		default:
+			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
+			// no more; n transfers so have at most n·2^-63 of a server too much.
+			n := uint64(s.slow)
+			s.level = min(s.bound, (s.cap-s.free+n-1)/n)
+			return
+		}
+	}
+}
+
+// below tells whether a rate is less than the bound and than an equal part of what is left.
+func (s *FairLink) below(rate uint64) bool { return rate < s.bound && s.has(rate) }
+
+// has tells whether more is left than so much for each of those slowed down.
+func (s *FairLink) has(rate uint64) bool {
+	if s.free >= s.cap {
+		return false
+	}
+	hi, lo := bits.Mul64(rate, uint64(s.slow))
+	return hi == 0 && lo < s.cap-s.free
+}
+
+// setBound sets the rate that no transfer is faster than.
+func (s *FairLink) setBound(now int64, bound uint64) {
+	if bound == s.bound {
+		return
+	}
+	s.advance(now)
+	s.bound = bound
+	s.relevel()
+}
+
+// demand is what all rates come to: fixed, and slow times the bound.
+func (s *FairLink) demand() (fixed, slow uint64) {
+	switch {
+	case s.slow == 0:
+		return s.free, 0
+	case s.has(s.bound):
+		return s.free, uint64(s.slow)
+	}
+	return s.cap, 0
+}
+
+// move moves a group between those slowed down and the others.
+func (s *FairLink) move(i int32) {
+	g := &s.groups[i]
+	g.base = s.service(g)
+	s.leave(i)
+	s.count(g, -int(g.n))
+	g.slowed = !g.slowed
+	g.since, g.reading = s.now, s.clock
+	s.count(g, int(g.n))
+	s.findDue(g)
+	byRate, byDue := s.heaps(g.slowed)
+	byRate.add(i)
+	byDue.add(i)
+}
+
+// leave takes a group out of its heaps.
+func (s *FairLink) leave(i int32) {
+	byRate, byDue := s.heaps(s.groups[i].slowed)
+	byRate.remove(i)
+	byDue.remove(i)
+}
+
+// count adds n transfers of a group, or takes them away.
+func (s *FairLink) count(g *group, n int) {
+	if g.slowed {
+		s.slow += n
+	} else {
+		s.free += uint64(n) * g.rate
+	}
+}
+
+func (s *FairLink) heaps(slowed bool) (byRate, byDue *heap) {
+	if slowed {
+		return &s.slowByRate, &s.slowByDue
+	}
+	return &s.freeByRate, &s.freeByDue
+}
+
+// findDue finds when a group's first transfer is complete.
+func (s *FairLink) findDue(g *group) {
+	left := s.flows[g.head].mark.sub(g.base)
+	if g.slowed {
+		g.dueClock = g.reading.add(left)
+	} else {
+		g.dueAt = min(never, g.since+left.takes(g.rate))
+	}
+}
+
+// setDue is findDue with the group's place among the others.
+func (s *FairLink) setDue(i int32) {
+	g := &s.groups[i]
+	s.findDue(g)
+	_, byDue := s.heaps(g.slowed)
+	byDue.moved(i)
+}

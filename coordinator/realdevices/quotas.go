@@ -1,0 +1,136 @@
+package realdevices
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fedpace/bus/quota"
+	"fedpace/coordinator/round"
+)
+
+// Front is what devices come through to the run's own server.
+type Front interface {
+	Sent(device string) int64 // bytes to a device
+	Expel(device string)      // closes its connections and takes no more
+	Readmit(device string)    // takes its connections again
+}
+
+// accounts are what devices have taken of the run, for their quotas.
+type accounts struct {
+	quota quota.Device
+	of    []account
+
+	median  time.Duration // time of the last tasks of all devices; 0: none has answered
+	answers int           // since it was calculated
+}
+
+// account is one device's.
+type account struct {
+	issued        int // tasks
+	refused, lost int // tasks in a row
+	took          time.Duration
+	held          time.Duration // as it was at
+	at            time.Time
+	sent          int64 // to it, before its last ban ended
+}
+
+// A task may take so many times as long as those of the other devices, and so long in
+// any case, before the wait counts against its device.
+const (
+	patience      = 10
+	leastPatience = time.Second
+)
+
+// fetchSlack is what a device may be sent beside models.
+const fetchSlack = 16 << 20
+
+// ended takes how a device's task has ended, and after how long by the coordinator's
+// clock. It returns which quota the device is over; "": none.
+func (a *accounts) ended(device int, kind round.EventKind, took time.Duration) (why string) {
+	x := &a.of[device]
+	switch kind {
+	case round.Planned:
+		x.refused, x.lost, x.took = 0, 0, took
+		a.answers++
+	case round.Invalid:
+		x.lost = 0
+		x.refused++
+	case round.Silent:
+		x.lost++
+	}
+	switch {
+	case x.refused >= a.quota.Refused:
+		return fmt.Sprintf("its updates of %d tasks in a row were refused (devices.quota.refused_tasks)", x.refused)
+	case x.lost >= a.quota.Lost:
+		return fmt.Sprintf("%d of its tasks in a row were lost (devices.quota.lost_tasks)", x.lost)
+	}
+	return ""
+}
+
+// holds returns that a device has held the run for longer than it may, with a task that has taken so
+// long by now and that is done or not; "": it has not. usual is what its class takes, 0 if that is
+// not known. What it has held is forgotten at the rate of its quota an hour, so that of any hours
+// it costs the run no more than the quota, and the quota for each of them.
+func (a *accounts) holds(device int, took, usual time.Duration, done bool, now time.Time) (why string) {
+	x := &a.of[device]
+	if len(a.of) > 1 {
+		usual = max(usual, a.typical())
+	}
+	if usual == 0 {
+		return ""
+	}
+	forgotten := time.Duration(a.quota.HeldSeconds / time.Hour.Seconds() * float64(now.Sub(x.at)))
+	held := max(0, x.held-forgotten) + max(0, took-max(leastPatience, patience*usual))
+	if done {
+		x.held, x.at = held, now
+	}
+	if held.Seconds() <= a.quota.HeldSeconds {
+		return ""
+	}
+	return fmt.Sprintf("its tasks have held the run for %v in an hour, beyond %d times what its class or the other devices take (devices.quota.held_seconds)", held.Round(time.Second), patience)
+}
+
+// typical is the lower median of what the devices' last tasks took, as it was not many
+// answers ago. Of two devices it is the faster one's.
+func (a *accounts) typical() time.Duration {
+	if a.answers*8 > len(a.of) {
+		var all []time.Duration
+		for i := range a.of {
+			if a.of[i].took > 0 {
+				all = append(all, a.of[i].took)
+			}
+		}
+		if a.answers = 0; len(all) > 0 { // none where the clock has not moved
+			slices.Sort(all)
+			a.median = all[(len(all)-1)/2]
+		}
+	}
+	return a.median
+}
+
+// fetched returns that a device has been sent more than the models of its tasks, with
+// so many values, and what is frozen can explain; "": it has not.
+func (a *accounts) fetched(device int, sent int64, params, frozen int) (why string) {
+	values := a.quota.Fetches * (float64(1+a.of[device].issued)*float64(params) + float64(frozen))
+	sent -= a.of[device].sent
+	if most := fetchSlack + 4*values; float64(sent) > most {
+		return fmt.Sprintf("it has fetched %.0f MB, more than %g models for each of its tasks (devices.quota.fetches)", float64(sent)/1e6, a.quota.Fetches)
+	}
+	return ""
+}
+
+// audit looks for devices that fetch too much.
+func (d *Devices) audit() error {
+	if d.Front == nil {
+		return nil
+	}
+	for i, name := range d.Names {
+		if why := d.accounts.fetched(i, d.Front.Sent(name), d.run.Params+d.run.Kept, d.run.Frozen); why != "" && !d.banned[i] {
+			if err := d.suspend(i, why, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

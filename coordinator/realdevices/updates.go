@@ -1,0 +1,146 @@
+package realdevices
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"fedpace/actors/algorithm"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+	"fedpace/internal/portable"
+)
+
+// told is what a device tells of itself when it joins, for people.
+func told(j *bus.Join) string {
+	samples := "samples not told"
+	if j.Samples > 0 {
+		samples = fmt.Sprintf("%d samples", j.Samples)
+	}
+	if j.WithholdsLoss {
+		samples += ", losses not told"
+	}
+	return samples + ", kernel " + j.Kernel
+}
+
+// admit says why a device cannot take part. It runs on the gateway's goroutines.
+func (d *Devices) admit(j *bus.Join) error {
+	if d.Losses == "" || !j.WithholdsLoss {
+		return nil
+	}
+	return fmt.Errorf("it withholds its losses (--withhold), by which %s decides", d.Losses)
+}
+
+// check says why an update cannot count. It runs on the gateway's goroutines.
+func (d *Devices) check(u *bus.DeviceUpdate) error {
+	d.mu.Lock()
+	o := d.open[u.Task]
+	d.mu.Unlock()
+	if o == nil {
+		return fmt.Errorf("task %d is not open", u.Task)
+	}
+	if u.FirstStepLoss == bus.UntoldLoss && d.Losses != "" {
+		return fmt.Errorf("it does not tell its loss, by which %s decides", d.Losses)
+	}
+	base, values := d.from(o.base), u.Values[:d.run.Params]
+	if err := algorithm.Check(values, base); err != nil || d.Replay {
+		return err
+	}
+	// No task takes longer than its limit in wall time: with a longer one the run
+	// would wait for what did not happen.
+	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
+		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), d.TaskLimit)
+	}
+	if d.NormLimit == 0 {
+		return nil
+	}
+	if n := math.Sqrt(portable.SquaredDistance(values[:d.run.Trainable], base[:d.run.Trainable])); n > d.NormLimit {
+		return fmt.Errorf("the update's norm is %.3g, the limit is %g", n, d.NormLimit)
+	}
+	return nil
+}
+
+// from is what a device's values are different from: the model that it began with, or nothing where
+// updates are compressed.
+func (d *Devices) from(base []float32) []float32 {
+	if d.run.Spec.Compression == "" {
+		return base
+	}
+	return make([]float32, len(base))
+}
+
+// Split is where the tasks of devices begin, which are the last ones.
+func (d *Devices) Split(tasks []round.Task) int {
+	n := len(tasks)
+	for n > 0 && d.Has(tasks[n-1].Client) {
+		n--
+	}
+	return n
+}
+
+// Add adds the updates of devices to the sum: each is a term like any other, so
+// the order does not matter. base gives the models that they started from.
+func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) []float32) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	partial := make([]int64, len(sum))
+	for i, t := range tasks {
+		a := d.updates[t.Task]
+		if a == nil {
+			return fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
+		}
+		n := len(a.Values) // what is frozen does not travel
+		if err := algorithm.Add(partial[:n], weights[i], a.Values, d.from(base(t.Model)[:n])); err != nil {
+			return fmt.Errorf("realdevices: update of task %d: %w", t.Task, err)
+		}
+		losses[i] = a.Loss
+	}
+	return algorithm.Merge(sum, partial)
+}
+
+// Used lets go of the updates that are in the model.
+func (d *Devices) Used(tasks []round.Task) {
+	for _, t := range tasks[d.Split(tasks):] {
+		delete(d.updates, t.Task)
+	}
+}
+
+// Ended lets go of an update that does not count.
+func (d *Devices) Ended(e *round.TaskReport) {
+	if d.Has(e.Client) && e.Outcome != round.Accepted {
+		delete(d.updates, e.Task)
+	}
+}
+
+// Samples is what a device says that it holds, of an accepted task; 0: it does not tell.
+func (d *Devices) Samples(task uint64) int {
+	if a := d.updates[task]; a != nil {
+		return a.Samples
+	}
+	return 0
+}
+
+// Norms are the Euclidean norms of the updates of devices, over all parameters. base gives
+// the models that they started from.
+func (d *Devices) Norms(tasks []round.Task, base func(version uint64) []float32) ([]float64, error) {
+	norms := make([]float64, len(tasks))
+	for i, t := range tasks {
+		a := d.updates[t.Task]
+		if a == nil {
+			return nil, fmt.Errorf("realdevices: the update of task %d is accepted and not kept", t.Task)
+		}
+		norms[i] = math.Sqrt(portable.SquaredDistance(a.Values, d.from(base(t.Model))))
+	}
+	return norms, nil
+}
+
+// Clipped tells of the updates that are clipped to a bound, of each device once.
+func (d *Devices) Clipped(tasks []round.Task, norms []float64, bound float64) {
+	for i, t := range tasks {
+		if device := t.Client - d.run.First; norms[i] > bound && !d.clipped[device] {
+			d.clipped[device] = true
+			d.notice("An update of device %s is clipped: its norm is %.3g, the bound is %.3g (devices.clip).", d.Names[device], norms[i], bound)
+		}
+	}
+}

@@ -93,10 +93,10 @@ func (k *checkpointer) report(err error) {
 		r.unwritten.Add(1)
 		if !k.failing {
 			why, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
-			r.p.options.notice(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
+			r.p.options.Tell(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
 		}
 	case k.failing:
-		r.p.options.notice("Checkpoints can be written again.")
+		r.p.options.Tell("Checkpoints can be written again.")
 	}
 	k.failing = err != nil
 }

@@ -213,7 +213,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
-	e.checkpoint = coordinator.Checkpoint{Due: k.isDue, Save: k.save}
+	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 	r.show() // the first round may take long
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
@@ -222,7 +222,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Begun: r.begun, Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
 		Best: r.outputs.Best, Model: p.options.Model, Stats: r.reported.Store,
 	})
-	k.alarm.Stop()
+	k.close()
 	if result == nil { // it never began
 		return s, errors.Join(runErr, previous.undo(results))
 	}

@@ -191,23 +191,19 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 // setsOf are the keys that the flags set.
 func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := slices.Clone(f.sets)
+	quoted := func(list []string) string {
+		var texts []string
+		for _, v := range list {
+			texts = append(texts, strconv.Quote(v))
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
 	for _, flag := range []struct{ name, set string }{
 		{"out", "out=" + f.out}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
+		{"tag", "tags=" + quoted(f.tags)}, {"expect", "expect=" + quoted(f.expect)},
 	} {
 		if c.Flags().Changed(flag.name) {
 			sets = append(sets, flag.set)
-		}
-	}
-	for _, list := range []struct {
-		key    string
-		values []string
-	}{{"tags", f.tags}, {"expect", f.expect}} {
-		if len(list.values) > 0 {
-			quoted := make([]string, len(list.values))
-			for i, v := range list.values {
-				quoted[i] = strconv.Quote(v)
-			}
-			sets = append(sets, list.key+"=["+strings.Join(quoted, ", ")+"]")
 		}
 	}
 	return sets
@@ -241,7 +237,7 @@ func (f *flags) settle(c *cobra.Command, of *config.Config, standard string, sho
 // options are how the library is to do runs; force replaces those that their folders hold.
 func options(show *cli.Display, force bool) run.Options {
 	reading := new(federated.Reading)
-	show.Watch(statusOfReading(reading))
+	show.Watch(cli.ReadingStatus(reading.State))
 	last := new(lastProgress)
 	show.Watch(last.status)
 	return run.Options{

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"fedpace/actors/data/federated"
 	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
@@ -78,13 +77,6 @@ func (l *lastProgress) status() (s cli.Status, shown bool) {
 		now.Remaining = max(1, now.Remaining-silent)
 	}
 	return statusOf(now), true
-}
-
-func statusOfReading(r *federated.Reading) func() (cli.Status, bool) {
-	return func() (s cli.Status, shown bool) {
-		path, share := r.State()
-		return cli.ReadingStatus(path, share), path != ""
-	}
 }
 
 // statusOfStudy is how many runs are done, and how far those under way have come.

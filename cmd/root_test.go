@@ -382,7 +382,7 @@ func TestTheStatusOfALongRound(t *testing.T) {
 
 func TestTheStatusOfReading(t *testing.T) {
 	var r federated.Reading
-	status := statusOfReading(&r)
+	status := cli.ReadingStatus(r.State)
 	if _, shown := status(); shown {
 		t.Error("something is read")
 	}

@@ -62,7 +62,7 @@ type Checkpoint struct {
 	State coordinator.State // with vectors
 }
 
-// vectors are a state's: those of float32, and then those of float64, which the file has in this order.
+// vectors are a state's, in the order of the file.
 func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
 	for i := range s.Models {
 		single = append(single, &s.Models[i].Params)
@@ -83,8 +83,8 @@ func vectors(s *coordinator.State) (single []*[]float32, double []*[]float64) {
 	return single, double
 }
 
-// pack fills the body with the state, and returns the vectors as bytes. It copies what holds them, which
-// is the run's own.
+// pack fills the body with the state, and returns the vectors as bytes. It copies what holds them,
+// which is the run's own.
 func (c *Checkpoint) pack() (bytes [][]byte) {
 	c.Body.State, c.Body.Lengths = c.State, nil
 	s := &c.Body.State

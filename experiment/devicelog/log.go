@@ -108,7 +108,8 @@ func readMagic(in io.Reader) error {
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
 var ErrBare = errors.New("it holds how long tasks took and no updates")
 
-// Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but updates.
+// Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but the
+// updates.
 func Open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
 	f, _, err := regular.Open(l.path)

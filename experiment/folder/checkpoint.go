@@ -44,17 +44,15 @@ const (
 
 // Why a checkpoint is refused.
 var (
-	// ErrCheckpoint is wrapped by all of these.
-	ErrCheckpoint = errors.New("checkpoint")
 	// ErrTruncated: the file ends early.
-	ErrTruncated = fmt.Errorf("%w: truncated", ErrCheckpoint)
+	ErrTruncated = errors.New("checkpoint: truncated")
 	// ErrDamaged: the file is whole in length and not what was written.
-	ErrDamaged = fmt.Errorf("%w: damaged", ErrCheckpoint)
+	ErrDamaged = errors.New("checkpoint: damaged")
 	// ErrForeign: the file is not a checkpoint, or one of another run, data set
 	// or kernel class.
-	ErrForeign = fmt.Errorf("%w: foreign", ErrCheckpoint)
+	ErrForeign = errors.New("checkpoint: foreign")
 	// ErrFormat: another version wrote the file.
-	ErrFormat = fmt.Errorf("%w: of another format", ErrCheckpoint)
+	ErrFormat = errors.New("checkpoint: of another format")
 )
 
 // Complete removes what only a run that goes on needs, once its summary is there: its

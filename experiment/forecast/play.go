@@ -31,8 +31,7 @@ type timing struct {
 	clock   *simclock.Clock
 	open    []round.Task // issued since all were answered
 	taken   int          // of them
-	ones    []float64
-	round   int // whose tasks are answered
+	round   int          // whose tasks are answered
 }
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
@@ -44,6 +43,9 @@ func Play(ctx context.Context, p *problem.Problem) (round.Stop, uint64, error) {
 	}
 	return (&timing{rounds: rounds, answer: answers(&p.Timing)}).play(ctx)
 }
+
+// ones is a loss of 1.
+var ones = []float64{1}
 
 // askEvery is how many steps of the machine are taken between two looks at the context.
 const askEvery = 1 << 12
@@ -105,9 +107,9 @@ func (p *timing) act(effects *round.Effects) error {
 func (p *timing) next(effects *round.Effects) (round.Event, error) {
 	switch {
 	case len(effects.Query) > 0:
-		return round.Event{Kind: round.Queried, Losses: p.losses(len(effects.Query))}, nil
+		return round.Event{Kind: round.Queried, Losses: slices.Repeat(ones, len(effects.Query))}, nil
 	case len(effects.Train) > 0:
-		return round.Event{Kind: round.Trained, Loss: 1, Losses: p.losses(len(effects.Train))}, nil
+		return round.Event{Kind: round.Trained, Loss: 1, Losses: slices.Repeat(ones, len(effects.Train))}, nil
 	case effects.Evaluate || effects.EvaluateClients > 0:
 		return round.Event{Kind: round.Evaluated, Loss: 1}, nil
 	case p.taken < len(p.open):
@@ -139,14 +141,6 @@ func (p *timing) enter(number int) error {
 		}
 	}
 	return nil
-}
-
-// losses are so many losses of 1.
-func (p *timing) losses(n int) []float64 {
-	for len(p.ones) < n {
-		p.ones = append(p.ones, 1)
-	}
-	return p.ones[:n]
 }
 
 // answers answers the tasks of a problem's simulated clients as its hosts do.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,10 @@ type checkpointer struct {
 	recorder *recorder
 	every    time.Duration
 
-	due   atomic.Bool
-	alarm *time.Timer
+	due    atomic.Bool
+	alarm  *time.Timer
+	stop   chan struct{} // ends the listener
+	listen sync.WaitGroup
 
 	spoilt  bool                  // the newest file cannot be used, so it does not become the previous one
 	failing bool                  // the last could not be written
@@ -30,24 +33,32 @@ type checkpointer struct {
 // maxShare is the most of a run's wall time that checkpoints may take.
 const maxShare = 1. / 20
 
-// keepCheckpoints starts a run's checkpoints. Stop its alarm after use.
+// keepCheckpoints starts a run's checkpoints. End them with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous attempt) *checkpointer {
-	k := &checkpointer{recorder: r, spoilt: previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds)}
+	k := &checkpointer{
+		recorder: r, spoilt: previous.spoilt, every: wall(r.p.Config.Checkpoint.Seconds), stop: make(chan struct{}),
+	}
 	k.next.Head, k.next.Body.Limit = r.p.identity(r.p.options.Version), int64(limit)
 	due := time.Now().Add(k.every)
 	r.due.Store(&due)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
+	k.listen.Go(func() {
+		for {
+			select {
+			case <-r.p.options.Checkpoint:
+				k.due.Store(true)
+			case <-k.stop:
+				return
+			}
+		}
+	})
 	return k
 }
 
-// isDue reports whether it is time for a checkpoint, or somebody asks for one.
-func (k *checkpointer) isDue() bool {
-	select {
-	case <-k.recorder.p.options.Checkpoint:
-		k.due.Store(true)
-	default:
-	}
-	return k.due.Load()
+func (k *checkpointer) close() {
+	k.alarm.Stop()
+	close(k.stop)
+	k.listen.Wait()
 }
 
 // save writes a checkpoint. Where it cannot be written the run goes on, with the one
@@ -93,10 +104,10 @@ func (k *checkpointer) report(err error) {
 		r.unwritten.Add(1)
 		if !k.failing {
 			why, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
-			r.p.options.notice(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
+			r.p.options.Tell(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.Config.Out))
 		}
 	case k.failing:
-		r.p.options.notice("Checkpoints can be written again.")
+		r.p.options.Tell("Checkpoints can be written again.")
 	}
 	k.failing = err != nil
 }

@@ -139,12 +139,12 @@ func (e *engine) open(ctx context.Context) (err error) {
 	if e.external = settings.Listen != ""; !e.external && o.RemoteHosts {
 		return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 	}
-	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.notice}
+	server := embedded.Config{Listen: settings.Listen, Quota: e.p.Config.Devices.Quota, Notice: o.Tell}
 	if e.embedded, err = Embedded(ctx, server, o.Keys, o.NATS.TLS, settings.Insecure); err != nil {
 		return err
 	}
 	if front := e.embedded.Front(); front != nil {
-		o.notice("Hosts and devices " + Joining(e.embedded))
+		o.Tell("Hosts and devices " + Joining(e.embedded))
 	}
 	e.to = natsconn.Config{Server: e.embedded}
 	return nil

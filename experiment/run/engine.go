@@ -203,7 +203,7 @@ func (e *engine) realDevices(ctx context.Context) (*realdevices.Config, error) {
 		Names: d.IDs(), NormLimit: d.NormLimit, MaxSamples: d.MaxSamples, Losses: c.DecidesByLosses(),
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds), Quota: d.Quota,
 		Welcome: welcome, Usual: e.p.Usual, Calibration: e.p.CalibrationAgainst, Tasks: e.p.TaskAgainst,
-		Notice: e.p.options.notice,
+		Notice: e.p.options.Tell,
 		Record: e.record, Replay: e.record.Replay,
 	}
 	if v.Link, err = e.p.ModelledLink(); err != nil {

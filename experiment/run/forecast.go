@@ -90,7 +90,7 @@ func (r *recorder) predict(ctx context.Context, s *folder.Summary) error {
 	c, err := forecast.Compare(ctx, &r.p.Problem, r.results.Path(""))
 	switch {
 	case err != nil:
-		r.p.options.notice(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
+		r.p.options.Tell(fmt.Sprintf("The run is not compared with its prediction: %v.", err))
 		return nil
 	case c == nil:
 		return nil

@@ -74,7 +74,7 @@ func (p *experiment) sinks() ([]metrics.Sink, error) {
 func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := folder.About(c)
-	run.Version, run.Kernel, run.Started, run.Notice = p.options.Version, p.Kernel, started, p.options.notice
+	run.Version, run.Kernel, run.Started, run.Notice = p.options.Version, p.Kernel, started, p.options.Tell
 	run.Metrics, run.Quality, run.Targets, run.Tokens = p.Metrics, p.Quality, p.Targets, p.Tokens() > 0
 	run.Classes, run.Class, run.DeviceClass, run.Power = p.Fleet.Classes(), p.Fleet.Class, p.Fleet.DeviceClass, p.Power()
 	run.VirtualSeconds, run.Slowest, run.Sample = limit.Seconds(), config.KeptSlowest, keptSample

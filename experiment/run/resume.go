@@ -42,7 +42,7 @@ func restoreConfig(dir string, o *Shown) error {
 		return err
 	})
 	if err = errors.Join(err, results.Close()); err == nil {
-		o.notice(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
+		o.Tell(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].Name))
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		case len(checkpoint.In(dir)) == 0:
 			return r, err
 		}
-		o.notice(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
+		o.Tell(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
 	results, err := folder.ReopenResults(dir)
 	if err != nil {
@@ -98,21 +98,21 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	if newer != nil {
-		o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
+		o.Tell(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", newer))
 	}
 	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
 		if c == nil {
 			return r, fmt.Errorf("%w: %w, and there is no checkpoint (%s)", checkpoint.ErrDamaged, summaryErr, checkpoint.PlayAgain(dir))
 		}
-		o.notice(fmt.Sprintf("The summary is written again (%v).", summaryErr))
+		o.Tell(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
 	if c == nil {
-		o.notice("The run has no checkpoint yet and starts again.")
+		o.Tell("The run has no checkpoint yet and starts again.")
 	} else {
 		last := &c.Body.Recorder.Summary.Last
-		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
+		o.Tell(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
 		if c.Head.Version != o.Version {
-			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
+			o.Tell(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.Head.Version, o.Version))
 		}
 	}
 	r.Summary, err = p.execute(ctx, started, attempt{results: results, checkpoint: c, spoilt: newer != nil})

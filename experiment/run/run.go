@@ -89,8 +89,9 @@ func (o *Again) change(c *config.Config, dir string) error {
 	return nil
 }
 
-func (o *Shown) notice(line string) {
-	if o.Notice != nil {
+// Tell gives the user a line, if there is one, and somebody to take it.
+func (o *Shown) Tell(line string) {
+	if o.Notice != nil && line != "" {
 		o.Notice(line)
 	}
 }
@@ -142,11 +143,8 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 	boundGarbage(p.Set)
 	said, tell := &notices{}, p.options.Notice
 	p.options.Shown = said.copied(p.options.Shown)
-	for _, line := range p.CorrelationNotes() {
-		p.options.notice(line)
-	}
-	if line := p.AboutAttackers(); line != "" {
-		p.options.notice(line)
+	for _, line := range append(p.CorrelationNotes(), p.AboutAttackers()) {
+		p.options.Tell(line)
 	}
 	var limit round.Time
 	if previous.checkpoint != nil {
@@ -162,13 +160,11 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, err
 	}
 	defer e.Close()
-	if state := p.State(); state != "" {
-		p.options.notice(state)
-	}
+	p.options.Tell(p.State())
 	if len(p.Config.Devices.Names) > 0 && p.options.Replay == "" {
-		p.options.notice(forecast.AboutGrowth(&p.Problem))
+		p.options.Tell(forecast.AboutGrowth(&p.Problem))
 		if n := len(p.Config.Devices.Names) - prometheus.MostDevices; n > 0 && p.Config.HTTP != "" {
-			p.options.notice(fmt.Sprintf("/metrics has the first %d devices by name, and the other %d as one, \"other\".", prometheus.MostDevices, n))
+			p.options.Tell(fmt.Sprintf("/metrics has the first %d devices by name, and the other %d as one, \"other\".", prometheus.MostDevices, n))
 		}
 	}
 
@@ -217,7 +213,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
-	e.checkpoint = coordinator.Checkpoint{Due: k.isDue, Save: k.save}
+	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 	r.show() // the first round may take long
 	playing, pause := context.WithCancel(ctx)
 	defer pause()
@@ -226,13 +222,13 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		Begun: r.begun, Task: r.outputs.Task, Losses: r.outputs.Losses, Trained: r.trained, Report: r.report, Clients: r.clients,
 		Best: r.outputs.Best, Model: p.options.Model, Stats: r.reported.Store,
 	})
-	k.alarm.Stop()
+	k.close()
 	if result == nil { // it never began
 		return s, errors.Join(runErr, previous.undo(results))
 	}
 	switch result.Stop.Reason {
 	case round.Deserted, round.Drained, round.LeftOut: // of which the configuration says nothing
-		p.options.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
+		p.options.Tell(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)
 	if errors.Is(runErr, coordinator.ErrDiverged) {
@@ -301,7 +297,7 @@ func (p *experiment) fixedRuntime(ctx context.Context, n int) (round.Time, error
 	fixed.Config.Stop = config.Stop{Rounds: n}
 	fixed.Config.Untrained()
 	if n > longTiming/fixed.Config.Cohort {
-		p.options.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
+		p.options.Tell(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	}
 	stop, _, err := forecast.Play(ctx, &fixed)
 	if err == nil && stop.Rounds < n {

@@ -62,8 +62,8 @@ func shortValue(value string) string {
 }
 
 // Figure draws the table against its first grid: how the schedules end, and when they reach the
-// level, where there is one. Rows that differ in other grids are lines of their own. [Plan.CheckFigure]
-// says whether it can be drawn.
+// level, where there is one. Rows that differ in other grids are lines of their own.
+// [Plan.CheckFigure] says whether it can be drawn.
 func (t *Table) Figure(path string) error {
 	at, names := t.Grids[0].axis()
 	var panels []figure.Panel

@@ -62,7 +62,7 @@ func (p *player) fork(c *Cell, forks []*Cell) func(*round.Report) {
 		for _, f := range forks {
 			if last, err := run.Fork(c.Config.Out, f.named()); err == nil {
 				f.Begun = true
-				p.Run.Notice(fmt.Sprintf("%s goes on from %s after round %d.", f.Name, c.Name, last))
+				p.Run.Tell(fmt.Sprintf("%s goes on from %s after round %d.", f.Name, c.Name, last))
 			}
 		}
 	}

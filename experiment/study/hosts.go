@@ -37,7 +37,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		if !there || cells[i].Reused || reached[to.URL] {
 			continue
 		}
-		to.Name, to.Await, to.Notice = "is it there", true, func(n bus.Notice) { o.Run.Notice(n.Text) } // as a run waits
+		to.Name, to.Await, to.Notice = "is it there", true, func(n bus.Notice) { o.Run.Tell(n.Text) } // as a run waits
 		conn, err := natsconn.Connect(ctx, to)
 		if err != nil {
 			return false, err
@@ -45,7 +45,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		conn.Close()
 		reached[to.URL] = true
 		at := names.Redacted(to.URL)
-		o.Run.Notice(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))
+		o.Run.Tell(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))
 	}
 	return len(reached) > 0, nil
 }

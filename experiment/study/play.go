@@ -53,9 +53,6 @@ type Options struct {
 // cancelled, or a cell fails, the runs under way stop cleanly; another Play goes on where this one
 // stopped. A run that diverges is a result and ends no other.
 func Play(ctx context.Context, out string, cells []Cell, o Options) error {
-	if o.Run.Notice == nil {
-		o.Run.Notice = func(string) {}
-	}
 	if err := folder.Outside(out); err != nil {
 		return err
 	}
@@ -71,10 +68,10 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 		}
 	}
 	if done > 0 {
-		o.Run.Notice(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
+		o.Run.Tell(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
 	}
 	if kept > 0 {
-		o.Run.Notice(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
+		o.Run.Tell(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
 	}
 	remote, err := o.reach(ctx, cells)
 	if err != nil {
@@ -94,7 +91,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	}
 	p := &player{
 		Options: o, state: Progress{Cells: len(cells), Done: done},
-		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]bus.Notice{}},
+		hosts: hostNotices{notice: o.Run.Tell, last: map[config.Task]map[string]bus.Notice{}},
 	}
 	if o.Beside > 1 {
 		p.report() // the first run may take long to begin
@@ -159,7 +156,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
+	p.Run.Tell(fmt.Sprintf("run %d of %d: %s: %s", p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
 	if p.Done == nil {
 		return nil
 	}

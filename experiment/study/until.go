@@ -35,9 +35,6 @@ func (r *Comparison) enough(notice func(string)) int {
 			enough, of = n, d.Row.Schedule
 		}
 	}
-	if notice == nil {
-		notice = func(string) {}
-	}
 	most := max(u.Most, seeds)
 	switch {
 	case enough > most:

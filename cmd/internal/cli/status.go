@@ -28,16 +28,19 @@ type part struct {
 	rank int
 }
 
-// ReadingStatus is how far a data set is read, from 0 to 1; 0 is not shown.
-func ReadingStatus(path string, share float64) Status {
-	s := Status{Of: "reading " + path, Done: -1}
-	if share == 0 { // it may be a file that is mapped, or one that is not read in order
-		s.Add(0, "reading %s", filepath.Base(path))
-		return s
+// ReadingStatus tells [Display.Watch] how far a data set is read: from 0, which is not shown, to 1.
+func ReadingStatus(state func() (path string, share float64)) func() (s Status, shown bool) {
+	return func() (s Status, shown bool) {
+		path, share := state()
+		s = Status{Of: "reading " + path, Done: -1}
+		if share == 0 { // it may be a file that is mapped, or one that is not read in order
+			s.Add(0, "reading %s", filepath.Base(path))
+			return s, path != ""
+		}
+		s.Done = share
+		s.Add(0, "reading %s, %.0f %%", filepath.Base(path), 100*share)
+		return s, path != ""
 	}
-	s.Done = share
-	s.Add(0, "reading %s, %.0f %%", filepath.Base(path), 100*share)
-	return s
 }
 
 func (s *Status) Line() string { return join(s.parts) }

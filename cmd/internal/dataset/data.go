@@ -229,10 +229,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 func (s *source) watched(show *cli.Display) federated.Options {
 	o := s.options
 	o.Reading = new(federated.Reading)
-	show.Watch(func() (cli.Status, bool) {
-		path, share := o.Reading.State()
-		return cli.ReadingStatus(path, share), path != ""
-	})
+	show.Watch(cli.ReadingStatus(o.Reading.State))
 	return o
 }
 

@@ -119,9 +119,7 @@ func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string
 	if rung+1 < len(rungs) {
 		o.Until = until
 	}
-	if o.Run.Notice != nil {
-		o.Run.Notice(fmt.Sprintf("To %s of %s: %d %s.", human.VirtualTime(until), human.VirtualTime(r.Seconds), len(list), human.Plural(len(list), "setting")))
-	}
+	o.Run.Tell(fmt.Sprintf("To %s of %s: %d %s.", human.VirtualTime(until), human.VirtualTime(r.Seconds), len(list), human.Plural(len(list), "setting")))
 	var cells []study.Cell
 	for _, s := range list {
 		cells = append(cells, s.cells...)

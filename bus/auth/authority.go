@@ -422,6 +422,10 @@ func (a *Authority) Inside() ([]nats.Option, error) {
 	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
 
+// forever ends a key whenever its credentials say that they were signed: a clock may have been set
+// back since. No key is enrolled twice.
+var forever = time.Unix(1<<53-1, 0)
+
 // accounts are a server's accounts, with the revocations so far.
 type accounts struct{ system, runs, devices *jwt.AccountClaims }
 
@@ -450,7 +454,7 @@ func (a *Authority) accounts() (*accounts, error) {
 		}
 		for _, k := range u.Keys {
 			if k.Revoked != 0 {
-				list.Revoke(k.Public, time.Unix(k.Revoked, 0))
+				list.Revoke(k.Public, forever)
 			}
 		}
 	}

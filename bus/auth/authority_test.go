@@ -140,6 +140,39 @@ func TestARenewalKeepsWhatWasLimited(t *testing.T) {
 	}
 }
 
+// Credentials that were enrolled by a clock that was a day ahead end, too, when they are revoked.
+func TestRevocationIsForAllTimes(t *testing.T) {
+	a, err := auth.New(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := a.Issue(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{false, true} {
+		revoked := false
+		err := a.Revocations(func(c *jwt.AccountClaims, _ string) error {
+			revoked = revoked || c.Revocations.IsRevoked(user.Subject, time.Now().Add(24*time.Hour))
+			return nil
+		})
+		if err != nil || revoked != want {
+			t.Errorf("revoked %v, %v; want %v", revoked, err, want)
+		}
+		if err := a.Revoke(auth.RoleDevice, "pi"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCredentialsSayWhenTheyEnd(t *testing.T) {
 	now := time.Date(2027, 1, 2, 3, 4, 5, 0, time.Local)
 	for _, c := range []struct {

@@ -216,12 +216,13 @@ func (d *Device) Close() error {
 }
 
 // interrupted joins again, for the run may not know the device any more, or have sent it a task
-// meanwhile. The answer is a task or, where this is lost, too, a call.
+// meanwhile, and says what it works on. The answer is a task or, where this is lost, too, a call.
 func (d *Device) interrupted(error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.run != "" {
 		d.publish(subject.JoinAs(d.config.Samples), d.config.Join)
+		d.beat.Reset(0)
 	}
 }
 

@@ -52,7 +52,7 @@ const (
 	Flooded                      // it sent so much that it is heard no more
 	Ignored                      // a message of a kind that was not ignored before; Text says why
 	Reconnected                  // the connection was away: tasks may be lost
-	Rejoined                     // the device's connection was away: its task may be lost
+	Rejoined                     // the device was away, and its task may be lost: it has not said that it works on it
 	Left                         // it leaves by itself; Text says why
 )
 
@@ -234,7 +234,7 @@ func (g *Gateway) Heard(device int) (at time.Time) {
 
 // Holds tells whether a device has said that it works on its open task.
 func (g *Gateway) Holds(device int) (yes bool) {
-	g.locked(device, func(x *peer) { yes = x.task != 0 && x.holds == x.task })
+	g.locked(device, func(x *peer) { yes = x.works() })
 	return yes
 }
 

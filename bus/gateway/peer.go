@@ -246,14 +246,20 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 // admit lets the device take part.
 func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	x.heard = time.Now()
-	kind := Rejoined
-	if !x.joined {
-		x.joined, kind = true, Joined
+	switch {
+	case !x.joined:
+		x.joined = true
+		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
+	case !x.works() || j.Process == 0: // who does not say its number may have been started again
+		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
 	x.join, x.left = j, false
-	x.gateway.events.Put(Event{Device: x.index, Kind: kind, Join: j})
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
+
+// works reports whether the device has said that it works on its open task. It is not sent that
+// again: on a slow link a repeat would have it begin its message anew.
+func (x *peer) works() bool { return x.task != 0 && x.holds == x.task }
 
 // limit holds a device to the samples that its credentials let it have.
 func (x *peer) limit(j *bus.Join) {

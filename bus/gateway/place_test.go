@@ -76,6 +76,51 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	o.await(gateway.Updated)
 }
 
+// A device that works on its task, and joins anew because of a second process, does not get the
+// task again: it would begin its message anew, each time that the other is started.
+func TestADeviceAtWorkIsNotSentItsTaskAgain(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	start := o.pair(time.Minute)
+	first := start()
+	sent := make(chan error, 1)
+	at, begin := make(chan bool), make(chan bool)
+	go func() {
+		task, err := first.Next(t.Context())
+		at <- true
+		<-begin
+		if err == nil {
+			err = first.Send(t.Context(), "pair", update(task, len(model)))
+		}
+		sent <- err
+	}()
+	o.await(gateway.Joined)
+	if err := o.gateway.SendTask(0, deviceTask(1)); err != nil {
+		t.Fatal(err)
+	}
+	<-at
+	for !o.gateway.Holds(0) {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := start().Next(t.Context()); err == nil {
+		t.Fatal("a second process has the place")
+	}
+	close(begin)
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	for updated := false; !updated; {
+		news, err := o.gateway.TakeEvents(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range news {
+			if updated = updated || n.Kind == gateway.Updated; n.Kind == gateway.Rejoined {
+				t.Error("the run takes its task for lost")
+			}
+		}
+	}
+}
+
 // A copy of the credentials that sends what the device does, without having its place,
 // moves nothing.
 func TestACopySendsInVain(t *testing.T) {

@@ -175,7 +175,13 @@ func Groups(runs []Run) (list []Group, err error) {
 		g.Name += ", " + text
 	}
 	for i := range list {
-		slices.SortStableFunc(list[i].Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+		slices.SortStableFunc(list[i].Runs, func(a, b *Run) int {
+			return cmp.Or(cmp.Compare(a.Config.Seed, b.Config.Seed), cmp.Compare(len(b.durations), len(a.durations)))
+		})
+		// A run that was started twice is one seed: only real devices make another of it.
+		list[i].Runs = slices.CompactFunc(list[i].Runs, func(a, b *Run) bool {
+			return a.Config.Seed == b.Config.Seed && len(a.Config.Devices.Names) == 0
+		})
 	}
 	return list, nil
 }

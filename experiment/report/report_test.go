@@ -96,7 +96,7 @@ func TestGroups(t *testing.T) {
 	}
 	runs := []Run{
 		load("seed=2", "out=a"), load("seed=1", "out=b", "name=b", "http=localhost:0"), load("schedule.k=fixed"),
-		load("cohort=30"), load("task=cifar100", "cohort=30"), load("schedule.k=fixed", "close={rule: deadline, seconds: 3}"),
+		load("cohort=30"), load("seed=2", "out=c"), load("task=cifar100", "cohort=30"), load("schedule.k=fixed", "close={rule: deadline, seconds: 3}"),
 	}
 	list, err := Groups(runs)
 	if err != nil {

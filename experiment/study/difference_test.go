@@ -127,6 +127,16 @@ func TestALevelThatSomeNeverReach(t *testing.T) {
 			c.Runs[i].TimeToLevel = float64(i)
 		}
 		c.Runs[never].TimeToLevel = math.NaN()
+		c.Runs[0].Config.Expect = []string{"seconds_to_level < 100", `gain("rounds", "fixed", "seconds_to_level") < 100`}
+		passed := 0
+		for _, o := range c.Expected() {
+			if o.Passed {
+				passed++
+			}
+		}
+		if passed != 1 { // of the means: the other schedule's
+			t.Errorf("%d expectations hold, want 1: %+v", passed, c.Expected())
+		}
 		if d := c.Table().Differences()[1]; d.Verdict() != want || d.N != 0 || !math.IsNaN(d.Adjusted) {
 			t.Errorf("%q, want %q: %v, p %v", d.Verdict(), want, d.Estimated, d.Adjusted)
 		}

@@ -85,10 +85,10 @@ func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
 	return s.Rewrite(dir)
 }
 
-// valueOf gives the means of a row by the names of quantities.
+// valueOf gives the means of a row by the names of quantities; NaN where a seed has no value.
 func (t *Table) valueOf(row *Row) func(name string) float64 {
 	return func(name string) float64 {
-		if q := quantityOf(t.quantities, name); q >= 0 {
+		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
 			return row.Means[q].Mean
 		}
 		return math.NaN()
@@ -132,7 +132,7 @@ func (r *Row) point() []string {
 }
 
 // gain is by how much a quantity of a schedule's runs is above another's with the same seeds, with
-// the 95 % interval of the mean. One seed has none.
+// the 95 % interval of the mean. One seed has none; NaN where one of a pair has no value.
 func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	q := quantityOf(t.quantities, name)
 	first := 0
@@ -147,8 +147,12 @@ func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
 	if q < 0 {
 		return expect.Exactly(math.NaN())
 	}
-	d := statistics.TwoStage(Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of), first)
-	if d.N < 2 {
+	bySeed := Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of)
+	d := statistics.TwoStage(bySeed, first)
+	switch {
+	case d.N < len(bySeed):
+		return expect.Exactly(math.NaN())
+	case d.N < 2:
 		d.Half = math.Inf(1)
 	}
 	return expect.Interval{Low: d.Mean - d.Half, Value: d.Mean, High: d.Mean + d.Half}

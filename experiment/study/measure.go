@@ -19,7 +19,7 @@ type measured struct {
 	Level       float64 // that the reference's runs at the point reach; NaN: nothing was learned
 	TimeToLevel float64 // virtual seconds until the mean over a span was as good; NaN: never
 	Tail        float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
-	TailLoss    float64 // training loss, too; of each round as much as it lasts
+	TailLoss    float64 // mean training loss of the rounds that close in it
 
 	steps               []int          // K_r of its rounds
 	quality             measure.Metric // by which runs are timed

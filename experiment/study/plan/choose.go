@@ -57,17 +57,24 @@ func (p *Plan) choose() {
 	default:
 		p.Why += fmt.Sprintf("; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.", best.Trained.Best.Digits(4), what)
 	}
+	if t.Diverged > 0 {
+		p.Why += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
+	}
 }
 
-// better reports whether a setting came to a better mean than another.
+// better reports whether a setting came to a better mean than another, or alone has no seed that
+// diverged.
 func (p *Plan) better(t, than *Trained) bool {
 	if p.request.For == Target && (t.reaches() || than.reaches()) {
 		return t.reaches() && !(than.reaches() && than.Target.Mean <= t.Target.Mean)
 	}
-	if p.quality.Better == measure.Lower {
-		return t.Diverged == 0 && t.Best.Mean < than.Best.Mean
+	switch {
+	case (t.Diverged == 0) != (than.Diverged == 0):
+		return t.Diverged == 0
+	case p.quality.Better == measure.Lower:
+		return t.Best.Mean < than.Best.Mean
 	}
-	return t.Diverged == 0 && t.Best.Mean > than.Best.Mean
+	return t.Best.Mean > than.Best.Mean
 }
 
 // reaches reports whether every seed came to the target.

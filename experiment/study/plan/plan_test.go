@@ -293,6 +293,7 @@ func TestChoosing(t *testing.T) {
 		{measure.Higher, []*Setting{setting("a", good, 0, 9, 0), setting("b", same, 0, 10, 0)}, "a"},
 		{measure.Lower, []*Setting{setting("a", good, 5, 9, 0), setting("b", bad, 9, 9, 0)}, "b"},
 		{measure.Higher, []*Setting{setting("a", bad, 5, 9, 0), setting("b", good, 9, 9, 1)}, "a"},
+		{measure.Higher, []*Setting{setting("a", good, 9, 9, 1), setting("b", bad, 5, 9, 0)}, "b"},
 		{measure.Higher, []*Setting{setting("a", []float64{0.8}, 5, 9, 0), setting("b", []float64{0.79}, 1, 1, 0)}, "a"},
 	} {
 		p := &Plan{Settings: x.list, Seconds: 60, quality: folder.Metric{Name: measure.Accuracy, Better: x.better}}

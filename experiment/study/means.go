@@ -99,7 +99,12 @@ func (t *Table) columns() table.Columns[*Row] {
 	for i, q := range t.quantities {
 		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
 		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
-			c.Title, c.Text = q.title, func(r *Row) string { return r.Means[i].String() }
+			c.Title, c.Text = q.title, func(r *Row) string {
+				if n := r.Means[i].N; n > 0 && n < len(r.Cells) { // a level that some did not reach
+					return fmt.Sprintf("%v (%d of %d)", r.Means[i], n, len(r.Cells))
+				}
+				return r.Means[i].String()
+			}
 		}
 		list = append(list, c)
 	}

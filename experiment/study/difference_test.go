@@ -118,7 +118,7 @@ func TestVerdictsFollowHolm(t *testing.T) {
 	}
 }
 
-// A mean of the seeds that were fast enough is none.
+// A mean of the seeds that were fast enough is no difference, and the table says of how many it is.
 func TestALevelThatSomeNeverReach(t *testing.T) {
 	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
 	for i := range c.Runs {
@@ -127,6 +127,22 @@ func TestALevelThatSomeNeverReach(t *testing.T) {
 	c.Runs[4].TimeToLevel = math.NaN()
 	if d := c.Table().Differences()[1]; d.Verdict() != "not reached with 1 of 3 seeds" || d.N != 0 || !math.IsNaN(d.Adjusted) {
 		t.Errorf("%q, %v, p %v", d.Verdict(), d.Estimated, d.Adjusted)
+	}
+	var says strings.Builder
+	if err := c.Table().Write(&says); err != nil || strings.Count(says.String(), "(2 of 3)") != 1 {
+		t.Errorf("%v:\n%s", err, &says)
+	}
+}
+
+// A long name of a schedule is broken, so that it does not run into its neighbours'.
+func TestLongNamesAreBrokenInThePicture(t *testing.T) {
+	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
+	for i := range c.Runs[3:] {
+		c.Runs[3+i].Schedule = "one_of_my_own_schedules"
+	}
+	var picture strings.Builder
+	if err := c.Table().Picture(&picture); err != nil || !strings.Contains(picture.String(), ">one_of_my_own_<") || !strings.Contains(picture.String(), ">schedules<") {
+		t.Errorf("%v: %s", err, &picture)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestProposalsSayWhatARunWould(t *testing.T) {
 		`# The table cannot be read so: data: `+path+`: line 2, byte 5, column label: label "caf\xe9" is not UTF-8 (iconv`)
 	const said = "\"a text of more than twenty bytes, and of more\""
 	for text, model := range map[string]string{
-		"user,said,label\n" + strings.Repeat("a,"+said+",p\nb,"+said+",q\n", 9): "model: [embedding: 32, average, dense] # tells the class of a text; for a start",
+		"user,said,label\n" + strings.Repeat("a,"+said+",p\nb,"+said+",q\n", 9): "model: [embedding: 32, average, dense] # tells the class of a text by its characters, in any order; for a start",
 		"user,said\n" + strings.Repeat("a,"+said+"\nb,"+said+"\n", 12):          "model: [embedding: 8, gru: 32, dense] # tells the next token; for a start",
 	} {
 		has(t, propose(text), model)

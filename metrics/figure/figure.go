@@ -270,6 +270,9 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	if panel.FromZero {
 		p.Y.Min = 0
 	}
+	if p.Y.Min == p.Y.Max && !panel.LogY { // all alike: gonum would draw from 1 below to 1 above
+		p.Y.Min, p.Y.Max = min(0, p.Y.Min), max(0, p.Y.Max)
+	}
 	return p, key, nil
 }
 

@@ -40,6 +40,17 @@ func TestBand(t *testing.T) {
 	}
 }
 
+// Values that are all alike are drawn beside zero, not in a range of their own size many times over.
+func TestAllAlike(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, "svg", []Panel{{Lines: []Line{{"rounds", []Point{{0, -0.07, math.NaN()}, {1, -0.07, 0}}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, ">-0.06<") || !strings.Contains(text, ">0.00<") {
+		t.Error(text)
+	}
+}
+
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, "svg", panels()); err != nil {

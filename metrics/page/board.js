@@ -37,7 +37,7 @@ const listColumns = [
   { id: 'name', name: 'run', of: r => r.name },
   { id: 'state', name: 'state', of: r => r.state },
   { id: 'task', name: 'task', of: r => r.task },
-  { id: 'schedule', name: 'schedule', of: r => (r.config && r.config.get('schedule.k.formula')) || r.schedule },
+  { id: 'schedule', name: 'schedule', of: r => (r.schedule === 'expression' && r.config?.get('schedule.k.formula')) || r.schedule },
   { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
   { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
   { id: 'loss', name: 'training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
@@ -436,7 +436,7 @@ export class Board {
   close() {
     this.view = null;
     setText($('name'), 'Runs');
-    setText($('about'), this.library ? crop(this.library.folders.join(', '), 100) : '');
+    setText($('about'), crop([...new Set(this.library?.folders.map((f, _, all) => all.length > 3 ? f.replace(/\/[^/]+$/, '') : f))].join(', '), 100));
     setText($('foot'), this.library ? `fedpace ${this.library.version}`.trim() : '');
     document.title = 'Runs · fedpace';
     document.body.dataset.state = 'board';

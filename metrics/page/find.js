@@ -7,8 +7,7 @@ export function configOf(run, defaults) {
   const out = new Map();
   for (const list of [defaults ? defaults[run.task] || [] : [], run.settings || []]) {
     for (const s of list) {
-      const at = s.indexOf('=');
-      const value = s.slice(at + 1);
+      const at = s.indexOf('='), value = s.slice(at + 1);
       out.set(s.slice(0, at), /^".*"$/.test(value) ? JSON.parse(value) : value); // a long text is cut, and has no end
     }
   }
@@ -42,13 +41,20 @@ export function matches(run, text, valueOf) {
 }
 
 // order puts what a run is called by first: task and schedule, the seed last.
-export const order = key => key === 'task' ? 0 : key === 'schedule.k.rule' ? 1 : key.startsWith('schedule.k') ? 2 : key.startsWith('schedule.') ? 3 : key === 'seed' ? 9 : 4;
+export const order = key => key === 'task' ? 0 : key === 'schedule' || key === 'schedule.k.rule' ? 1 : key.startsWith('schedule.k') ? 2 : key.startsWith('schedule.') ? 3 : key === 'seed' ? 9 : 4;
 
-// names calls each run by what sets it apart from the others, as far as that takes; by its folder where nothing
-// does, or that is long. configs are their configurations, and without are keys that do not count.
+// tails are the ends of folders' paths, each as long as tells it from the others.
+function tails(folders) {
+  const parts = folders.map(f => f.split('/').filter(Boolean)), times = new Map(), tail = (p, n) => p.slice(-n).join('/');
+  for (const p of parts) p.forEach((_, i) => times.set(tail(p, i + 1), (times.get(tail(p, i + 1)) || 0) + 1));
+  return parts.map((p, i) => tail(p, p.findIndex((_, n) => times.get(tail(p, n + 1)) === 1) + 1 || p.length) || folders[i]);
+}
+
+// names calls each run by what sets it apart from the others, as far as that takes, its schedule first; by its folder
+// where nothing does, or that is long. configs are their configurations, and without are keys that do not count.
 export function names(runs, configs, without = []) {
-  const base = r => r.folder.split('/').filter(Boolean).pop() || r.folder;
-  const keys = differing(configs).differ.filter(k => !without.includes(k))
+  const base = tails(runs.map(r => r.folder)), of = (i, key) => key === 'schedule' ? runs[i].schedule : configs[i].get(key);
+  const keys = ['schedule', ...differing(configs).differ.filter(k => !without.includes(k))]
     .map((k, i) => [k, order(k), i]).sort((a, b) => a[1] - b[1] || a[2] - b[2]).map(k => k[0]);
   const called = runs.map(() => []);
   let groups = [runs.map((_, i) => i)];
@@ -56,19 +62,19 @@ export function names(runs, configs, without = []) {
     groups = groups.flatMap(g => {
       const parts = new Map();
       for (const i of g) {
-        const v = configs[i].get(key);
+        const v = of(i, key);
         if (!parts.has(v)) parts.set(v, []);
         parts.get(v).push(i);
       }
       if (parts.size === 1) return [g];
-      for (const i of g) called[i].push([key, configs[i].get(key)]);
+      for (const i of g) called[i].push([key, of(i, key)]);
       return [...parts.values()];
     });
   }
-  const bare = key => key === 'task' || key === 'schedule.k.rule';
+  const bare = key => order(key) < 2;
   const text = called.map(list => list.filter(([, v]) => known(v) && v !== 'null').map(([k, v]) => bare(k) ? v : `${k.replace(/^schedule\./, '')}=${v}`).join(', '));
   const alone = new Set(groups.filter(g => g.length === 1).flat());
-  return runs.map((r, i) => !text[i] || text[i].length > 60 ? base(r) : alone.has(i) ? text[i] : `${text[i]}, ${base(r)}`);
+  return runs.map((_, i) => !text[i] || text[i].length > 60 ? base[i] : alone.has(i) ? text[i] : `${text[i]}, ${base[i]}`);
 }
 
 // differing are the keys of configurations, those that differ first.

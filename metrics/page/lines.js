@@ -64,7 +64,7 @@ export const look = n => ({ colour: 'line-' + n % 8, dash: dashes[Math.floor(n /
 
 // dot is a line's sample among words.
 export const dot = line => make('svg:svg', { width: 18, height: 8, 'aria-hidden': 'true', class: 'dot-line' },
-  make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': 2.5, stroke: `var(--${line.colour})`, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
+  make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': line.thin ? 1 : 2.5, stroke: `var(--${line.colour})`, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
 
 const all = new Set(); // charts
 globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => {

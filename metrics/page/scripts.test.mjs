@@ -27,6 +27,8 @@ test('a run is called by what sets it apart from the others shown', () => {
   assert.deepEqual(names(runs.slice(0, 2), configs.slice(0, 2)), ['seed=1', 'seed=2']);
   assert.deepEqual(names(runs.slice(0, 1), configs.slice(0, 1)), ['a'], 'one alone has its folder’s name');
   assert.deepEqual(names(runs, [configs[0], configs[0], configs[2]]), ['fixed, a', 'fixed, b', 'rounds'], 'two alike are told apart by their folders');
+  assert.deepEqual(names(['a/x', 'b/x', 'b/y', 'b/x/y'].map(f => run(f)), [configs[0], configs[0], configs[0], configs[0]]), ['a/x', 'b/x', 'b/y', 'x/y'], 'and by as much of the folders as it takes');
+  assert.deepEqual(names(['half', 'mine', 'half'].map((schedule, i) => run(String(i), { schedule })), configs), ['half, fixed', 'mine', 'half, rounds'], 'schedules have the names that were given to them');
   assert.deepEqual(names(runs.slice(0, 2), [config({ note: 'x'.repeat(80) }), config({ note: 'y' })]), ['a', 'note=y'], 'what is long has its folder’s name');
   assert.deepEqual(names([], []), []);
 });

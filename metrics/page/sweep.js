@@ -8,7 +8,7 @@ import { differing, order } from './find.js';
 export function axisOf(column, values) {
   const some = values.filter(v => known(v) && v !== ''), numbers = some.map(Number);
   if (some.length && numbers.every(v => Number.isFinite(v))) {
-    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4), own = column.text, text = own && new Set(list.map(own)).size === list.length ? own : tickText(list);
+    const low = Math.min(...numbers), high = Math.max(...numbers), each = [...new Set(numbers)].sort((a, b) => a - b), list = each.length < 6 ? each : ticks(low, high, 4, numbers.every(Number.isInteger)), own = column.text, text = own && new Set(list.map(own)).size === list.length ? own : tickText(list);
     const at = v => high > low ? (Number(v) - low) / (high - low) : 0.5;
     return { at: v => known(v) && v !== '' ? at(v) : null, ticks: list.map(v => [at(v), text(v)]), text: v => known(v) && v !== '' ? (column.text || (v => short(Number(v), 4)))(Number(v)) : '–' };
   }
@@ -93,7 +93,12 @@ export class Sweep {
     const svg = this.drawings[1], width = this.frame('scatter', svg), of = s => this.columns.find(c => c.id === s.value), cx = of(this.x), cy = of(this.y);
     const ax = this.axes.get(cx.id), ay = this.axes.get(cy.id), left = 14 + 7 * Math.min(14, Math.max(...ay.ticks.map(t => t[1].length))), px = at => left + 10 + at * (width - left - 30), py = at => foot - 22 - at * (foot - 42);
     for (const [at, text] of ay.ticks) svg.append(make('svg:line', { class: 'gridline', x1: left, x2: width, y1: py(at), y2: py(at) }), make('svg:text', { x: left - 6, y: py(at) + 4, 'text-anchor': 'end' }, crop(text, 14)));
-    for (const [at, text] of ax.ticks) svg.append(make('svg:text', { x: px(at), y: foot, 'text-anchor': at > 0.9 ? 'end' : at < 0.1 ? 'start' : 'middle' }, crop(text, 14)));
+    ax.ticks.reduce((end, [at, text]) => { // a label that would run into the one before is left out
+      const half = 3.5 * Math.min(14, text.length), x = Math.min(px(at), width - half);
+      if (x - half < end) return end;
+      svg.append(make('svg:text', { x, y: foot, 'text-anchor': 'middle' }, crop(text, 14)));
+      return x + half + 6;
+    }, 0);
     svg.append(make('svg:text', { class: 'name', x: (left + width) / 2, y: foot + 18, 'text-anchor': 'middle' }, cx.name));
     this.runs.forEach((r, n) => {
       const x = ax.at(r.of(cx)), y = ay.at(r.of(cy));

@@ -130,7 +130,7 @@ export function showWaiting(card, title, runs) {
   const bars = rows.flatMap(r => r.part ? [{ row: r, name: [dot(r.part), r.part.name], of: Object.fromEntries(phases.map(p => [p, r.waits.classes.reduce((a, c) => a + c[p], 0)])) }]
     : byWait(r).slice(0, 8).map(c => ({ row: r, name: [c.class], of: c, only: c })));
   const most = Math.max(...bars.map(b => sum(b.of)));
-  const slowest = (c, w) => `${c.class} slowest in ${percent(c.rounds / w.rounds)} of rounds, mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
+  const slowest = (c, w) => `${c.class} ${w.classes.length > 1 ? `slowest in ${percent(c.rounds / w.rounds)} of rounds, ` : ''}mostly ${phases.reduce((a, b) => c[b] > c[a] ? b : a)}`;
   // Where rounds wait for all, a class that takes 1/1.1 of its time makes them shorter by no more than what its last updates gain.
   const gain = (c, w) => {
     const all = w.classes.reduce((a, c) => a + sum(c), 0);

@@ -44,10 +44,9 @@ export function watch() {
 
   document.addEventListener('visibilitychange', () => { if (!document.hidden && again) open(); });
   setInterval(() => {
-    if (snapshot && snapshot.state === 'running') {
-      if (!again) showProgress(snapshot, passed());
-      if (!again && performance.now() - heard > silence) retry();
-    }
+    if (again || snapshot?.state !== 'running') return;
+    showProgress(snapshot, passed());
+    if (performance.now() - heard > silence) retry();
   }, 1000);
   open();
 }

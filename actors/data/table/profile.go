@@ -181,7 +181,7 @@ func (p *profile) some() string {
 func (c *profile) unused() string {
 	switch {
 	case c.other != "":
-		return "holds " + c.other
+		return "holds " + c.other + "; want numbers, text or bytes"
 	case c.numbers() && len(c.distinct) == 1:
 		return "always the same"
 	case c.numbers() && c.rowNumber():

@@ -65,7 +65,7 @@ func (s *source) begin(w io.Writer, out, label, script string, torch bool) error
 	}
 	for _, name := range files {
 		if _, err := os.Lstat(name); err == nil {
-			return fmt.Errorf("%s: is there, and init overwrites nothing; want another name by --out", name)
+			return fmt.Errorf("%s: is there, and init overwrites nothing: remove it, or give another name by --out", name)
 		}
 	}
 	of, err := Propose(s.path, label, trainer, s.options)

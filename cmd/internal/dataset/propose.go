@@ -44,7 +44,7 @@ func startModel(of learn.Samples) (model, what string) {
 	case tellsNext(of):
 		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
 	case of.Input == learn.Tokens:
-		return "[embedding: 32, average, dense]", "tells the class of a text; "
+		return "[embedding: 32, average, dense]", "tells the class of a text by its characters, in any order; "
 	}
 	return "linear", ""
 }

@@ -159,12 +159,12 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 	for i := range slots {
 		order.Slots = append(order.Slots, stride*(1+i))
 	}
-	copy(p.memory.floats(0, params), job.Base)
+	copy(numbers[float32](p.memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		of := &job.Tasks[first+i]
-		of.Rows(p.memory.rows(t.Rows, of.Numbers))
+		of.Rows(numbers[int32](p.memory, t.Rows, of.Numbers))
 		if t.Correction != nil {
-			of.Correct(p.memory.floats(*t.Correction, params))
+			of.Correct(numbers[float32](p.memory, *t.Correction, params))
 		}
 		if t.State != nil {
 			copy(p.memory.bytes[t.State.At:], of.State)
@@ -191,7 +191,7 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 			if place != nil {
 				of.Keep(p.memory.bytes[place.At:][:r.Task.State])
 			}
-			if err := done(i, p.memory.floats(order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
+			if err := done(i, numbers[float32](p.memory, order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
 				return err
 			}
 			*next++
@@ -321,8 +321,8 @@ func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows 
 		if err := p.room(ctx, at+align(4*count)); err != nil {
 			return err
 		}
-		copy(p.memory.floats(0, len(model)), model)
-		rows(p.memory.rows(at, count))
+		copy(numbers[float32](p.memory, 0, len(model)), model)
+		rows(numbers[int32](p.memory, at, count))
 		r, err := w.once(ctx, p, &request{Evaluate: &evaluate{Rows: at, Count: count}}, func(r *reply) bool { return r.Scores != nil })
 		if err != nil {
 			return err
@@ -358,7 +358,7 @@ func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err
 		}
 		_, err := w.once(ctx, p, &request{Initialise: &initialise{Seed: seed}}, func(r *reply) bool { return r.Done != nil })
 		if err == nil {
-			model = slices.Clone(p.memory.floats(0, params))
+			model = slices.Clone(numbers[float32](p.memory, 0, params))
 		}
 		return err
 	})

@@ -86,24 +86,17 @@ func (r *Result) WriteClass(w io.Writer) error {
 	return err
 }
 
-// phase is what a class says of one phase of a task.
-type phase struct {
-	name   string
-	values [3]float64 // of the keys overhead, first_task and uncertainty
-	vary   []float64
-}
-
-func (l *Link) phase(name string) phase {
-	return phase{name, [3]float64{l.Overhead.Value, l.FirstTask, l.Uncertainty}, l.Vary}
-}
-
 // class writes one class, with the time of steps unless c is nil.
 func (r *Result) class(w io.Writer, name string, c *Compute) {
 	fmt.Fprintf(w, "  - name: %s\n", name)
-	var phases []phase
+	type named struct {
+		name string
+		*Phase
+	}
+	var phases []named
 	if n := r.Network; n != nil {
 		fmt.Fprintf(w, "    download_mbps: %.6g\n    upload_mbps: %.6g\n", n.Download.Mbps.Value, n.Upload.Mbps.Value)
-		phases = append(phases, n.Download.phase("download"), n.Upload.phase("upload"))
+		phases = append(phases, named{"download", &n.Download.Phase}, named{"upload", &n.Upload.Phase})
 	}
 	if c != nil {
 		if paper, ok := c.Task.Paper(); !ok || c.Batch != paper.Batch {
@@ -113,19 +106,19 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 		if c.StepCV > 0 {
 			fmt.Fprintf(w, "    step_cv: %.4g\n", c.StepCV)
 		}
-		phases = append(phases, phase{"compute", [3]float64{c.Overhead.Value, c.FirstTask, c.Uncertainty}, c.Vary})
+		phases = append(phases, named{"compute", &c.Phase})
 	}
 	for i, key := range []string{"overhead", "first_task", "uncertainty"} {
 		var list []string
 		for _, p := range phases {
-			list = append(list, fmt.Sprintf("%s: %.4g", p.name, p.values[i]))
+			list = append(list, fmt.Sprintf("%s: %.4g", p.name, [...]float64{p.Overhead.Value, p.FirstTask, p.Uncertainty}[i]))
 		}
 		fmt.Fprintf(w, "    %s: {%s}\n", key, strings.Join(list, ", "))
 	}
 	title := "    vary:\n"
 	for _, p := range phases {
-		if p.vary != nil {
-			fmt.Fprintf(w, "%s      %s: %s\n", title, p.name, empirical(p.vary))
+		if p.Vary != nil {
+			fmt.Fprintf(w, "%s      %s: %s\n", title, p.name, empirical(p.Vary))
 			title = ""
 		}
 	}
@@ -136,11 +129,7 @@ func (r *Result) class(w io.Writer, name string, c *Compute) {
 
 // empirical is factors as a distribution.
 func empirical(values []float64) string {
-	text := make([]string, len(values))
-	for i, x := range values {
-		text[i] = fmt.Sprintf("%.4g", x)
-	}
-	return "{dist: empirical, values: [" + strings.Join(text, ", ") + "]}"
+	return "{dist: empirical, values: " + strings.ReplaceAll(fmt.Sprintf("%.4g", values), " ", ", ") + "}"
 }
 
 // remarks writes the comments: where and when, how much was measured and how sure it is.

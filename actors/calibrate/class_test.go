@@ -22,12 +22,13 @@ func sample() *Result {
 		Machine: Machine{System: "linux/arm64", Model: "Raspberry Pi 4", Processors: 4, PeakBytes: 50e6, FreeBytes: 600e6, Celsius: 61, PowerSource: "sensor ina219", Watts: &Watts{2.5, 4, 2.75}},
 		Compute: []Compute{{
 			Task: tasks.FEMNIST, Model: "mlp:784,200,200,62", Batch: 32, Kernel: "neon", Tasks: 24, Steps: 20, Seconds: 9,
-			SecondsPerStep: sure(0.0171), Overhead: sure(0.003), StepCV: 0.012, Vary: []float64{0.98, 1, 1.02}, Scatter: 0.01, Uncertainty: 0.05, FirstTask: 0.25, PaperSeconds: 0.017, PaperStd: 5.1e-4,
+			SecondsPerStep: sure(0.0171), StepCV: 0.012, PaperSeconds: 0.017, PaperStd: 5.1e-4,
+			Phase: Phase{Overhead: sure(0.003), Vary: []float64{0.98, 1, 1.02}, Scatter: 0.01, Uncertainty: 0.05, FirstTask: 0.25},
 		}},
 		Network: &Network{
 			Server: "nats://lab:4222", Params: 209662, RoundTrip: sure(0.011),
-			Download: Link{Mbps: sure(19.5), Overhead: sure(0.012), Vary: []float64{0.9, 1, 1.1}, Uncertainty: 0.002, FirstTask: 0.5, Transfers: 20},
-			Upload:   Link{Mbps: sure(4.9), Overhead: sure(0.02), Transfers: 20, Noisy: true},
+			Download: Link{Mbps: sure(19.5), Transfers: 20, Phase: Phase{Overhead: sure(0.012), Vary: []float64{0.9, 1, 1.1}, Uncertainty: 0.002, FirstTask: 0.5}},
+			Upload:   Link{Mbps: sure(4.9), Transfers: 20, Phase: Phase{Overhead: sure(0.02), Noisy: true}},
 		},
 	}
 }

@@ -22,12 +22,8 @@ type Compute struct {
 	Kernel string     `json:"kernel"` // instructions, or the class of an external trainer
 
 	SecondsPerStep robust.Estimate `json:"seconds_per_step"`
-	Overhead       robust.Estimate `json:"overhead_seconds"`   // of a task, besides its steps
-	StepCV         float64         `json:"step_cv"`            // deviation of a step's time over its mean
-	Vary           []float64       `json:"vary"`               // factors on a step's time, by task; nil: none
-	Scatter        float64         `json:"scatter"`            // deviation of a long task's time over its mean
-	Uncertainty    float64         `json:"uncertainty"`        // relative deviation of a step's typical time at another time
-	FirstTask      float64         `json:"first_task_seconds"` // that the first task takes besides
+	StepCV         float64         `json:"step_cv"` // deviation of a step's time over its mean
+	Phase
 
 	Tasks   int     `json:"tasks"`   // of Steps steps that were measured, and as many of one
 	Steps   int     `json:"steps"`   // of a long task
@@ -35,7 +31,6 @@ type Compute struct {
 	Seconds float64 `json:"seconds"` // that all of it took
 	Drift   float64 `json:"drift"`   // last quarter over the first, less one
 	Settled bool    `json:"settled"` // the first half was left out because of it
-	Noisy   bool    `json:"noisy"`   // the interval is wide, and stays so
 
 	PaperSeconds float64 `json:"paper_seconds_per_step,omitempty"` // Table 2; 0: not of the paper
 	PaperStd     float64 `json:"paper_std_seconds,omitempty"`
@@ -65,12 +60,8 @@ type Timing struct {
 	Rest time.Duration
 }
 
-// MeasureCompute measures a subject's local steps. say is told what a user should know; it
-// may be nil.
+// MeasureCompute measures a subject's local steps. say is told what a user should know.
 func MeasureCompute(ctx context.Context, of *Subject, t Timing, say func(string)) (c Compute, err error) {
-	if say == nil {
-		say = func(string) {}
-	}
 	device, err := real.Open(of.device(say))
 	if err != nil {
 		return c, err
@@ -126,7 +117,8 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 		most = min(max(first, leastLong), mostLong)
 	}
 	first = min(max(first, 1), mostLong)
-	if c.FirstTask, err = run(first); err != nil {
+	took, err := run(first)
+	if err != nil {
 		return c, err
 	}
 	length := min(longTask, e.seconds/10)
@@ -160,8 +152,8 @@ func measureSteps(e effort, first int, what string, run func(steps int) (float64
 	c.settle(&one, &long, what, e.say)
 	l := fit(long, one)
 	c.summarise(l, one)
-	c.FirstTask = max(0, c.FirstTask-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
-	if c.Noisy = c.Tasks < leastRounds || l.Main.Width() > Narrow; c.Noisy {
+	c.FirstTask = max(0, took-c.Overhead.Value-float64(first)*c.SecondsPerStep.Value)
+	if c.Noisy {
 		e.say(fmt.Sprintf("%s stays noisy: ±%.3g %% after %d tasks. Something else may be running on this device.", what, 100*l.Main.Width(), c.Tasks))
 	}
 	return c, nil
@@ -233,7 +225,7 @@ func (c *Compute) settle(one, long *Group, what string, say func(string)) {
 // them apart. What the steps explain is taken off the factors, and so is what blocks of time
 // have in common, which is the class's uncertainty.
 func (c *Compute) summarise(l Line, one Group) {
-	c.SecondsPerStep, c.Overhead, c.Scatter, c.Tasks = l.Slope, l.Overhead, l.Scatter, len(l.Factors)
+	c.SecondsPerStep, c.Phase, c.Tasks = l.Slope, l.phase(), len(l.Factors)
 	k := float64(c.Steps)
 	short := robust.Deviation(one.Seconds) / l.Slope.Value
 	long := l.Scatter
@@ -241,7 +233,6 @@ func (c *Compute) summarise(l Line, one Group) {
 	if c.StepCV = math.Sqrt(steps); c.StepCV < noSpread {
 		c.StepCV, steps = 0, 0
 	}
-	c.Uncertainty = min(1, l.Blocks.Next)
 	if long > 0 {
 		left := math.Sqrt(max(0, long*long-steps/k)) / long
 		c.Vary = vary(shrink(l.Blocks.Rest, left))

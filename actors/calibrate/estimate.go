@@ -66,6 +66,21 @@ func fit(main, other Group) Line {
 	return l
 }
 
+// Phase is what local steps and transfers take besides, and how sure that is.
+type Phase struct {
+	Overhead    robust.Estimate `json:"overhead_seconds"`   // of a task besides its steps, of a transfer besides its bits
+	Vary        []float64       `json:"vary"`               // factors on a step's time or on the speed, by task; nil: none
+	Scatter     float64         `json:"scatter"`            // deviation of a time less the overhead, relative to it
+	Uncertainty float64         `json:"uncertainty"`        // relative deviation of the typical time at another time
+	FirstTask   float64         `json:"first_task_seconds"` // that the first task takes besides
+	Noisy       bool            `json:"noisy"`              // the interval is wide, and stays so
+}
+
+func (l *Line) phase() Phase {
+	noisy := len(l.Factors) < leastRounds || l.Main.Width() > Narrow
+	return Phase{Overhead: l.Overhead, Scatter: l.Scatter, Uncertainty: min(1, l.Blocks.Next), Noisy: noisy}
+}
+
 // most is how many values stand for the factors in a class.
 const most = 40
 

@@ -19,7 +19,7 @@ func measured(t *testing.T, s *Subject, err error) Compute {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := MeasureCompute(t.Context(), s, Timing{Seconds: little}, nil)
+	c, err := MeasureCompute(t.Context(), s, Timing{Seconds: little}, func(string) {})
 	if err != nil {
 		t.Fatalf("%s: %v", s.Name, err)
 	}

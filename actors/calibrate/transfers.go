@@ -36,17 +36,10 @@ func Sizes(params int) []int {
 
 // Link is how fast models come, or updates go.
 type Link struct {
-	Mbps     robust.Estimate `json:"mbps"`
-	Overhead robust.Estimate `json:"overhead_seconds"` // of a transfer, besides its bits
-	Whole    robust.Estimate `json:"whole_seconds"`    // of the model that matters
-	Vary     []float64       `json:"vary"`             // factors on the speed, by task; nil: none
-	Scatter  float64         `json:"scatter"`          // deviation of a transfer's time less the overhead, relative to it
-	// Uncertainty is the relative deviation of the typical time at another time, less the
-	// overhead; FirstTask the seconds that the first transfer took besides.
-	Uncertainty float64 `json:"uncertainty"`
-	FirstTask   float64 `json:"first_task_seconds"`
-	Transfers   int     `json:"transfers"` // of that model
-	Noisy       bool    `json:"noisy"`
+	Mbps      robust.Estimate `json:"mbps"`
+	Whole     robust.Estimate `json:"whole_seconds"` // of the model that matters
+	Transfers int             `json:"transfers"`     // of that model
+	Phase
 }
 
 // Network is a device's link to a coordinator.
@@ -99,10 +92,7 @@ func summarise(params int, transfers []Transfer) (n Network, ok bool) {
 // linkOf is a line of seconds by values as a link.
 func linkOf(l Line) Link {
 	const megabits = 32e-6 // of a value
-	k := Link{
-		Mbps: l.Slope.Over(megabits), Overhead: l.Overhead, Whole: l.Main, Scatter: l.Scatter, Uncertainty: min(1, l.Blocks.Next), Transfers: len(l.Factors),
-		Noisy: len(l.Factors) < leastRounds || l.Main.Width() > Narrow,
-	}
+	k := Link{Mbps: l.Slope.Over(megabits), Whole: l.Main, Transfers: len(l.Factors), Phase: l.phase()}
 	if k.Mbps.High = min(k.Mbps.High, 1e6); math.IsNaN(k.Mbps.High) { // the slope may come down to nothing
 		k.Mbps.High = 1e6
 	}
@@ -144,12 +134,10 @@ func Rest(ctx context.Context, pause time.Duration) error {
 	if pause == 0 {
 		return nil
 	}
-	over := time.NewTimer(pause)
-	defer over.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-over.C:
+	case <-time.After(pause):
 		return nil
 	}
 }
@@ -161,7 +149,7 @@ type NetworkConfig struct {
 	// Samples is how many the device's credentials let it have; 0: any number.
 	Samples uint64
 	Notice  func(string)
-	Begin   func(bus.Phase) // is told what is measured; may be nil
+	Begin   func(bus.Phase) // is told what is measured
 }
 
 // MeasureNetwork takes the tasks of a coordinator that calibrates until that has
@@ -175,15 +163,11 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		return n, nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	begin := c.Begin
-	if begin == nil {
-		begin = func(bus.Phase) {}
-	}
 	var transfers []Transfer
 	var welcome *bus.Welcome
 	steps := 0
 	for {
-		begin(bus.NoPhase)
+		c.Begin(bus.NoPhase)
 		t, err := d.Next(ctx)
 		if errors.Is(err, gateway.ErrOver) {
 			break
@@ -195,8 +179,8 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 			c.Notice("Models come and go.")
 		}
 		welcome, steps = t.Welcome, int(t.Task.LocalSteps)
-		begin(bus.Download)
-		x, err := transfer(d, t, begin)
+		c.Begin(bus.Download)
+		x, err := transfer(d, t, c.Begin)
 		switch {
 		case err == nil:
 			transfers = append(transfers, x)

@@ -87,7 +87,7 @@ func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.S
 // panics on some damaged input; that is the file's fault and an error here.
 func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer parquetfile.Damaged(&err)
-	known := layoutOf(func(name string) bool { return t.Has(name) })
+	known := layoutOf(t.Has)
 	switch {
 	case known == nil:
 		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)

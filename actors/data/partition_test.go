@@ -227,7 +227,7 @@ func TestOpenPartitioned(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	path := datatest.Put(t, t.TempDir(), "set.parquet", datatest.Parquet(t, append(datatest.RawImages([]string{"a"}, 50), datatest.RawImages([]string{"b"}, 10)...)))
-	d, err := federated.Describe(mustOpen(t, path, federated.Options{}))
+	d, err := federated.Describe(t.Context(), mustOpen(t, path, federated.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := federated.Describe(made); err != nil || !strings.Contains(fmt.Sprint(d), "SYNTHETIC: made samples, heterogeneity 1") {
+	if d, err := federated.Describe(t.Context(), made); err != nil || !strings.Contains(fmt.Sprint(d), "SYNTHETIC: made samples, heterogeneity 1") {
 		t.Errorf("%v %v", d, err)
 	}
 }

@@ -261,9 +261,6 @@ type mapped struct {
 	file    *os.File
 }
 
-// Mapped is the set without its file.
-func (m *mapped) Mapped() federated.Set { return m.Grouped }
-
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
@@ -491,9 +488,5 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 // or damaged. What cannot be read is none.
 func IsPrepared(path string) bool {
 	s, err := federated.OpenSource(path)
-	if err != nil {
-		return false
-	}
-	defer s.File.Close()
-	return s.Head == preparedMagic
+	return err == nil && s.File.Close() == nil && s.Head == preparedMagic
 }

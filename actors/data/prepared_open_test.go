@@ -24,11 +24,11 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 			}
 			again := mustOpen(t, file, federated.Options{Seed: 4}) // the seed of its split is the file's
 			datatest.SameSets(t, made, again)
-			a, err := federated.Describe(mustOpen(t, path, federated.Options{Seed: 3}))
+			a, err := federated.Describe(t.Context(), mustOpen(t, path, federated.Options{Seed: 3}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := federated.Describe(again)
+			b, err := federated.Describe(t.Context(), again)
 			if err != nil {
 				t.Fatal(err)
 			}

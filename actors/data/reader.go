@@ -168,10 +168,7 @@ func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, 
 		}
 	}
 	t, ok := r.(table.Table)
-	if r != nil && !ok {
-		r = nil // of another kind of data
-	}
-	if ok {
+	if r = nil; ok { // else it is of another kind of data, or none
 		columns, err := table.Columns(path)
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w", path, err)

@@ -26,9 +26,6 @@ const (
 	roundTrips     = 5
 )
 
-// soon is how long before its end a certificate is worth a warning.
-const soon = auth.Soon
-
 // credentials checks the file by which the device is let in.
 func credentials(_ context.Context, c *Config) []Finding {
 	path := c.Conn.Creds
@@ -120,7 +117,7 @@ func certificate(conn *natsconn.Conn) Finding {
 	}
 	leaf := state.PeerCertificates[0]
 	text := fmt.Sprintf("the server's certificate is valid until %s", leaf.NotAfter.Format(time.DateOnly))
-	if time.Until(leaf.NotAfter) < soon {
+	if time.Until(leaf.NotAfter) < auth.Soon {
 		return warning("encryption", text, "renew it in time: devices cannot connect after that")
 	}
 	return ok("encryption", text)

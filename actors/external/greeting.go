@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -65,12 +66,7 @@ const (
 // check says what is wrong with a greeting, and puts the class into the form that the
 // messages of a run have.
 func (g *Greeting) check() error {
-	g.Class = strings.Map(func(r rune) rune {
-		if r == '.' || r == '+' {
-			return '_'
-		}
-		return r
-	}, g.Class)
+	g.Class = strings.NewReplacer(".", "_", "+", "_").Replace(g.Class)
 	if g.Protocol != version {
 		return fmt.Errorf("it speaks protocol %d, want %d", g.Protocol, version)
 	}
@@ -199,7 +195,7 @@ func (g *Greeting) differs(other *Greeting) string {
 	switch {
 	case g.Digest != other.Digest:
 		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", other.Digest, g.Digest)
-	case !slices.EqualFunc(g.Tensors, other.Tensors, Tensor.equal):
+	case !reflect.DeepEqual(g.Tensors, other.Tensors):
 		return "its model has other tensors"
 	case g.State != other.State:
 		return fmt.Sprintf("it has clients keep up to %d bytes, it was %d", other.State, g.State)
@@ -211,8 +207,4 @@ func (g *Greeting) differs(other *Greeting) string {
 		return "its data is another"
 	}
 	return ""
-}
-
-func (t Tensor) equal(other Tensor) bool {
-	return t.Name == other.Name && t.Trainable == other.Trainable && t.Frozen == other.Frozen && slices.Equal(t.Shape, other.Shape)
 }

@@ -81,6 +81,3 @@ func numbers[T float32 | int32](m *memory, offset, n int) []T {
 	b := m.bytes[offset : offset+4*n]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
-
-func (m *memory) floats(offset, n int) []float32 { return numbers[float32](m, offset, n) }
-func (m *memory) rows(offset, n int) []int32     { return numbers[int32](m, offset, n) }

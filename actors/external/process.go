@@ -38,6 +38,7 @@ type process struct {
 	printed  chan struct{} // closed when all that it printed has been read
 	readers  sync.WaitGroup
 	pipes    []*os.File // that the readers read
+	files    []*os.File // all ends of pipes that are open here, and some that are closed
 
 	id     uint64 // of the last request
 	busy   bool   // with a request
@@ -75,37 +76,26 @@ func start(c *Config, held bool) (_ *process, err error) {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	p := &process{config: c, output: &output{notice: c.notice, held: held}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
-	var theirs []*os.File
 	defer func() {
-		for _, f := range theirs {
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil && p.command == nil {
+		if err != nil {
 			err = errors.Join(err, p.release())
 		}
 	}()
 	pipe := func() (r, w *os.File) {
 		if err == nil {
-			r, w, err = os.Pipe()
+			if r, w, err = os.Pipe(); err == nil {
+				p.files = append(p.files, r, w)
+			}
 		}
 		return r, w
 	}
 	asked, requests := pipe()
 	replies, said := pipe()
 	printed, out := pipe()
-	for _, f := range []*os.File{asked, said, out} {
-		if f != nil {
-			theirs = append(theirs, f)
-		}
-	}
-	for _, f := range []*os.File{replies, printed} {
-		if f != nil {
-			p.pipes = append(p.pipes, f)
-		}
-	}
-	if p.requests = requests; err != nil {
+	if err != nil {
 		return nil, err
 	}
+	p.requests, p.pipes = requests, []*os.File{replies, printed}
 	if p.memory, err = newMemory(); err != nil {
 		return nil, err
 	}
@@ -116,6 +106,9 @@ func start(c *Config, held bool) (_ *process, err error) {
 	command.SysProcAttr = ownGroup()
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("trainer: %s cannot be started: %w", list[0], err)
+	}
+	for _, f := range []*os.File{asked, said, out} {
+		_ = f.Close() // the process has its own
 	}
 	p.command = command
 	p.readers.Go(func() {
@@ -254,9 +247,6 @@ func (p *process) died() error {
 
 // cancel stops the request that a process is busy with.
 func (p *process) cancel() {
-	if p.broken {
-		return
-	}
 	ctx, done := context.WithTimeout(context.Background(), cancelWait)
 	defer done()
 	if p.send(ctx, &request{Cancel: &struct{}{}}) != nil {
@@ -264,10 +254,8 @@ func (p *process) cancel() {
 	}
 	for {
 		switch r, err := p.receive(ctx); {
-		case err != nil && !p.broken:
-			_ = p.kill("")
-			return
 		case err != nil:
+			_ = p.kill("")
 			return
 		case r.Task == nil: // whatever it is, it is the last
 			p.busy = false
@@ -296,11 +284,9 @@ func (p *process) close() error {
 
 // release closes what a process held here.
 func (p *process) release() (err error) {
-	for _, f := range append(p.pipes, p.requests) {
-		if f != nil {
-			if e := f.Close(); e != nil && !errors.Is(e, os.ErrClosed) {
-				err = errors.Join(err, e)
-			}
+	for _, f := range p.files {
+		if e := f.Close(); !errors.Is(e, os.ErrClosed) {
+			err = errors.Join(err, e)
 		}
 	}
 	if p.memory != nil {

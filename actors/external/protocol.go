@@ -87,8 +87,8 @@ type reply struct {
 	Done      *struct{}  `json:"done"`
 	Cancelled *struct{}  `json:"cancelled"`
 	Task      *taskDone  `json:"task"`
-	Scores    *scores    `json:"scores"`
-	Diverged  *diverged  `json:"diverged"`
+	Scores    *Scores    `json:"scores"`
+	Diverged  *Diverged  `json:"diverged"`
 	Error     *exception `json:"error"`
 }
 
@@ -96,22 +96,6 @@ type taskDone struct {
 	Index int      `json:"index"`
 	Loss  *float64 `json:"loss"`
 	State int      `json:"state"` // bytes
-}
-
-type scores struct {
-	Loss    *score  `json:"loss"`
-	Metrics []score `json:"metrics"`
-}
-
-type score struct {
-	Sum    float64 `json:"sum"`
-	Weight float64 `json:"weight"`
-}
-
-type diverged struct {
-	Index int    `json:"index"`
-	Step  int    `json:"step"`
-	Cause string `json:"cause"`
 }
 
 type exception struct {

@@ -56,7 +56,7 @@ type Shared struct {
 	open  []*os.File // that processes inherit, from descriptor 6 on
 	own   *os.File   // of them, the one that Close closes
 	out   *bufio.Writer
-	at    int64
+	at    int
 }
 
 // firstFile is the descriptor of the first file of samples in a process.
@@ -65,11 +65,13 @@ const firstFile = 6
 // Share lays a set's samples out for processes. What lies in a prepared file is read
 // there; all else goes into a temporary file, which has no name. Close it after use.
 func Share(set federated.Set) (_ *Shared, err error) {
-	numbered, made, err := federated.Number(set)
-	if err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
+	info := set.Info()
+	in, ok := set.(federated.InMemory)
+	if !ok {
+		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, set)
 	}
-	s := &Shared{set: numbered}
+	g, made := in.InMemory()
+	s := &Shared{set: g}
 	if s.own, err = temporaryFile(); err != nil {
 		return nil, err
 	}
@@ -79,19 +81,12 @@ func Share(set federated.Set) (_ *Shared, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	info := set.Info()
 	s.about = Data{
 		Input:    [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
 		Features: info.Features, Classes: info.Classes, Targets: info.Targets, Vocabulary: info.Vocabulary, Image: info.Image,
 		Clients: set.Clients(),
 	}
-	g, ok := numbered.(*federated.Grouped)
-	if !ok {
-		return nil, fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, numbered)
-	}
-	if err = s.grouped(g); err == nil {
-		err = s.out.Flush()
-	}
+	err = s.grouped(g)
 	if made {
 		g.Rows, g.Labels, g.Targets = nil, nil, nil // which are in the file now
 	}
@@ -122,16 +117,13 @@ func (s *Shared) Close() error {
 	return own.Close()
 }
 
-func (s *Shared) grouped(g *federated.Grouped) (err error) {
+func (s *Shared) grouped(g *federated.Grouped) error {
 	if n := g.About.Targets; n > 0 {
 		s.about.Rows = len(g.Targets) / n
-		s.about.Values, err = put(s, "float32", g.Targets, s.about.Rows, n)
+		s.about.Values = put(s, g.Targets, s.about.Rows, n)
 	} else if len(g.Labels) > 0 {
 		s.about.Rows = len(g.Labels)
-		s.about.Labels, err = put(s, "int32", g.Labels, s.about.Rows)
-	}
-	if err != nil {
-		return err
+		s.about.Labels = put(s, g.Labels, s.about.Rows)
 	}
 	to, rows := &s.about.Samples, g.Rows
 	if ink, ok := rows.(*federated.InkRows); ok {
@@ -139,62 +131,28 @@ func (s *Shared) grouped(g *federated.Grouped) (err error) {
 	}
 	switch r := rows.(type) {
 	case *federated.ByteRows:
-		to.Kind, to.Skip, to.Planes = "bytes", r.Coding.Skip, r.Coding.Planes()
+		to.Kind, to.Skip, to.Planes = "bytes", r.Coding.Skip, r.Coding.Planes
 		if len(to.Planes) == 0 {
 			to.Kind = "tokens"
 		}
 		if r.File != nil {
 			to.Array = s.inFile(r.File, r.Offset, "uint8", len(r.Bytes)/r.Width, r.Width)
-			return nil
+		} else {
+			to.Array = put(s, r.Bytes, len(r.Bytes)/r.Width, r.Width)
 		}
-		to.Array, err = put(s, "uint8", r.Bytes, len(r.Bytes)/r.Width, r.Width)
 	case *federated.FloatRows:
-		to.Kind = "floats"
-		to.Array, err = put(s, "float32", r.Values, len(r.Values)/r.Width, r.Width)
+		to.Kind, to.Array = "floats", put(s, r.Values, len(r.Values)/r.Width, r.Width)
 	case *federated.TextRows:
-		to.Kind = "windows"
-		if to.Text, err = put(s, "uint8", r.Text, len(r.Text)); err != nil {
-			return err
-		}
-		to.Starts, err = put(s, "int32", r.Starts, len(r.Starts))
+		to.Kind, to.Text, to.Starts = "windows", put(s, r.Text, len(r.Text)), put(s, r.Starts, len(r.Starts))
 	case *federated.BagRows:
-		to.Kind = "bags"
-		if to.Starts, err = put(s, "uint32", r.Starts, len(r.Starts)); err != nil {
-			return err
-		}
-		for _, x := range []struct {
-			to   **Array
-			list []uint16
-		}{{&to.Word, r.Word}, {&to.Count, r.Count}, {&to.Total, r.Total}} {
-			if *x.to, err = put(s, "uint16", x.list, len(x.list)); err != nil {
-				return err
-			}
-		}
+		to.Kind, to.Starts = "bags", put(s, r.Starts, len(r.Starts))
+		to.Word, to.Count, to.Total = put(s, r.Word, len(r.Word)), put(s, r.Count, len(r.Count)), put(s, r.Total, len(r.Total))
 	default:
-		return s.asFloats(g)
+		return fmt.Errorf("trainer: the samples of %s are %T, which cannot be handed to another process", g.About.Name, r)
 	}
-	return err
-}
-
-// asFloats writes rows of a kind of their own as the numbers that they stand for.
-func (s *Shared) asFloats(g *federated.Grouped) error {
-	if g.About.Input != learn.Dense {
-		return fmt.Errorf("trainer: the samples of %s are %T, which cannot be handed to another process", g.About.Name, g.Rows)
+	if err := s.out.Flush(); err != nil { // the first error of all that was written
+		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
 	}
-	if err := s.align(); err != nil {
-		return err
-	}
-	at := s.at
-	var batch learn.Batch
-	for i := range s.about.Rows {
-		batch.Reset()
-		g.Rows.Append(&batch, i)
-		if err := write(s, batch.X); err != nil {
-			return err
-		}
-	}
-	s.about.Samples.Kind = "floats"
-	s.about.Samples.Array = s.inFile(s.own, at, "float32", s.about.Rows, g.About.Features)
 	return nil
 }
 
@@ -208,27 +166,11 @@ func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Ar
 	return &Array{Path: fmt.Sprintf("/dev/fd/%d", firstFile+i), Offset: offset, Type: kind, Shape: shape}
 }
 
-// put writes numbers to the temporary file.
-func put[T vector.Number](s *Shared, kind string, list []T, shape ...int) (*Array, error) {
-	if err := s.align(); err != nil {
-		return nil, err
-	}
-	at := s.at
-	return s.inFile(s.own, at, kind, shape...), write(s, list)
-}
-
-// write appends numbers to the temporary file.
-func write[T vector.Number](s *Shared, list []T) error {
-	n, err := s.out.Write(vector.Bytes(list))
-	if s.at += int64(n); err != nil {
-		return fmt.Errorf("trainer: a temporary file for the samples: %w", err)
-	}
-	return nil
-}
-
-func (s *Shared) align() error {
-	zeros := make([]byte, align(int(s.at))-int(s.at))
-	s.at += int64(len(zeros))
-	_, err := s.out.Write(zeros)
-	return err
+// put writes numbers to the temporary file, whose writer keeps the first error.
+func put[T vector.Number](s *Shared, list []T, shape ...int) *Array {
+	at := align(s.at)
+	s.out.Write(make([]byte, at-s.at))
+	s.out.Write(vector.Bytes(list))
+	s.at = at + len(list)*vector.Size[T]()
+	return s.inFile(s.own, int64(at), fmt.Sprintf("%T", *new(T)), shape...)
 }

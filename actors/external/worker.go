@@ -46,9 +46,9 @@ type Worker struct {
 
 // Diverged says that a loss or a parameter stopped being finite in the process.
 type Diverged struct {
-	Index int // of the task; -1: of none
-	Step  int // from 1; 0: not known
-	Cause string
+	Index int    `json:"index"` // of the task; -1: of none
+	Step  int    `json:"step"`  // from 1; 0: not known
+	Cause string `json:"cause"`
 }
 
 func (d *Diverged) Error() string { return d.Cause }
@@ -126,18 +126,7 @@ func (w *Worker) settle(ctx context.Context, err error) error {
 		err = w.program.explain(p, err)
 	}
 	w.process = nil
-	if closing := p.close(); closing != nil {
-		err = errors.Join(err, closing)
-	}
-	return err
-}
-
-// params is the number of the model's parameters.
-func (g *Greeting) params() (n int) {
-	for _, t := range g.Tensors {
-		n += t.len()
-	}
-	return n
+	return errors.Join(err, p.close())
 }
 
 func (t Tensor) len() int {
@@ -170,12 +159,12 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 	for i := range slots {
 		order.Slots = append(order.Slots, stride*(1+i))
 	}
-	copy(p.memory.floats(0, params), job.Base)
+	copy(numbers[float32](p.memory, 0, params), job.Base)
 	for i, t := range order.Tasks {
 		of := &job.Tasks[first+i]
-		of.Rows(p.memory.rows(t.Rows, of.Numbers))
+		of.Rows(numbers[int32](p.memory, t.Rows, of.Numbers))
 		if t.Correction != nil {
-			of.Correct(p.memory.floats(*t.Correction, params))
+			of.Correct(numbers[float32](p.memory, *t.Correction, params))
 		}
 		if t.State != nil {
 			copy(p.memory.bytes[t.State.At:], of.State)
@@ -202,7 +191,7 @@ func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done
 			if place != nil {
 				of.Keep(p.memory.bytes[place.At:][:r.Task.State])
 			}
-			if err := done(i, p.memory.floats(order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
+			if err := done(i, numbers[float32](p.memory, order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
 				return err
 			}
 			*next++
@@ -251,36 +240,28 @@ func lay(job *Job, first, at int) (*train, int) {
 // failed is the error of a reply that ends a request.
 func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 	p.busy = false
-	who := func(index int) (client string, err error) {
-		switch {
-		case index == -1:
-			return "", nil
-		case job == nil || index < 0 || first+index >= len(job.Tasks):
-			return "", p.wrong("it speaks of task %d", index)
-		}
-		t := &job.Tasks[first+index]
-		return fmt.Sprintf(", client %d (%s)", t.Client, t.Name), nil
-	}
+	index, client := -1, ""
 	switch {
 	case r.Diverged != nil:
-		if _, err := who(r.Diverged.Index); err != nil {
-			return err
-		}
-		d := &Diverged{Index: r.Diverged.Index, Step: r.Diverged.Step, Cause: printable(r.Diverged.Cause)}
-		if d.Index >= 0 {
-			d.Index += first
-		}
-		return d
+		index = r.Diverged.Index
 	case r.Error != nil:
-		client, err := who(r.Error.Index)
-		if err != nil {
-			return err
-		}
-		return r.Error.of(w.program.Name, client)
+		index = r.Error.Index
 	case r.Cancelled != nil:
 		return p.wrong("it cancels what it was not told to cancel")
+	default:
+		return p.wrong("it answers another request than it was asked")
 	}
-	return p.wrong("it answers another request than it was asked")
+	if index != -1 {
+		if job == nil || index < 0 || first+index >= len(job.Tasks) {
+			return p.wrong("it speaks of task %d", index)
+		}
+		index += first
+		client = fmt.Sprintf(", client %d (%s)", job.Tasks[index].Client, job.Tasks[index].Name)
+	}
+	if d := r.Diverged; d != nil {
+		return &Diverged{Index: index, Step: d.Step, Cause: printable(d.Cause)}
+	}
+	return r.Error.of(w.program.Name, client)
 }
 
 // of is an exception as an error: where it was raised, and for which client.
@@ -329,59 +310,55 @@ func (w *Worker) once(ctx context.Context, p *process, r *request, wanted func(*
 
 // Scores are what an evaluation came to.
 type Scores struct {
-	Loss    learn.Score
-	Metrics []learn.Score // in the order of the greeting
+	Loss    *learn.Score  `json:"loss"`
+	Metrics []learn.Score `json:"metrics"` // in the order of the greeting
 }
 
 // Evaluate measures a model on so many rows, which the function writes.
-func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows func(dst []int32)) (s Scores, err error) {
+func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows func(dst []int32)) (s *Scores, err error) {
 	err = w.again(ctx, func(p *process) error {
 		at := align(4 * len(model))
 		if err := p.room(ctx, at+align(4*count)); err != nil {
 			return err
 		}
-		copy(p.memory.floats(0, len(model)), model)
-		rows(p.memory.rows(at, count))
+		copy(numbers[float32](p.memory, 0, len(model)), model)
+		rows(numbers[int32](p.memory, at, count))
 		r, err := w.once(ctx, p, &request{Evaluate: &evaluate{Rows: at, Count: count}}, func(r *reply) bool { return r.Scores != nil })
 		if err != nil {
 			return err
 		}
-		if s, err = r.Scores.check(len(w.program.Metrics)); err != nil {
+		if err := r.Scores.check(len(w.program.Metrics)); err != nil {
 			return p.wrong("%v", err)
 		}
+		s = r.Scores
 		return nil
 	})
 	return s, err
 }
 
 // check says what is wrong with scores of so many metrics.
-func (s *scores) check(metrics int) (out Scores, err error) {
+func (s *Scores) check(metrics int) error {
 	if s.Loss == nil || len(s.Metrics) != metrics {
-		return out, fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)
+		return fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)
 	}
-	for i, x := range append([]score{*s.Loss}, s.Metrics...) {
+	for i, x := range append([]learn.Score{*s.Loss}, s.Metrics...) {
 		if !(x.Weight >= 0) || i == 0 && x.Weight == 0 {
-			return out, fmt.Errorf("score %d has the weight %g", i, x.Weight)
-		}
-		if of := (learn.Score{Sum: x.Sum, Weight: x.Weight}); i == 0 {
-			out.Loss = of
-		} else {
-			out.Metrics = append(out.Metrics, of)
+			return fmt.Errorf("score %d has the weight %g", i, x.Weight)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // initial asks for the model that a seed begins with.
 func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
-	params := w.program.params()
+	params := w.program.Model().params
 	err = w.again(ctx, func(p *process) error {
 		if err := p.room(ctx, align(4*params)); err != nil {
 			return err
 		}
 		_, err := w.once(ctx, p, &request{Initialise: &initialise{Seed: seed}}, func(r *reply) bool { return r.Done != nil })
 		if err == nil {
-			model = slices.Clone(p.memory.floats(0, params))
+			model = slices.Clone(numbers[float32](p.memory, 0, params))
 		}
 		return err
 	})

@@ -181,11 +181,12 @@ type Device struct {
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
-	model   learn.ModelInfo          // that the trainer is for
-	program *external.Program        // that takes the steps; nil: it is not started
-	problem string                   // what the trainer was made for
-	frozen  map[bus.Digest][]float32 // what is frozen of the model of the run; at most one
-	kept    map[bus.Digest][]float32 // before the last task and after it, of which one has counted
+	model   learn.ModelInfo   // that the trainer is for
+	program *external.Program // that takes the steps; nil: it is not started
+	problem string            // what the trainer was made for
+	// vectors are what is frozen of the run's model, and what was kept before the last task and
+	// after it, of which one has counted.
+	vectors map[bus.Digest][]float32
 	done    int
 }
 
@@ -308,53 +309,53 @@ func (w *Device) Prepare(ctx context.Context, run string, welcome *bus.Welcome) 
 		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local, spec.Compression, spec.NoiseClip, spec.NoiseMultiplier)
-	noise := privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}
-	if noise != (privacy.Local{}) {
-		if err := noise.Validate(); err != nil {
-			return fmt.Errorf("run %s: local noise: %w", run, err)
-		}
-	}
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
-	model, err := w.modelOf(ctx, spec.Model)
+	p, err := w.problemOf(ctx, welcome)
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run, err)
-	}
-	if spec.Model != "" && learn.Travels(model) != int(welcome.Params) {
-		return fmt.Errorf("run %s: %s has %d parameters that travel here, the run's model %d", run, model, learn.Travels(model), welcome.Params)
-	}
-	if own, ok := w.set.(interface{ CountClasses(n int) }); ok {
-		own.CountClasses(model.Samples().Classes)
-	}
-	steps, err := algorithm.Algorithms.Decode(spec.Algorithm)
-	if err != nil {
-		return fmt.Errorf("run %s: %w", run, err)
-	}
-	var optimizer learn.Optimizer
-	if spec.Local != "" {
-		if optimizer, err = learn.Optimizers.Decode(spec.Local); err != nil {
-			return fmt.Errorf("run %s: %w", run, err)
-		}
-	}
-	var compression algorithm.Compression
-	if spec.Compression != "" {
-		if compression, err = algorithm.Compressions.Decode(spec.Compression); err != nil {
-			return fmt.Errorf("run %s: %w", run, err)
-		}
 	}
 	if err := w.closeTrainer(false); err != nil {
 		return err
 	}
-	w.problem, w.model = wanted, model
-	w.trainer, err = actors.NewTrainer(actors.Problem{
-		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: steps, Optimizer: optimizer, Kernel: w.kernel,
-		Compression: compression, Noise: noise, Secret: secret, Trainer: w.program,
-	})
+	w.problem, w.model = wanted, p.Model
+	w.trainer, err = actors.NewTrainer(p)
 	if err == nil && spec.Model != "" && w.trainer.Kept() != int(welcome.Kept) {
 		return fmt.Errorf("run %s: it keeps %d values here, the run's clients keep %d", run, w.trainer.Kept(), welcome.Kept)
 	}
 	return err
+}
+
+// problemOf is what a run learns, for the device's trainer.
+func (w *Device) problemOf(ctx context.Context, welcome *bus.Welcome) (p actors.Problem, err error) {
+	spec := welcome.Spec
+	p = actors.Problem{
+		Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Kernel: w.kernel,
+		Noise: privacy.Local{Clip: spec.NoiseClip, Noise: spec.NoiseMultiplier}, Secret: secret,
+	}
+	if p.Noise != (privacy.Local{}) {
+		if err := p.Noise.Validate(); err != nil {
+			return p, fmt.Errorf("local noise: %w", err)
+		}
+	}
+	if p.Model, err = w.modelOf(ctx, spec.Model); err != nil {
+		return p, err
+	}
+	if spec.Model != "" && learn.Travels(p.Model) != int(welcome.Params) {
+		return p, fmt.Errorf("%s has %d parameters that travel here, the run's model %d", p.Model, learn.Travels(p.Model), welcome.Params)
+	}
+	if own, ok := w.set.(interface{ CountClasses(n int) }); ok {
+		own.CountClasses(p.Model.Samples().Classes)
+	}
+	p.Set, p.Trainer = w.set, w.program // which may have come with the model
+	if p.Algorithm, err = algorithm.Algorithms.Decode(spec.Algorithm); err == nil && spec.Local != "" {
+		p.Optimizer, err = learn.Optimizers.Decode(spec.Local)
+	}
+	if err == nil && spec.Compression != "" {
+		p.Compression, err = algorithm.Compressions.Decode(spec.Compression)
+	}
+	return p, err
 }
 
 // secret is a key that nobody keeps.
@@ -415,18 +416,20 @@ func (w *Device) start(ctx context.Context) (err error) {
 
 func (w *Device) do(t *gateway.DeviceTask) error {
 	ctx := t.Context
+	var frozen, before []float32
 	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
+	if err == nil {
+		frozen, err = w.vector(ctx, t, t.Task.FrozenDigest)
+	}
+	if err == nil {
+		before, err = w.vector(ctx, t, t.Task.KeptDigest)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDownload, err)
 	}
 	travels := len(params)
-	if params, err = w.complete(ctx, t, params); err != nil {
-		return fmt.Errorf("%w: %w", errDownload, err)
-	}
-	before, err := w.keeps(ctx, t)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errDownload, err)
-	}
+	params = append(params, frozen...)
+	w.vectors = map[bus.Digest][]float32{bus.DigestFrom(t.Task.FrozenDigest): frozen, bus.DigestFrom(t.Task.KeptDigest): before}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
 	if err := w.Prepare(ctx, t.Run, t.Welcome); err != nil { // once a run, and no part of its steps
@@ -436,7 +439,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	if err != nil {
 		return err
 	}
-	w.kept = map[bus.Digest][]float32{bus.DigestFrom(t.Task.KeptDigest): before, bus.DigestOf(after): after}
+	w.vectors[bus.DigestOf(after)] = after
 	update.DownloadNs = download.Nanoseconds()
 	update.Values = append(update.Values[:min(travels, len(update.Values))], after...)
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
@@ -446,30 +449,14 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	return nil
 }
 
-// complete appends to a task's model what is frozen of it, which is fetched once.
-func (w *Device) complete(ctx context.Context, t *gateway.DeviceTask, params []float32) ([]float32, error) {
-	digest := bus.DigestFrom(t.Task.FrozenDigest)
-	if digest.IsZero() {
-		return params, nil
-	}
-	if w.frozen[digest] == nil {
-		frozen, err := w.bus.Model(ctx, t.Run, digest)
-		if err != nil {
-			return nil, err
-		}
-		w.frozen = map[bus.Digest][]float32{digest: frozen}
-	}
-	return append(params, w.frozen[digest]...), nil
-}
-
-// keeps is what the device keeps from its last task that counted, which it asks the run for where
-// it has lost it; nil: nothing yet.
-func (w *Device) keeps(ctx context.Context, t *gateway.DeviceTask) ([]float32, error) {
-	digest := bus.DigestFrom(t.Task.KeptDigest)
-	if own, there := w.kept[digest]; there || digest.IsZero() {
+// vector is one that the device has from the task before, or else asks the run for; nil of no
+// digest.
+func (w *Device) vector(ctx context.Context, t *gateway.DeviceTask, digest []byte) ([]float32, error) {
+	d := bus.DigestFrom(digest)
+	if own, there := w.vectors[d]; there || d.IsZero() {
 		return own, nil
 	}
-	return w.bus.Model(ctx, t.Run, digest)
+	return w.bus.Model(ctx, t.Run, d)
 }
 
 // Samples is how many samples the device has; false: only a run says.

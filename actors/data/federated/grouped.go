@@ -100,7 +100,7 @@ func (n *Names) Number(name string) int {
 // rest is held out; both keep their order (paper/NOTES, "Data").
 func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	held = slices.Clone(samples)
-	shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
+	Shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
 	keep := 4 * len(samples) / 5
 	train, held = held[:keep:keep], held[keep:]
 	slices.Sort(train)

@@ -65,5 +65,5 @@ func (m *Minibatches) Next() []int32 {
 // shuffle writes permutation m.epoch.
 func (m *Minibatches) shuffle() {
 	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
-	shuffle(number(m.perm), &m.source)
+	Shuffle(number(m.perm), &m.source)
 }

@@ -103,7 +103,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	}
 	random := keyed.Source(seed, keyed.Partition)
 	order := number(make([]int32, n))
-	shuffle(order, random)
+	Shuffle(order, random)
 	clients := make([][]int32, p.Clients)
 	each := n / p.Clients
 	switch p.Kind {
@@ -114,7 +114,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	case "shards":
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
 		pieces := number(make([]int32, p.Clients*p.Shards))
-		shuffle(pieces, random)
+		Shuffle(pieces, random)
 		size := n / len(pieces)
 		for i, piece := range pieces {
 			c := i / p.Shards
@@ -157,8 +157,8 @@ func number(s []int32) []int32 {
 	return s
 }
 
-// shuffle is Fisher and Yates's, as Durstenfeld gives it.
-func shuffle(s []int32, random *rand.PCG) {
+// Shuffle is Fisher and Yates's, as Durstenfeld gives it.
+func Shuffle[T any](s []T, random *rand.PCG) {
 	for i := len(s) - 1; i > 0; i-- {
 		j := keyed.Below(random.Uint64(), uint64(i+1))
 		s[i], s[j] = s[j], s[i]

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"fedpace/internal/registry"
@@ -68,31 +67,23 @@ func (s *Source) IsArchive() bool {
 // Reading is how far the reading of a data set is, for those who wait for it. A nil
 // *Reading notes nothing. It is safe for concurrent use.
 type Reading struct {
-	mu   sync.Mutex
-	path string // "": nothing is being read
-	of   int64  // bytes in all
-
-	done atomic.Int64
+	path     atomic.Value // "": nothing is being read
+	of, done atomic.Int64 // bytes in all, and those of them that have been read
 }
 
 // Begin says what is read from now on, and its size in bytes.
 func (r *Reading) Begin(path string, size int64) {
-	if r == nil {
-		return
+	if r != nil {
+		r.done.Store(0)
+		r.of.Store(size)
+		r.path.Store(path)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.path, r.of = path, size
-	r.done.Store(0)
 }
 
 func (r *Reading) End() {
-	if r == nil {
-		return
+	if r != nil {
+		r.path.Store("")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.path = ""
 }
 
 // State is what is being read, "" if nothing is, and the part that has been read of it, or
@@ -101,12 +92,11 @@ func (r *Reading) State() (path string, share float64) {
 	if r == nil {
 		return "", 0
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.of > 0 {
-		share = min(1, float64(r.done.Load())/float64(r.of))
+	if of := r.of.Load(); of > 0 {
+		share = min(1, float64(r.done.Load())/float64(of))
 	}
-	return r.path, share
+	path, _ = r.path.Load().(string)
+	return path, share
 }
 
 // At counts what is read from in.

@@ -43,24 +43,17 @@ func (r *ByteRows) Memory() int { return len(r.Bytes) }
 type Coding struct {
 	Name   string          // in prepared files
 	Skip   int             // bytes that come before the sample's own: CIFAR-100's labels
-	planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
+	Planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
 }
-
-// Planes are the tables of the values of bytes, one for each equal part of a sample; nil:
-// bytes are tokens.
-func (c *Coding) Planes() []*[256]float32 { return c.planes }
-
-// Whole is the coding of samples that no other bytes come before.
-func (c *Coding) Whole() *Coding { return &Coding{Name: c.Name, planes: c.planes} }
 
 // The codings of bytes (paper/NOTES, "Data"). FEMNIST's white paper is 255 and
 // its ink is 1; custom data's bytes are fractions of 255; a colour of CIFAR-100
 // is (x/255 - mean)/std.
 var (
-	Ink      = &Coding{Name: "ink", planes: planes(func(b float32) float32 { return (255 - b) / 255 })}
-	Fraction = &Coding{Name: "fraction", planes: planes(func(b float32) float32 { return b / 255 })}
+	Ink      = &Coding{Name: "ink", Planes: planes(func(b float32) float32 { return (255 - b) / 255 })}
+	Fraction = &Coding{Name: "fraction", Planes: planes(func(b float32) float32 { return b / 255 })}
 	Tokens   = &Coding{Name: "tokens"}
-	Colours  = &Coding{Name: "cifar", Skip: 2, planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010))}
+	Colours  = &Coding{Name: "cifar", Skip: 2, Planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010))}
 )
 
 // Codings lists the codings.
@@ -83,13 +76,13 @@ func normal(mean, std float64) func(b float32) float32 {
 
 // Append appends a sample, without the bytes that come before it.
 func (c *Coding) Append(dst *learn.Batch, sample []byte) {
-	if c.planes == nil {
+	if c.Planes == nil {
 		dst.Tokens = append(dst.Tokens, sample...)
 		return
 	}
-	at, n := len(dst.X), len(sample)/len(c.planes)
+	at, n := len(dst.X), len(sample)/len(c.Planes)
 	dst.X = Grow(dst.X, len(sample))
-	for k, value := range c.planes {
+	for k, value := range c.Planes {
 		learn.Lookup(dst.X[at+k*n:at+(k+1)*n], sample[k*n:(k+1)*n], value)
 	}
 }
@@ -237,7 +230,7 @@ func (r *InkRows) Append(dst *learn.Batch, i int) {
 	at := len(dst.X)
 	dst.X = Grow(dst.X, FEMNISTPixels)
 	clear(dst.X[at:])
-	unpack(dst.X[at:], r.at(i), Ink.planes[0])
+	unpack(dst.X[at:], r.at(i), Ink.Planes[0])
 }
 
 func (r *InkRows) Memory() int {

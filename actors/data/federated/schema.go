@@ -68,14 +68,6 @@ func (s *Schema) Target(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// Standardise takes the mean off each feature and divides it by the deviation.
-func Standardise(values, mean, deviation []float32) {
-	for i, x := range values {
-		j := i % len(mean)
-		values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
-	}
-}
-
 // Adopt changes the samples of a set to mean what they mean in another, or says in
 // what the two differ.
 func Adopt(s Set, other Schema) error {
@@ -263,23 +255,18 @@ const MaxAlphabet = 255
 type Alphabet struct {
 	Tokens []string
 	bytes  bool
-	of     map[rune]byte
-	byByte [256]byte
+	of     map[rune]byte // by character, or by byte
 }
-
-// ByteToken is the name of a byte in an alphabet.
-func ByteToken(b byte) string { return fmt.Sprintf("0x%02x", b) }
 
 // NewAlphabet makes an alphabet of characters, or of bytes by their names.
 func NewAlphabet(tokens []string, bytes bool) *Alphabet {
 	a := &Alphabet{Tokens: tokens, bytes: bytes, of: map[rune]byte{}}
 	for i, token := range tokens {
+		c, _ := utf8.DecodeRuneInString(token)
 		if bytes {
 			b, _ := strconv.ParseUint(token, 0, 8)
-			a.byByte[b] = byte(i + 1)
-			continue
+			c = rune(b)
 		}
-		c, _ := utf8.DecodeRuneInString(token)
 		a.of[c] = byte(i + 1)
 	}
 	return a
@@ -289,7 +276,7 @@ func NewAlphabet(tokens []string, bytes bool) *Alphabet {
 func (a *Alphabet) Encode(dst, text []byte) []byte {
 	if a.bytes {
 		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {
-			dst = append(dst, a.byByte[b])
+			dst = append(dst, a.of[rune(b)])
 		}
 		return dst
 	}

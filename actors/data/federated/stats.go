@@ -1,6 +1,8 @@
 package federated
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -61,8 +63,9 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Features, d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
 }
 
-// Describe reads the training samples of a whole set and checks them.
-func Describe(s Set) (Stats, error) {
+// Describe reads the training samples of a whole set and checks them, unless ctx ends first:
+// a set whose samples are made on demand takes as long as there are many.
+func Describe(ctx context.Context, s Set) (Stats, error) {
 	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
 	d.Labels = make([]int, d.Info.Classes)
 	if m, ok := s.(interface{ Memory() int }); ok {
@@ -76,7 +79,7 @@ func Describe(s Set) (Stats, error) {
 		sizes[c] = s.Samples(c)
 		d.Samples += sizes[c]
 		own[c] = make(map[int32]int)
-		err := visit(s, c, &batch, func() {
+		err := Visit(s, c, &batch, func() {
 			if d.First == "" {
 				d.First = d.Info.words(&batch)
 			}
@@ -87,7 +90,7 @@ func Describe(s Set) (Stats, error) {
 				targets[i%len(targets)] = append(targets[i%len(targets)], x)
 			}
 		})
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return d, err
 		}
 		for l, n := range own[c] {
@@ -99,19 +102,21 @@ func Describe(s Set) (Stats, error) {
 	}
 	for _, values := range targets {
 		slices.Sort(values)
-		var quartiles [5]float32
-		for i := range quartiles {
-			quartiles[i] = values[i*(len(values)-1)/4]
-		}
-		d.Targets = append(d.Targets, quartiles)
+		d.Targets = append(d.Targets, quartiles(values))
 	}
 	slices.Sort(sizes)
-	for i := range d.PerClient {
-		d.PerClient[i] = sizes[i*(len(sizes)-1)/4]
-	}
+	d.PerClient = quartiles(sizes)
 	d.Mean = float64(d.Samples) / float64(d.Clients)
 	d.Histogram = histogram(sizes)
 	return d, nil
+}
+
+// quartiles are the least, the quartiles and the most of values in order.
+func quartiles[T any](values []T) (q [5]T) {
+	for i := range q {
+		q[i] = values[i*(len(values)-1)/4]
+	}
+	return q
 }
 
 // Labels counts a client's training samples by label, and checks them.
@@ -120,7 +125,7 @@ func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
 		return nil, fmt.Errorf("data: %s: its samples have no labels but %d targets", info.Name, info.Targets)
 	}
 	own := make(map[int32]int)
-	return own, visit(s, client, batch, func() {
+	return own, Visit(s, client, batch, func() {
 		for _, l := range batch.Labels {
 			own[l]++
 		}
@@ -147,8 +152,8 @@ func (i *Info) words(b *learn.Batch) string {
 	return fmt.Sprintf("%s -> %.40q", text, i.Label(int(b.Labels[0])))
 }
 
-// visit reads a client's training samples, a batch after the other, and checks them.
-func visit(s Set, client int, batch *learn.Batch, look func()) error {
+// Visit reads a client's training samples, a batch after the other, and checks them.
+func Visit(s Set, client int, batch *learn.Batch, look func()) error {
 	info := s.Info()
 	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
 		batch.Reset()

@@ -70,12 +70,12 @@ var Archives = []Archive{
 
 // Find picks an archive from a list. Its error names what there is.
 func Find(list []Archive, name string) (Archive, error) {
-	names := make([]string, len(list))
-	for i, a := range list {
+	var names []string
+	for _, a := range list {
 		if a.Name == name {
 			return a, nil
 		}
-		names[i] = a.Name
+		names = append(names, a.Name)
 	}
 	return Archive{}, fmt.Errorf("%.40q is no archive, want one of %s", name, strings.Join(names, ", "))
 }
@@ -89,30 +89,22 @@ type Checksum struct {
 
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
-func (c Checksum) hash() (hash.Hash, error) {
-	make, ok := map[string]func() hash.Hash{"sha256": sha256.New, "md5": md5.New}[c.Algorithm]
-	if !ok {
-		return nil, fmt.Errorf("checksum %q, want sha256 or md5", c.Algorithm)
+func (c Checksum) hash() hash.Hash {
+	if c.Algorithm == "md5" {
+		return md5.New()
 	}
-	h := make()
-	if b, err := hex.DecodeString(c.Hex); err != nil || len(b) != h.Size() {
-		return nil, fmt.Errorf("%s %q, want %d hexadecimal digits", c.Algorithm, c.Hex, 2*h.Size())
-	}
-	return h, nil
+	return sha256.New()
 }
 
 // check compares a file with its checksum. Its error for a wrong one ends with
 // what happens then.
 func check(ctx context.Context, want Checksum, path, then string) error {
-	h, err := want.hash()
-	if err != nil {
-		return err
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	h := want.hash()
 	for err == nil {
 		if err = ctx.Err(); err == nil {
 			_, err = io.CopyN(h, f, 1<<20)

@@ -24,11 +24,8 @@ func TestArchives(t *testing.T) {
 		if a.About == "" || len(a.URLs) == 0 || a.Size < 0 {
 			t.Errorf("%+v", a)
 		}
-		h, err := a.Sum.hash()
-		if err != nil {
-			t.Fatalf("%s: %v", a.Name, err)
-		}
-		if b, err := hex.DecodeString(a.Sum.Hex); err != nil || len(b) != h.Size() || strings.ToLower(a.Sum.Hex) != a.Sum.Hex {
+		h := a.Sum.hash()
+		if b, err := hex.DecodeString(a.Sum.Hex); err != nil || len(b) != h.Size() || strings.ToLower(a.Sum.Hex) != a.Sum.Hex || a.Sum.Algorithm != "md5" && a.Sum.Algorithm != "sha256" {
 			t.Errorf("%s: %s", a.Name, a.Sum)
 		}
 		for _, u := range a.URLs {
@@ -78,15 +75,6 @@ func TestChecksums(t *testing.T) {
 	} {
 		if err := check(t.Context(), sum, name, ""); err != nil {
 			t.Error(err)
-		}
-	}
-	for want, sum := range map[string]Checksum{
-		`checksum "crc", want sha256 or md5`:     {"crc", "00"},
-		`md5 "00", want 32 hexadecimal digits`:   Checksum{"md5", "00"},
-		`sha256 "x", want 64 hexadecimal digits`: Checksum{"sha256", "x"},
-	} {
-		if err := check(t.Context(), sum, name, ""); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())

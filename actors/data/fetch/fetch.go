@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -90,14 +91,11 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		}
 	}()
 	r.Path = filepath.Join(dir, a.File)
-	if _, err := a.Sum.hash(); err != nil {
-		return r, err
-	}
 	switch found, err := os.Stat(r.Path); {
 	case err == nil:
 		r.Bytes = found.Size()
 		return r, check(ctx, a.Sum, r.Path, "remove it, or fetch to another folder")
-	case absent(err) != nil:
+	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -118,7 +116,7 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	case err != nil && p.size > 0 && !reasonOf(err).sum:
 		return r, &IncompleteError{Part: part, Done: p.size, Total: p.total, Err: err}
 	case err != nil:
-		return r, errors.Join(err, absent(os.Remove(part)))
+		return r, errors.Join(err, os.RemoveAll(part))
 	}
 	r.Bytes, r.Resumed, r.Downloaded = p.size, p.kept, p.size-p.kept
 	return r, os.Rename(part, r.Path)

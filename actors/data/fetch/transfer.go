@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -144,7 +143,8 @@ func (p *partial) begin(r *http.Response) (done bool, err error) {
 	}
 	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 	if r.StatusCode >= 500 || slices.Contains(later, r.StatusCode) {
-		return false, reason{error: errors.New("answers " + r.Status), wait: retryAfter(r.Header)}
+		seconds, _ := strconv.ParseUint(r.Header.Get("Retry-After"), 10, 16) // 0 for a date
+		return false, reason{error: errors.New("answers " + r.Status), wait: min(time.Duration(seconds)*time.Second, maxWait)}
 	}
 	return false, gone("answers %s", r.Status)
 }
@@ -156,11 +156,6 @@ func (p *partial) again(why error) error {
 
 // maxWait bounds what a server may ask for.
 const maxWait = time.Minute
-
-func retryAfter(h http.Header) time.Duration {
-	seconds, _ := strconv.ParseUint(h.Get("Retry-After"), 10, 16) // 0 for a date
-	return min(time.Duration(seconds)*time.Second, maxWait)
-}
 
 // partial is a download that is not finished: the bytes so far in NAME.part. It is
 // locked, so that two processes do not write to one file. Of which version of the archive
@@ -204,12 +199,5 @@ func (p *partial) restart() error {
 	}
 	_, err := p.file.Seek(0, io.SeekStart)
 	p.size, p.kept, p.total, p.pieces = 0, 0, -1, false
-	return err
-}
-
-func absent(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	return err
 }

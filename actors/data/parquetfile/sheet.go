@@ -75,15 +75,13 @@ func (t *Sheet) Check(width int) error {
 	return nil
 }
 
-// Has tells whether every file has the columns.
-func (t *Sheet) Has(names ...string) bool {
-	for _, one := range t.Files {
-		if slices.ContainsFunc(names, func(n string) bool { return one.byName[n] == nil }) {
-			return false
-		}
-	}
-	return true
+// Has tells whether every file has the column.
+func (t *Sheet) Has(name string) bool {
+	return !slices.ContainsFunc(t.Files, func(f *File) bool { return f.byName[name] == nil })
 }
+
+// Field describes a column of the first file, the first one of the name.
+func (t *Sheet) Field(name string) *Field { return t.Files[0].byName[name] }
 
 // Names are the columns of the first file.
 func (t *Sheet) Names() (names []string) {

@@ -109,7 +109,7 @@ func TestQuadraticsSpread(t *testing.T) {
 // Alike clients see all classes equally; others do not.
 func TestMixturesDiffer(t *testing.T) {
 	skew := func(h float64) float64 {
-		d, err := federated.Describe(setOf(t, Mixtures{Clients: 30, Features: 4, Classes: 5, Samples: 100, Heterogeneity: h, Seed: 2}))
+		d, err := federated.Describe(t.Context(), setOf(t, Mixtures{Clients: 30, Features: 4, Classes: 5, Samples: 100, Heterogeneity: h, Seed: 2}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,16 +6,16 @@ import (
 	"fedpace/actors/data/federated"
 )
 
-// Grouped makes all samples of all clients and keeps them in memory, client by client,
-// the held-out ones behind them.
-func (s *synthetic) Grouped() *federated.Grouped {
+// InMemory makes all samples of all clients and keeps them, client by client, the held-out
+// ones behind them.
+func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
 	g := &federated.Grouped{About: s.info, Starts: []int{0}}
 	var add func(record []byte)
 	if s.coding == nil {
 		rows := &federated.BagRows{Starts: []uint32{0}}
 		g.Rows, add = rows, func(record []byte) { addTweet(rows, record) }
 	} else {
-		rows := &federated.ByteRows{Width: s.record, Coding: s.coding.Whole()}
+		rows := &federated.ByteRows{Width: s.record, Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes}}
 		g.Rows, add = rows, func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
 	}
 	take := func(from *store, i int) int32 {
@@ -35,7 +35,7 @@ func (s *synthetic) Grouped() *federated.Grouped {
 	for i := range s.held {
 		g.Held = append(g.Held, take(s.heldOut, i))
 	}
-	return g
+	return g, true
 }
 
 // addTweet takes a record apart, as appendTweet does.

@@ -44,10 +44,7 @@ var tongue = sync.OnceValue(func() *language {
 		words[i] = uint16(i)
 	}
 	l.common = zipf(words)
-	for i := federated.Sent140Words - 1; i > 0; i-- {
-		j := keyed.Below(source.Uint64(), uint64(i+1))
-		words[i], words[j] = words[j], words[i]
-	}
+	federated.Shuffle(words, source)
 	for label := range l.feeling {
 		l.feeling[label] = zipf(words[label*feelings : (label+1)*feelings])
 	}

@@ -237,24 +237,35 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			return nil, 0, fmt.Errorf("words: %d rows of %d features and words are too many; want columns of fewer words", r.rows, all)
 		}
 	}
+	if all == width {
+		return values, width, nil
+	}
 	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
+	both, at := make([]float32, r.rows*all), width
+	for row := range r.rows {
+		copy(both[row*all:], values[row*width:][:width])
+	}
 	for i, w := range r.words {
 		order := slices.Sorted(slices.Values(w.List))
-		hot, n := make([]float32, r.rows*len(order)), len(order)
-		for row, own := range w.of {
-			at := hot[row*n:][:n]
-			for j := range at {
-				switch {
-				case own < 0:
-					at[j] = nan
-				case order[j] == w.List[own]:
-					at[j] = 1
-				}
+		place := places(order)
+		known, count := 0.0, make([]float64, len(order))
+		for _, row := range train {
+			if own := w.of[row]; own >= 0 {
+				known++
+				count[place[w.List[own]]]++
 			}
 		}
-		share, _ := moments(hot, n, train)
-		fillHoles(hot, share)
-		values, width = beside(values, width, hot, n, r.rows), width+n
+		for row, own := range w.of {
+			to := both[row*all+at:][:len(order)]
+			if own >= 0 {
+				to[place[w.List[own]]] = 1
+				continue
+			}
+			for j := range to {
+				to[j] = float32(count[j] / max(known, 1))
+			}
+		}
+		at += len(order)
 		for _, word := range order {
 			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)
 			if s.About.Mean != nil {
@@ -262,14 +273,5 @@ func (r *reading) addWords(s *federated.Grouped, values []float32, width int, tr
 			}
 		}
 	}
-	return values, width, nil
-}
-
-// beside puts the rows of one matrix behind those of another.
-func beside(a []float32, aWidth int, b []float32, bWidth, rows int) []float32 {
-	both := make([]float32, 0, rows*(aWidth+bWidth))
-	for row := range rows {
-		both = append(append(both, a[row*aWidth:][:aWidth]...), b[row*bWidth:][:bWidth]...)
-	}
-	return both
+	return both, all, nil
 }

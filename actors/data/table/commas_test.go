@@ -147,7 +147,7 @@ func TestTheFirstRowIsShown(t *testing.T) {
 		{"x,y,part\n3 25,1.5,0\n4 26,2,1\n", Table{Features: []string{"x"}, Target: []string{"y"}, Split: "part"}, "features   2\nfirst row  [3 25] -> [1.5]\n"},
 		{"x,part\nabab,0\nabab,1\n", Table{Text: "x", Window: 2, Split: "part"}, "features   2\nfirst row  tokens [2 3] -> \"a\"\n"},
 	} {
-		d, err := federated.Describe(mustOpenMapped(t, c.text, "own.csv", c.table))
+		d, err := federated.Describe(t.Context(), mustOpenMapped(t, c.text, "own.csv", c.table))
 		if err != nil || !strings.Contains(d.String(), c.want) {
 			t.Errorf("%v, want %s in\n%s", err, c.want, d)
 		}

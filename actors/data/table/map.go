@@ -53,12 +53,7 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 // Columns are the names of a table's columns.
 func Columns(path string) (_ []string, err error) {
 	defer parquetfile.Damaged(&err)
-	s, err := federated.OpenSource(path)
-	if err != nil {
-		return nil, err
-	}
-	defer s.File.Close()
-	files, err := openTables(s, nil)
+	files, err := openTables(path, nil)
 	if err != nil {
 		return nil, err
 	}

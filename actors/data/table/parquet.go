@@ -17,20 +17,14 @@ import (
 type parquetTable struct {
 	place
 	*parquetfile.Sheet
-	fields []parquetfile.Field
-	places map[string]int // of their names
 }
 
 func newParquetTable(of place, t *parquetfile.Sheet) (*parquetTable, error) {
-	p := &parquetTable{place: of, Sheet: t}
-	var err error
-	if p.fields, err = t.Fields(); err != nil {
-		return nil, err
+	fields, err := t.Fields()
+	if err == nil && len(fields) > maxColumns {
+		err = fmt.Errorf("%d columns, want at most %d", len(fields), maxColumns)
 	}
-	if p.places = places(p.columns()); len(p.fields) > maxColumns {
-		return nil, fmt.Errorf("%d columns, want at most %d", len(p.fields), maxColumns)
-	}
-	return p, nil
+	return &parquetTable{of, t}, err
 }
 
 func (p *parquetTable) columns() []string { return p.Names() }
@@ -59,7 +53,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 
 // each hands the values of one column to their taker.
 func (p *parquetTable) each(wanted column, first int) error {
-	f := &p.fields[p.places[wanted.name]]
+	f := p.Field(wanted.name)
 	if f.Kind == parquetfile.KindOther {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
 )
 
@@ -29,22 +28,14 @@ const profiledRows = 100_000
 
 // Propose looks at a table and guesses what its columns mean. label is the column that is to be
 // predicted; "": that is guessed, too.
-func Propose(file, label string) (*Proposal, error) {
-	p, err := propose(file, label)
-	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", file, err)
-	}
-	return p, nil
-}
-
-func propose(file, label string) (_ *Proposal, err error) {
+func Propose(file, label string) (_ *Proposal, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("data: %s: %w", file, err)
+		}
+	}()
 	defer parquetfile.Damaged(&err)
-	s, err := federated.OpenSource(file)
-	if err != nil {
-		return nil, err
-	}
-	defer s.File.Close()
-	files, err := openTables(s, nil)
+	files, err := openTables(file, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +45,7 @@ func propose(file, label string) (_ *Proposal, err error) {
 	for _, name := range files[0].columns() {
 		p := &profile{name: name, last: -1, lacked: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
 		if f, ok := files[0].(*parquetTable); ok {
-			if one := f.fields[len(profiles)]; one.Kind == parquetfile.KindOther {
+			if one := f.Field(name); one.Kind == parquetfile.KindOther {
 				p.other = one.Words()
 				profiles = append(profiles, p)
 				continue
@@ -412,6 +403,3 @@ func (p *Proposal) Answer() string {
 
 // Complete reports whether the proposal can be opened.
 func (p *Proposal) Complete() bool { return !p.Table.unmapped() && p.Table.Validate() == nil }
-
-// Reader is the proposed mapping.
-func (p *Proposal) Reader() federated.Reader { return p.Table }

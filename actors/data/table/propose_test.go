@@ -51,7 +51,7 @@ func opens(p *Proposal, path string) error {
 		return err
 	}
 	defer s.File.Close()
-	_, err = p.Reader().Open(s, federated.Options{})
+	_, err = p.Table.Open(s, federated.Options{})
 	return err
 }
 

@@ -16,8 +16,8 @@ type reading struct {
 	t       Table // with names of columns alone
 	options federated.Options
 
-	rows    int   // complete ones
-	heldOut []int // numbers of rows, from and to in turn, that their file's name holds out
+	rows    int      // complete ones
+	heldOut [][2]int // numbers of rows, from and to, that their file's name holds out
 
 	client  *nameColumn
 	label   *classNames
@@ -124,23 +124,6 @@ func (r *reading) lacks(row int, feature bool, err error) error {
 	return nil
 }
 
-func (r *reading) file(f tableFile) {
-	if f.heldOut() {
-		r.heldOut = append(r.heldOut, r.rows)
-	}
-}
-
-// done ends a file.
-func (r *reading) done() error {
-	if len(r.heldOut)%2 == 1 {
-		r.heldOut = append(r.heldOut, r.rows)
-	}
-	if r.single != nil {
-		return r.single.close()
-	}
-	return nil
-}
-
 // reserve makes room for so many rows more.
 func (r *reading) reserve(rows int) error {
 	if rows > federated.MaxSamples-r.rows {
@@ -235,15 +218,7 @@ func (r *reading) parts(client int, rows []int32) (train, held []int32) {
 }
 
 func (r *reading) isHeldOut(row int32) bool {
-	if r.split != nil && r.split.held[row] {
-		return true
-	}
-	for at := range slices.Chunk(r.heldOut, 2) {
-		if int(row) >= at[0] && int(row) < at[1] {
-			return true
-		}
-	}
-	return false
+	return r.split != nil && r.split.held[row] || slices.ContainsFunc(r.heldOut, func(at [2]int) bool { return int(row) >= at[0] && int(row) < at[1] })
 }
 
 // features makes the store of samples. train are the rows that scales are measured on.
@@ -294,8 +269,12 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Coding: federated.Fraction}
 		return nil
 	case r.t.Scale == scaleStandard:
-		s.About.Mean, s.About.Deviation = moments(values, width, train)
-		federated.Standardise(values, s.About.Mean, s.About.Deviation)
+		mean, deviation := moments(values, width, train)
+		for i, x := range values {
+			j := i % width
+			values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
+		}
+		s.About.Mean, s.About.Deviation = mean, deviation
 		fillHoles(values, make([]float32, width)) // what is missing becomes the mean
 	case r.holes:
 		mean, _ := moments(values, width, train)

@@ -74,7 +74,7 @@ func (t Table) Validate() error {
 		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")
 	case text && len(t.Target) > 0:
 		return registry.Errorf("target", "numbers are not predicted from text (want a label, or none for the next token)")
-	case text && (t.Shape != nil || t.scaled() || t.Missing == missingMean):
+	case text && (t.Shape != nil || t.Scale == scaleStandard || t.Scale == scalePixels || t.Missing == missingMean):
 		return registry.Errorf("text", "takes no shape, no scale and no missing: mean")
 	case !text && t.Label == "" && t.Target == nil:
 		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
@@ -108,8 +108,6 @@ func (t *Table) unmapped() bool {
 	return t.Client == "" && t.Features == nil && t.Words == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
 }
 
-func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == scalePixels }
-
 // Recognises takes CSV that begins with the names of its columns, and what is called CSV:
 // then Open says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
@@ -137,7 +135,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	files, err := openTables(s, o.Reading)
+	files, err := openTables(s.Path, o.Reading)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +174,16 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	}
 	r := newReading(t, o)
 	for _, f := range files {
-		r.file(f)
-		if err := f.read(r.columns(), r); err != nil {
+		from := r.rows
+		err := f.read(r.columns(), r)
+		if err == nil && r.single != nil {
+			err = r.single.close()
+		}
+		if err != nil {
 			return nil, f.at(err)
 		}
-		if err := r.done(); err != nil {
-			return nil, f.at(err)
+		if f.heldOut() {
+			r.heldOut = append(r.heldOut, [2]int{from, r.rows})
 		}
 	}
 	if r.rows == 0 {
@@ -291,15 +293,10 @@ type place struct {
 	one  bool // it is the only file
 
 	reading *federated.Reading // may be nil
-	source  *federated.Source  // the table's own; nil: its file is somebody else's
+	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
 }
 
-func (n *place) Close() error {
-	if n.source == nil {
-		return nil
-	}
-	return n.source.File.Close()
-}
+func (n *place) Close() error { return n.source.File.Close() }
 
 func (n *place) path() string { return n.file }
 
@@ -316,10 +313,15 @@ func (n *place) at(err error) error {
 }
 
 // openTables opens a file, or all of a folder in lexical order.
-func openTables(s *federated.Source, reading *federated.Reading) (list []tableFile, err error) {
-	files := []string{s.Path}
+func openTables(from string, reading *federated.Reading) (list []tableFile, err error) {
+	s, err := federated.OpenSource(from)
+	if err != nil {
+		return nil, err
+	}
+	defer s.File.Close()
+	files := []string{from}
 	if s.Folder {
-		parquet, csv := federated.ParquetFiles(s.Path), csvFiles(s.Path)
+		parquet, csv := federated.ParquetFiles(from), csvFiles(from)
 		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
 			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
 		}

@@ -205,7 +205,7 @@ func TestStandardise(t *testing.T) {
 	if !slices.Equal(b.X, []float32{-1, 0, 1, 0, 7, 1}) || !slices.Equal(b.Targets, []float32{0.5, 1.5, 2.5}) || b.Labels != nil {
 		t.Errorf("%v, %v, %v", b.X, b.Targets, b.Labels)
 	}
-	stats, err := federated.Describe(s)
+	stats, err := federated.Describe(t.Context(), s)
 	if err != nil || !strings.Contains(stats.String(), "target y   0.5 to 1.5, quartiles 0.5, 0.5, 0.5") || strings.Contains(stats.String(), "classes") {
 		t.Errorf("%v, %v", stats, err)
 	}
@@ -523,7 +523,7 @@ func FuzzTable(f *testing.F) {
 				}
 			}
 			if p, err := Propose(path, ""); err == nil && p.Complete() {
-				if s, err := data.OpenWith(p.Reader(), path, federated.Options{}); err == nil {
+				if s, err := data.OpenWith(p.Table, path, federated.Options{}); err == nil {
 					datatest.Usable(t, s.(*federated.Grouped))
 				}
 			}

@@ -67,7 +67,7 @@ func (r *reading) alphabet() (*federated.Alphabet, error) {
 	if r.t.Tokens == byteTokens {
 		for b := range 256 {
 			if bytes.IndexByte(all, byte(b)) >= 0 {
-				tokens = append(tokens, federated.ByteToken(byte(b)))
+				tokens = append(tokens, fmt.Sprintf("0x%02x", b))
 			}
 		}
 	} else {

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,8 +67,8 @@ samples to other clients would come to.`,
 			if err != nil {
 				return err
 			}
-			stats, err := federated.Describe(set)
-			if err := errors.Join(err, set.Close(), c.Context().Err()); err != nil {
+			stats, err := federated.Describe(c.Context(), set)
+			if err := errors.Join(err, set.Close()); err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}
 			if plot != "" {
@@ -207,11 +206,7 @@ func (s *source) open(c *cobra.Command) (federated.Set, error) {
 		if s.options.Partition.Kind != "" {
 			return nil, fmt.Errorf("--%s: the clients of a synthetic set are made with it; want --clients and --heterogeneity alone", s.kindFlag)
 		}
-		set, err := synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
-		if err != nil {
-			return nil, err
-		}
-		return interruptible{set, c.Context()}, nil
+		return synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 	}
 	show := cli.NewDisplay(c)
 	defer show.Close()
@@ -231,20 +226,6 @@ func (s *source) watched(show *cli.Display) federated.Options {
 	o.Reading = new(federated.Reading)
 	show.Watch(cli.ReadingStatus(o.Reading.State))
 	return o
-}
-
-// interruptible is a set whose samples are made as they are read, which takes
-// as long as there are many.
-type interruptible struct {
-	federated.Set
-	ctx context.Context
-}
-
-func (s interruptible) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if err := s.ctx.Err(); err != nil {
-		return err
-	}
-	return s.Set.Batch(dst, c, samples)
 }
 
 // taskOf is the task that a set is of, "" for custom data.

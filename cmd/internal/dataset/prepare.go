@@ -90,11 +90,8 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 	if err != nil {
 		return err
 	}
-	stats, err := federated.Describe(set)
+	stats, err := federated.Describe(c.Context(), set)
 	if err := errors.Join(err, set.Close()); err != nil {
-		return err
-	}
-	if err := c.Context().Err(); err != nil {
 		return cli.Interruption(c.Context(), err, out)
 	}
 	w := c.OutOrStdout()

@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -119,7 +118,7 @@ func settings(p *table.Proposal, path string, o federated.Options) (map[string]s
 	if !p.Complete() {
 		return known, guess, nil
 	}
-	set, err := data.OpenWith(p.Reader(), path, o)
+	set, err := data.OpenWith(p.Table, path, o)
 	if err != nil {
 		return known, guess, err
 	}
@@ -145,15 +144,7 @@ func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 	var batch learn.Batch
 	n, power, most := 0.0, 0.0, 0.0
 	for client := range set.Clients() {
-		own := make([]int32, set.Samples(client))
-		for i := range own {
-			own[i] = int32(i)
-		}
-		for some := range slices.Chunk(own, 256) {
-			batch.Reset()
-			if err := set.Batch(&batch, client, some); err != nil {
-				return 0, "", err
-			}
+		err := federated.Visit(set, client, &batch, func() {
 			n += float64(batch.N)
 			for _, x := range batch.X {
 				power += float64(x) * float64(x)
@@ -161,6 +152,9 @@ func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
 			for _, y := range batch.Targets {
 				most = max(most, math.Abs(float64(y)))
 			}
+		})
+		if err != nil {
+			return 0, "", err
 		}
 	}
 	eta = min(0.1, 0.5/(power/n+1))

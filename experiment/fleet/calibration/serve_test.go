@@ -147,7 +147,7 @@ func TestASilentDeviceLosesItsTurn(t *testing.T) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi again"), calibrate.NetworkConfig{ID: "pi", Notice: l.notice})
+		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi again"), calibrate.NetworkConfig{ID: "pi", Notice: l.notice, Begin: func(bus.Phase) {}})
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -180,7 +180,7 @@ func TestAnotherModelIsNoMeasurement(t *testing.T) {
 		return nil
 	})
 	group.Go(func() error {
-		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("good"), calibrate.NetworkConfig{ID: "good", Notice: l.notice})
+		_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("good"), calibrate.NetworkConfig{ID: "good", Notice: l.notice, Begin: func(bus.Phase) {}})
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -200,7 +200,7 @@ func TestAStoppedCalibration(t *testing.T) {
 		_, err := l.serve(ctx, Config{Devices: []string{"pi", "absent"}})
 		done <- err
 	}()
-	_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi"), calibrate.NetworkConfig{ID: "pi", Notice: func(line string) {
+	_, _, err := calibrate.MeasureNetwork(t.Context(), l.bus.Connect("pi"), calibrate.NetworkConfig{ID: "pi", Begin: func(bus.Phase) {}, Notice: func(line string) {
 		if strings.Contains(line, "Models come") {
 			stop()
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"fedpace/actors/measure"
+	"fedpace/bus/gateway"
+	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 )
 
@@ -75,7 +77,7 @@ type Run struct {
 	Left func() (seconds, low, high float64, known bool)
 	// Seen is what is known of each real device. It may be nil, is safe for concurrent use and
 	// answers after the run's end, too.
-	Seen func() []DeviceSeen
+	Seen func() []gateway.Seen
 	// Waiting is what the server has been waited for to do, and since when; "": for
 	// nothing, or not for long. It may be nil and is safe for concurrent use.
 	Waiting func() (what string, since time.Time)
@@ -121,7 +123,7 @@ type Stats struct {
 	Due        time.Time     // when the next one is
 	// CheckpointFailures counts the checkpoints that could not be written.
 	CheckpointFailures int64
-	Devices            DeviceStats
+	Devices            realdevices.Stats
 	Server             *ServerStats // nil: the run has no server of its own that listens
 	NATS               *NATSStats   // nil: it has none
 }
@@ -142,29 +144,6 @@ type ServerStats struct {
 	Closed            map[string]int64 // connections that were not carried on, by reason
 }
 
-// DeviceStats is how a run's real devices do.
-type DeviceStats struct {
-	Present    int           // joined, and heard from in time
-	Silent     int           // joined, and not heard from for too long
-	Banned     int           // have no place in the run any more
-	Returns    int           // of the run to an earlier model
-	Heartbeats int64         // received
-	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
-	Held       time.Duration // wall time that the clock has stood for devices
-	Refused    int64         // messages that were not valid
-}
-
-// DeviceSeen is what is known of a real device.
-type DeviceSeen struct {
-	Name    string    `json:"name"`
-	State   string    `json:"state"`          // present, gone, banned, or not joined
-	Heard   time.Time `json:"heard,omitzero"` // last; zero: never
-	Version string    `json:"version"`
-	Kernel  string    `json:"kernel"`
-	Samples uint64    `json:"samples"` // 0: it does not tell them
-	Log     []string  `json:"log"`     // newest lines
-}
-
 // DeviceVersion is a version of the program of some real devices.
 type DeviceVersion struct {
 	Version string   `json:"version"`
@@ -180,7 +159,7 @@ const (
 
 // ByVersion groups devices by the version that each of them told, the most frequent
 // version first. Devices whose version is empty told none and are left out.
-func ByVersion(devices []DeviceSeen) (list []DeviceVersion) {
+func ByVersion(devices []gateway.Seen) (list []DeviceVersion) {
 	at := map[string]int{}
 	for _, d := range devices {
 		v := d.Version

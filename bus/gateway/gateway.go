@@ -255,13 +255,15 @@ type Stats struct {
 	Each       []Seen
 }
 
-// Seen is what is known of a device.
+// Seen is what is known of a device, by what it said when it joined.
 type Seen struct {
-	Name, State     string
-	Heard           time.Time // last; zero: never
-	Version, Kernel string    // as it said when it joined
-	Samples         uint64    // 0: it does not tell them
-	Log             []string  // newest lines
+	Name    string    `json:"name"`
+	State   string    `json:"state"`          // present, gone, banned, or not joined
+	Heard   time.Time `json:"heard,omitzero"` // last; zero: never
+	Version string    `json:"version"`
+	Kernel  string    `json:"kernel"`
+	Samples uint64    `json:"samples"` // 0: it does not tell them
+	Log     []string  `json:"log"`     // newest lines
 }
 
 // seen is told of the device.

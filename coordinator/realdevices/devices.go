@@ -163,12 +163,12 @@ type Stats struct {
 	Held    time.Duration
 }
 
-// Stats may be asked for by any goroutine; false: the run has no devices.
-func (d *Devices) Stats() (s Stats, ok bool) {
-	if d == nil || d.gateway == nil {
-		return s, false
+// Stats may be asked for by any goroutine. They are zero in a run without devices.
+func (d *Devices) Stats() (s Stats) {
+	if d != nil && d.gateway != nil {
+		s = Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}
 	}
-	return Stats{d.gateway.Stats(), int(d.bannedCount.Load()), int(d.returns.Load()), time.Duration(d.held.Load())}, true
+	return s
 }
 
 func (d *Devices) Has(client int) bool { return d != nil && client >= d.run.First }

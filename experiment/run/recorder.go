@@ -13,6 +13,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/bus/admission"
 	"fedpace/bus/embedded"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
@@ -139,11 +140,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}
-	if d, ok := v.Devices.Stats(); ok {
-		s.Devices = metrics.DeviceStats{
-			Present: d.Present, Silent: d.Silent, Banned: d.Banned, Returns: d.Returns, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: d.Held,
-		}
-	}
+	s.Devices = v.Devices.Stats()
 	if r.server == nil {
 		return s, true
 	}
@@ -167,14 +164,12 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 }
 
 // seen tells outputs of real devices one by one.
-func (r *recorder) seen() (list []metrics.DeviceSeen) {
-	if v := r.reported.Load(); v != nil {
-		d, _ := v.Devices.Stats()
-		for _, s := range d.Each {
-			list = append(list, metrics.DeviceSeen(s))
-		}
+func (r *recorder) seen() []gateway.Seen {
+	v := r.reported.Load()
+	if v == nil {
+		return nil
 	}
-	return list
+	return v.Devices.Stats().Each
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and

@@ -92,7 +92,7 @@ coordinator: internal/registry actors/learn bus actors/algorithm actors/algorith
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: internal/connlimit internal/names log net net/http syscall time
-metrics: actors/measure coordinator/round internal/keyed internal/registry time
+metrics: actors/measure bus/gateway coordinator/realdevices coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
 metrics/eventlog: internal/regular actors/measure coordinator/round internal/framing metrics metrics/eventlog/record google.golang.org/protobuf/... os time
 metrics/perfetto/trace: google.golang.org/protobuf/...
@@ -102,7 +102,7 @@ metrics/outputs: metrics/outputs/event actors/measure coordinator/round metrics 
 metrics/tables: internal/regular coordinator/round metrics github.com/parquet-go/parquet-go/...
 metrics/openmetrics: actors/measure coordinator/round internal/registry metrics github.com/prometheus/... google.golang.org/protobuf/... net/http time
 metrics/page: net/http
-metrics/live: internal/statistics actors/measure coordinator/round metrics metrics/page metrics/web net/http time
+metrics/live: internal/statistics actors/measure bus/gateway coordinator/round metrics metrics/page metrics/web net/http time
 metrics/prometheus: actors/measure coordinator coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.

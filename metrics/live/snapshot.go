@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fedpace/actors/measure"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -121,9 +122,9 @@ type spent struct {
 }
 
 type actorsShown struct {
-	Simulated int                  `json:"simulated"`
-	Real      int                  `json:"real"`
-	Devices   []metrics.DeviceSeen `json:"devices,omitempty"` // the first hundred of them
+	Simulated int            `json:"simulated"`
+	Real      int            `json:"real"`
+	Devices   []gateway.Seen `json:"devices,omitempty"` // the first hundred of them
 }
 
 type roundTimes struct {

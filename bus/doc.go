@@ -13,4 +13,4 @@
 // what a model is beyond its floats.
 package bus
 
-//go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --go_out=.. --go_opt=module=fedpace fedpace.proto"
+//go:generate sh -c "protoc --plugin=protoc-gen-go=$(go tool -n protoc-gen-go) --go_out=.. --go_opt=module=fedpace --plugin=protoc-gen-go-vtproto=$(go tool -n protoc-gen-go-vtproto) --go-vtproto_out=.. --go-vtproto_opt=module=fedpace,features=marshal+unmarshal+size fedpace.proto"

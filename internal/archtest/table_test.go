@@ -59,7 +59,7 @@ actors/algorithm/combine: internal/registry actors/algorithm
 actors/algorithm/privacy: internal/portable internal/registry internal/vector actors/algorithm
 
 # Messages, and the two ends that talk by them.
-bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... google.golang.org/protobuf/...
+bus: internal/human internal/names internal/vector time github.com/cespare/xxhash/... github.com/planetscale/vtprotobuf/... google.golang.org/protobuf/...
 bus/internal/subject: bus internal/names
 internal/mailbox:
 internal/framing:

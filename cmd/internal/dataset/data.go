@@ -71,6 +71,9 @@ samples to other clients would come to.`,
 			if err := errors.Join(err, set.Close()); err != nil {
 				return cli.Interruption(c.Context(), err, "")
 			}
+			if strings.HasPrefix(s.path, madePrefix) {
+				stats.Memory = 0 // a run makes them on demand
+			}
 			if plot != "" {
 				if err := figure.Save(plot, histograms(stats)...); err != nil {
 					return fmt.Errorf("--plot: %w", err)

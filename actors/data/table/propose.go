@@ -249,8 +249,12 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 	}
 	if text != nil && len(wide) < 2 && (text.sentences() || len(wide)+len(few) == 0) {
 		p.Table.Text, p.Table.Window = text.name, 80
-		add("text", quoted(text.name), "texts of %d bytes on average", text.length/text.texts)
-		add("window", "80", "tokens of a sample")
+		mean, window := text.length/text.texts, "tokens of a sample"
+		if mean > p.Table.Window {
+			window += "; with a label, the rest of a text is not read"
+		}
+		add("text", quoted(text.name), "texts of %d bytes on average", mean)
+		add("window", "80", "%s", window)
 		return
 	}
 	if len(wide)+len(few) == 0 {

@@ -174,6 +174,9 @@ func TestProposals(t *testing.T) {
 		"sentences and their stars": {
 			file: strings.ReplaceAll(strings.ReplaceAll(strings.Replace(sentences(), "user,", "reviewer,", 1), "\n", ",3\n"), "said,3", "said,stars") + "u1,it was not so good,4\n", want: "text: said                   # texts of 17 bytes on average\n  window: 80                   # tokens of a sample\n  label: stars",
 		},
+		"texts longer than what is read of them": {
+			file: strings.ReplaceAll(sentences(), "of them", strings.Repeat("of them ", 12)), want: "80                   # tokens of a sample; with a label, the rest of a text is not read",
+		},
 		"three parts": {
 			file: rows("user,x,set,label", "a,1.5,train,rose", "b,2.5,val,lily", "b,2.5,test,lily"), want: "split: set ",
 		},

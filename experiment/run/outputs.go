@@ -85,7 +85,7 @@ func (p *experiment) about(limit round.Time, started time.Time) *metrics.Run {
 	if v := p.Privacy; v != nil {
 		run.Delta, run.Epsilon = c.Privacy.Delta, v.Epsilon
 	}
-	if one, alike := p.FixedRound(); alike && one > 0 {
+	if one := p.comparedRound(); one > 0 {
 		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
 	}
 	if c.Train {

@@ -318,11 +318,20 @@ func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && strings.HasSuffix(stop.Reason, round.TimeIsUp) {
 		return float64(steps) / (float64(n) * k0)
 	}
-	one, alike := p.FixedRound()
-	if !alike || one == 0 || at == 0 {
+	one := p.comparedRound()
+	if one == 0 || at == 0 {
 		return math.NaN()
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
+}
+
+// comparedRound is a round of K-eta-fixed with which any run can be compared; 0: there is none,
+// as where real devices take their own time.
+func (p *experiment) comparedRound() round.Time {
+	if one, alike := p.FixedRound(); alike && len(p.Config.Devices.Names) == 0 {
+		return one
+	}
+	return 0
 }
 
 // mostGarbage is how much garbage waits for the collector beside much data, in bytes.

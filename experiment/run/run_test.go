@@ -149,6 +149,15 @@ func TestSameSeedSameBits(t *testing.T) {
 	}
 }
 
+// Real devices take their own time, which a round of fixed K does not know.
+func TestDevicesAreNotComparedWithFixedK(t *testing.T) {
+	t.Parallel()
+	s := mustRun(t, runtest.Small(t, "task=quadratic", "schedule.k=fixed", "stop.rounds=2", "nats.listen=127.0.0.1:0", "devices={names: [absent], liveness_seconds: 0.1}"), Options{})
+	if s.RelativeSGDSteps != nil {
+		t.Errorf("relative steps %g beside devices, want null", *s.RelativeSGDSteps)
+	}
+}
+
 // Table 2's random times: the seed is in the history, too.
 func TestRandomDevicesAreKeyed(t *testing.T) {
 	t.Parallel()

@@ -321,10 +321,8 @@ export class Board {
     const runs = this.drawn().filter(r => this.data.has(r.id)), several = this.groupChoice.value === 'seeds', groups = new Map();
     for (const r of runs) {
       const key = several ? JSON.stringify([r.task, (r.settings || []).filter(s => !s.startsWith('seed='))]) : r.id;
-      const group = groups.get(key) || [], at = several && !key.includes('"devices.names=') ? group.findIndex(o => o.seed === r.seed) : -1;
-      groups.set(key, group);
-      if (at < 0) group.push(r);
-      else if (r.rounds > group[at].rounds) group[at] = r; // a run that was started twice is one seed
+      const group = groups.get(key) ?? groups.set(key, []).get(key), of = several && !key.includes('"devices.names=') ? group.findIndex(o => o.seed === r.seed) : -1;
+      if (of < 0 || r.rounds > group[of].rounds) group.splice(of < 0 ? group.length : of, 1, r); // a run that was started twice is one seed
     }
     const list = [...groups.values()], called = names(list.map(g => g[0]), list.map(g => this.config(g[0])), several ? ['seed'] : []);
     return list.map((g, i) => ({ runs: g, ...this.lookOf(g[0]), name: (several ? called[i] : g[0].name) + (g.length > 1 ? ` (${g.length})` : '') }));

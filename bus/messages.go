@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -184,13 +182,8 @@ type Message interface {
 
 // Marshal appends m to dst. It fails only on text that is not UTF-8.
 func Marshal(dst []byte, m proto.Message) ([]byte, error) {
-	switch f := m.(type) {
-	case *Task:
-		if utf8.ValidString(f.Version) {
-			return marshal(dst, f)
-		}
-	case *Plan:
-		return marshal(dst, f)
+	if b, ok := marshalFrequent(dst, m); ok {
+		return b, nil
 	}
 	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
 	if err != nil {
@@ -198,22 +191,6 @@ func Marshal(dst []byte, m proto.Message) ([]byte, error) {
 	}
 	return dst, nil
 }
-
-// marshal appends one of the messages of which each task has one. Code that is generated for them
-// takes a third of the time; whether text is UTF-8 it does not ask.
-func marshal[T interface {
-	SizeVT() int
-	MarshalToSizedBufferVT([]byte) (int, error)
-}](dst []byte, m T) ([]byte, error) {
-	n := m.SizeVT()
-	dst = slices.Grow(dst, n)[:len(dst)+n]
-	_, err := m.MarshalToSizedBufferVT(dst[len(dst)-n:])
-	return dst, err
-}
-
-// maxFrequent is more bytes than such messages have. Longer ones, which might be nested without
-// end, are decoded as others.
-const maxFrequent = 16 << 10
 
 // AppendPlan adds a plan to a message of plans; into an empty one goes the one whose client
 // the subject names.
@@ -225,23 +202,10 @@ func AppendPlan(message []byte, p *Plan) ([]byte, error) {
 	return Marshal(message, p)
 }
 
-// unmarshal decodes a frequent message likewise; false: m is none, or protobuf says what is wrong.
-func unmarshal(b []byte, m Message) bool {
-	switch m := m.(type) {
-	case *Task:
-		m.Reset()
-		return m.UnmarshalVT(b) == nil && utf8.ValidString(m.Version)
-	case *Plan:
-		m.Reset()
-		return m.UnmarshalVT(b) == nil
-	}
-	return false
-}
-
 // Unmarshal decodes and validates a message in place of what m held; slices that
 // m held are not written to. After an error of decoding m is empty.
 func Unmarshal(b []byte, m Message) error {
-	if len(b) <= maxFrequent && unmarshal(b, m) {
+	if unmarshalFrequent(b, m) {
 		return m.Validate()
 	}
 	if err := proto.Unmarshal(b, m); err != nil {

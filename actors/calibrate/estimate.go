@@ -72,7 +72,7 @@ type Phase struct {
 	Vary        []float64       `json:"vary"`               // factors on a step's time or on the speed, by task; nil: none
 	Scatter     float64         `json:"scatter"`            // deviation of a time less the overhead, relative to it
 	Uncertainty float64         `json:"uncertainty"`        // relative deviation of the typical time at another time
-	FirstTask   float64         `json:"first_task_seconds"` // that the first task takes besides
+	FirstTask   float64         `json:"first_task_seconds"` // extra time of the first task
 	Noisy       bool            `json:"noisy"`              // the interval is wide, and stays so
 }
 

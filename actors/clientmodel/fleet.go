@@ -42,7 +42,7 @@ type Fleet struct {
 	own     bool     // whether any class has an availability of its own
 	plain   bool     // no classes: all clients alike but for Compute.Std
 
-	Files        []string          // that the population was read from
+	Files        []string          // the population was read from them
 	Correlations []CorrelationNote // of devices with data
 
 	// By client, where a correlation ties them to data: whose device and whose

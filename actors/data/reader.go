@@ -167,8 +167,8 @@ func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, 
 			return set, err
 		}
 	}
-	t, ok := r.(table.Table)
-	if r = nil; ok { // else it is of another kind of data, or none
+	var mapping federated.Reader // nil: that of the many is of another kind of data, or there is none
+	if t, ok := r.(table.Table); ok {
 		columns, err := table.Columns(path)
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w", path, err)
@@ -178,11 +178,11 @@ func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, 
 				*name = ""
 			}
 		}
-		r = t
+		mapping = t
 	}
-	r, err := table.Map(r, changes)
+	mapping, err := table.Map(mapping, changes)
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
-	return OpenWith(r, path, federated.Options{})
+	return OpenWith(mapping, path, federated.Options{})
 }

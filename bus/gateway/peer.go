@@ -250,7 +250,7 @@ func (x *peer) admit(j *bus.Join, m *bus.RawMessage) {
 	case !x.joined:
 		x.joined = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
-	case !x.works() || j.Process == 0: // who does not say its number may have been started again
+	case !x.works() || j.Process == 0: // without its process's number it may be another
 		x.gateway.events.Put(Event{Device: x.index, Kind: Rejoined, Join: j})
 	}
 	x.join, x.left = j, false

@@ -136,7 +136,7 @@ func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	}
 	slices.Sort(values)
 	bound := values[max(0, int(math.Ceil(o.Clip*float64(len(values))))-1)]
-	least := float64(0.999 * values[0]) // u, and v - u
+	least := float64(0.999 * values[0])
 	extent := max(values[len(values)-1]-least, 1e-4)
 	for _, client := range known {
 		c := &o.Clients[client]

@@ -227,7 +227,7 @@ func (f *Fit) class(before *config.Config, former string, members []*Device) (k 
 
 // short is a number with five digits, as it is written.
 func short(x float64) float64 {
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64) // which reads what it writes
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64) // never fails on what FormatFloat wrote
 	return x
 }
 

@@ -87,7 +87,7 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return values, err
 	}
 	t.rounds.Stop = stop
-	if n > 0 { // whose rounds have other clients, too
+	if n > 0 { // other cohorts, too
 		t.rounds.Seed = seed
 	}
 	var last round.Report

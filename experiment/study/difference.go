@@ -229,15 +229,15 @@ func (t *Table) writeDifferences(w io.Writer) error {
 	return nil
 }
 
-// line is what of a schedule's name stands on a line of its own in a picture.
-var line = regexp.MustCompile(`.{1,13}[-_]`)
+// nameLine is the part of a schedule's name that has a line of its own in a picture.
+var nameLine = regexp.MustCompile(`.{1,13}[-_]`)
 
 // Picture draws the differences as SVG: a dot for each seed, and the mean with its interval.
 func (t *Table) Picture(w io.Writer) error {
 	var panels []figure.Panel
 	for _, d := range t.Differences() {
 		if d.N > 1 {
-			name := append(slices.Clone(d.Row.Values), line.ReplaceAllString(d.Row.Schedule, "$0\n"), "− "+d.Than)
+			name := append(slices.Clone(d.Row.Values), nameLine.ReplaceAllString(d.Row.Schedule, "$0\n"), "− "+d.Than)
 			panels = Dots(panels, d.title, "difference with the same seed", strings.Join(name, "\n"), d.BySeed, d.Estimated)
 		}
 	}

@@ -39,11 +39,16 @@ func absorb(state, word uint64) uint64 {
 // Hash returns 64 bits for the key (seed, purpose, parts...). The number of
 // parts is itself part of the key.
 func Hash(seed uint64, purpose Purpose, parts ...uint64) uint64 {
-	state := absorb(seed^m3, uint64(purpose)<<8|uint64(len(parts)))
+	state := begin(seed, purpose, len(parts))
 	for _, p := range parts {
 		state = absorb(state, p)
 	}
 	return finish(state)
+}
+
+// begin is the state of a key of so many parts, none of which it has absorbed.
+func begin(seed uint64, purpose Purpose, parts int) uint64 {
+	return absorb(seed^m3, uint64(purpose)<<8|uint64(parts))
 }
 
 // Nth returns the i-th of a key's further numbers, given the key's Hash, where a

@@ -49,7 +49,7 @@ func (s *Shuffle) Next() (x int, ok bool) {
 
 // swap makes the next swaps.
 func (s *Shuffle) swap() {
-	key := absorb(absorb(s.Seed^m3, uint64(s.purpose)<<8|2), s.round) // of all draws of the round, see Hash
+	key := absorb(begin(s.Seed, s.purpose, 2), s.round) // all draws of the round begin with it, see Hash
 	for i := s.next; i < min(s.next+ahead, len(s.list)); i++ {
 		j := i + int(Below(finish(absorb(key, uint64(i))), uint64(len(s.list)-i)))
 		s.list[i], s.list[j] = s.list[j], s.list[i]

@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/host"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
+	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
@@ -312,3 +313,6 @@ func TestRulesThroughTheBus(t *testing.T) {
 		})
 	}
 }
+
+// A message carries every K that a schedule may give.
+const _ = uint(bus.MaxLocalSteps - round.MaxLocalSteps)

@@ -84,7 +84,7 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		{500, 30, 2},                 // half an epoch: 1.5
 		{1, 30, 1},
 		{5 * schedule.Parts, 0, 1},
-		{1 << 30, 1e12, MaxLocalSteps + 1},
+		{MaxLocalSteps, 1e12, MaxLocalSteps + 1},
 	} {
 		if got := (schedule.Epochs{Batch: 10}).Steps(test.k, test.samples); got != test.want {
 			t.Errorf("%d thousandths of an epoch of %v samples: %d steps, want %d", test.k, test.samples, got, test.want)
@@ -118,9 +118,9 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 // Where a formula gives no K the run's end says why.
 func TestFormulasWithoutAK(t *testing.T) {
 	for text, want := range map[string]string{
-		"log(-r)":   "the formula log(-r) is not a number, want 1 to 1073741824",
-		"k0/(r-1)":  "the formula k0/(r-1) is infinite, want 1 to 1073741824",
-		"k0 * 1e12": "the formula k0 * 1e12 is 8e+12, want 1 to 1073741824",
+		"log(-r)":   "the formula log(-r) is not a number, want 1 to 16777216",
+		"k0/(r-1)":  "the formula k0/(r-1) is infinite, want 1 to 16777216",
+		"k0 * 1e12": "the formula k0 * 1e12 is 8e+12, want 1 to 16777216",
 	} {
 		c := config()
 		c.K = schedule.ExpressionK{Formula: text}

@@ -70,7 +70,7 @@ func TestEpochsOfTooManySteps(t *testing.T) {
 		}
 		return 100
 	})
-	want := "schedule.k0: 5 epochs of client 1999, who has 10000000000 samples, are more than 1073741824 local steps (lower it)"
+	want := "schedule.k0: 5 epochs of client 1999, who has 10000000000 samples, are more than 16777216 local steps (lower it)"
 	if err := p.checkPhases(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

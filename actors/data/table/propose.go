@@ -137,7 +137,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		if perhaps != nil {
 			what = " (" + shortList(perhaps) + "?)"
 		}
-		add("client", "null", "no column is called client, user or the like: name one%s, or deal the rows with fedpace data partition", what)
+		add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
 	}
 	split := pick((*profile).isParts)
 	if label == nil {

@@ -38,8 +38,9 @@ import (
 var smallDevice = sync.OnceValues(func() (string, error) { return build("fedpace-device") })
 
 // Six devices, each with the samples of one writer, learn as well as a simulation of the
-// same six clients, while the coordinator is killed and goes on, one device is lost for
-// good and another comes that has its samples. No figure holds a simulated client.
+// same six clients, combined by the rule that devices have unless told otherwise, while the
+// coordinator is killed and goes on, one device is lost for good and another comes that has
+// its samples. No figure holds a simulated client.
 func TestDevicesAlone(t *testing.T) {
 	t.Parallel()
 	rounds, long := 24, slow.On()
@@ -110,7 +111,7 @@ func TestDevicesAlone(t *testing.T) {
 	var accuracies []float64
 	for seed := range seeds {
 		out := s.path(fmt.Sprint("simulated", seed))
-		simulated := s.config("simulated.yaml", text+"clients: 6\ncohort: 6\n")
+		simulated := s.config("simulated.yaml", text+"clients: 6\ncohort: 6\naggregate: {combine: {rule: nnm, liars: 0.2}}\n")
 		if _, stderr, exit := finish(t, fedpace(t, "run", "--quiet", "--config", simulated, "--set", fmt.Sprint("seed=", seed+1), "--out", out)); exit != 0 {
 			t.Fatal(stderr)
 		}

@@ -375,8 +375,8 @@ func TestPerformanceIsMeasured(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil || len(rows) < len(page) {
 		t.Fatalf("%d rows, want %d (%v)", len(rows), len(page), err)
 	}
-	for i, r := range rows {
-		if r.Grows != page[i].Grows || r.Time != page[i].Time || r.Value < 1 || r.Seconds < 0 && r.Time != "wall" || r.Peak < 5e6 {
+	for i, r := range rows { // the difference of two runs of a few rounds may be less than nothing
+		if r.Grows != page[i].Grows || r.Time != page[i].Time || r.Value < 1 || r.Seconds == 0 || r.Peak < 5e6 {
 			t.Errorf("%+v, where the page has %+v", r, page[i])
 		}
 	}

@@ -137,14 +137,15 @@ func splitByModel(tasks []round.Task, parts int) []span {
 // order in which losses are added is, too, whoever measures them.
 const (
 	shard  = 1024 // samples, where all are measured
-	spread = 64   // samples, where some are: neighbours are alike (one writer's, one role's)
+	spread = 64   // samples at most, where some are: neighbours are alike (one writer's, or a text but for its ends)
+	places = 128  // shards that some samples make at least, if they are as many
 )
 
 // shards covers all held-out samples, or so many of them (0: all) in small
 // shards at even distances. Where the distance is less than a shard, samples near
 // all of them are wanted: each shard ends where the next begins.
 func shards(heldOut, samples int) []*bus.Shard {
-	size, all := spread, samples == 0 || samples >= heldOut
+	size, all := min(spread, max(1, samples/places)), samples == 0 || samples >= heldOut
 	if all {
 		size, samples = shard, heldOut
 	}

@@ -35,12 +35,17 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 	})
 }
 
-// 200 of 1,000 samples: four shards at even distances, the last one short.
+// Few samples are each from another place, more from 128 places or further ones.
 func TestSomeSamplesAreSpread(t *testing.T) {
-	got := shards(1000, 200)
-	for i, want := range []struct{ from, count uint64 }{{0, 64}, {250, 64}, {500, 64}, {750, 8}} {
-		if got[i].From != want.from || got[i].Count != want.count {
-			t.Errorf("shard %d is %+v, want %+v", i, got[i], want)
+	for _, c := range []struct{ heldOut, samples, places, last, count int }{
+		{1000, 100, 100, 990, 1},
+		{1000, 255, 255, 996, 1},
+		{129_000, 1000, 143, 128_097, 6},
+		{129_000, 10_000, 157, 128_178, 16},
+	} {
+		got := shards(c.heldOut, c.samples)
+		if last := got[len(got)-1]; len(got) != c.places || last.From != uint64(c.last) || last.Count != uint64(c.count) {
+			t.Errorf("%d of %d samples: %d places, the last %+v; want %+v", c.samples, c.heldOut, len(got), last, c)
 		}
 	}
 }

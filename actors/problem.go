@@ -117,12 +117,12 @@ func (p *Problem) Check() error {
 	if n := p.Model.Params() + p.Memory(); n > bus.MaxParams {
 		return fmt.Errorf("local: a client keeps up to %d values, at most %d travel", n, bus.MaxParams)
 	}
-	if _, ok := p.Algorithm.(algorithm.Streaming); ok {
+	if s, ok := p.Algorithm.(algorithm.Streaming); ok {
 		if forgets(p.Optimizer) {
 			return fmt.Errorf("local: with streaming a client's steps go on from task to task; want plain SGD, or an optimizer with keep: true")
 		}
-		if p.Model.Trainable() < p.Model.Params() {
-			return fmt.Errorf("aggregate.algorithm: streaming cuts models whose parameters are all trained, and of %d %d are", p.Model.Params(), p.Model.Trainable())
+		if n := p.Model.Params(); p.Model.Trainable() < n || s.Fragments > n {
+			return fmt.Errorf("aggregate: streaming cuts %d parameters, %d of them trained, into %d fragments; want all trained (else take fedavgm), and no more fragments than that", n, p.Model.Trainable(), s.Fragments)
 		}
 	}
 	if p.Trainer != nil {

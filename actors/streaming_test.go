@@ -3,6 +3,7 @@ package actors
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"fedpace/actors/algorithm"
@@ -186,5 +187,17 @@ func TestStreamingInOnePieceIsDiLoCo(t *testing.T) {
 	}
 	if !slices.Equal(ends["streaming"], ends["diloco"]) {
 		t.Errorf("%g of the movement apart", off(ends["streaming"], ends["diloco"], base))
+	}
+}
+
+// A model is cut into no more fragments than it has parameters.
+func TestStreamingCutsWhatThereIs(t *testing.T) {
+	model, set, base := world(t)
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Optimizer: adamW, Kernel: fastest(t)}
+	for more, want := range []string{"", "no more fragments"} {
+		p.Algorithm = algorithm.Streaming{Rate: 0.7, Fragments: len(base) + more}
+		if err := p.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d fragments of %d parameters: %v, want %q", len(base)+more, len(base), err, want)
+		}
 	}
 }

@@ -27,7 +27,11 @@ import (
 // calibrateCommand is a device's command with the coordinator's end below it.
 func calibrateCommand() *cobra.Command {
 	c := cli.CalibrateCommand("fedpace", func(files []string, own calibrate.Own) (*calibrate.Subject, error) {
-		loaded, err := config.LoadFiles(files, nil)
+		var sets []string
+		if own.Trainer != "" {
+			sets = []string{fmt.Sprintf("trainer.command=%q", own.Trainer)}
+		}
+		loaded, err := config.LoadFiles(files, sets)
 		if err != nil {
 			return nil, err
 		}

@@ -89,11 +89,23 @@ func TestDevicesAreCalibrated(t *testing.T) {
 	}
 }
 
-// An external trainer's steps are measured in its own process.
+// An external trainer's steps are measured in its own process, on made samples, on its own or on
+// those of the run's data, whose classes have names.
 func TestATrainerIsCalibrated(t *testing.T) {
 	slow.Test(t, "it plays Python")
 	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"own.csv": "site,a,b,kind\n" + strings.Repeat("s,1,2,cat\ns,2,1,dog\n", 8),
+		"own.yaml": "task: custom\ndata: {path: " + filepath.Join(dir, "own.csv") + ", client: site, features: [a, b], label: kind}\n" +
+			"schedule: {k0: 1, eta0: 0.1}\ncompute.seconds_per_step: 1\nnetwork: {download_mbps: 1, upload_mbps: 1, model_megabits: exact}\nstop.rounds: 1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, args := range map[string][]string{
+		"on its run's":      {"--config", filepath.Join(dir, "own.yaml"), "--trainer", externaltest.Command("-model", "mlp:2,4,2"), "--batch", "4"},
 		"on made samples":   {"--task", "femnist", "--trainer", femnistTrainer()},
 		"on its own":        {"--trainer", externaltest.Command("-model", "mlp:784,16,62", "-own", "femnist"), "--owner", "0", "--batch", "4"},
 		"of its own config": {"--config", filepath.Join(configWithTrainer(t), "exp.yaml")},

@@ -69,6 +69,9 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		relative = fmt.Sprintf(", %.4f of fixed K's in the same time", *s.RelativeSGDSteps)
 	}
 	line("SGD steps", "%s a client%s", human.Thousands(s.SGDSteps), relative)
+	if s.Tokens != nil {
+		line("tokens", "%s", human.Thousands(*s.Tokens))
+	}
 	number := func(name string, v, best *float64) {
 		switch {
 		case v != nil && best != nil:

@@ -178,7 +178,7 @@ func (l *learner) lossOf(ctx context.Context, number int, x model) (float64, err
 		if err := l.models.offer(ctx, x); err != nil {
 			return 0, err
 		}
-		all := shards(l.config.Learning.HeldOut, guardSamples)
+		all := shards(l.config.Learning.HeldOut, guardSamples, l.config.Round.Stop.PerSample > 0)
 		// In one job: a job that fails leaves no other open.
 		found, err := l.measure(ctx, bus.Evaluate, number, x.digest, 1, all)
 		if err != nil && !errors.Is(err, ErrDiverged) {

@@ -138,13 +138,17 @@ func splitByModel(tasks []round.Task, parts int) []span {
 const (
 	shard  = 1024 // samples, where all are measured
 	spread = 64   // samples, where some are: neighbours are alike (one writer's, one role's)
+	places = 64   // of a text at least, if samples are as many: neighbours are a text but for its ends
 )
 
 // shards covers all held-out samples, or so many of them (0: all) in small
 // shards at even distances. Where the distance is less than a shard, samples near
 // all of them are wanted: each shard ends where the next begins.
-func shards(heldOut, samples int) []*bus.Shard {
+func shards(heldOut, samples int, text bool) []*bus.Shard {
 	size, all := spread, samples == 0 || samples >= heldOut
+	if text {
+		size = min(spread, max(1, samples/places))
+	}
 	if all {
 		size, samples = shard, heldOut
 	}

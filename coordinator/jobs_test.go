@@ -14,7 +14,7 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 		heldOut := rapid.IntRange(1, 500_000).Draw(t, "held out")
 		samples := rapid.IntRange(0, heldOut+10).Draw(t, "samples")
 		end, total := 0, 0
-		for i, s := range shards(heldOut, samples) {
+		for i, s := range shards(heldOut, samples, rapid.Bool().Draw(t, "text")) {
 			from, count := int(s.From), int(s.Count)
 			if int(s.Index) != i || from < end || count < 1 {
 				t.Fatalf("shard %d is %+v, the one before ends at %d", i, s, end)
@@ -35,12 +35,21 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 	})
 }
 
-// 200 of 1,000 samples: four shards at even distances, the last one short.
+// 200 of 1,000 samples: four shards at even distances, the last one short. Few of a text are each
+// from another place, more from 64 places or further ones.
 func TestSomeSamplesAreSpread(t *testing.T) {
-	got := shards(1000, 200)
-	for i, want := range []struct{ from, count uint64 }{{0, 64}, {250, 64}, {500, 64}, {750, 8}} {
-		if got[i].From != want.from || got[i].Count != want.count {
-			t.Errorf("shard %d is %+v, want %+v", i, got[i], want)
+	for _, c := range []struct {
+		text                                   bool
+		heldOut, samples, places, second, last int
+	}{
+		{false, 1000, 200, 4, 250, 8},
+		{true, 1000, 100, 100, 10, 1},
+		{true, 129_000, 1000, 67, 1925, 10},
+		{true, 129_000, 10_000, 157, 821, 16},
+	} {
+		got := shards(c.heldOut, c.samples, c.text)
+		if last := got[len(got)-1]; len(got) != c.places || got[1].From != uint64(c.second) || last.Count != uint64(c.last) {
+			t.Errorf("%d places, the second %+v, the last %+v; want %+v", len(got), got[1], last, c)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([
 
 // evaluate returns the mean loss and the metrics over the held-out samples.
 func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
-	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
+	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured, l.config.Round.Stop.PerSample > 0)
 	found, err := l.measure(ctx, bus.Evaluate, number, l.digest, l.parts(), all)
 	if err != nil {
 		return 0, nil, err

@@ -281,7 +281,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 			return err
 		}
 	}
-	w.agreed = agreed
+	if w.agreed = agreed; welcome.Spec.GetDataDigest() == "" { // a calibration without a run, whose samples are the device's
+		return nil
+	}
 	return federated.Adopt(w.set, schema)
 }
 

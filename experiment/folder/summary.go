@@ -41,9 +41,8 @@ type Summary struct {
 	ValidationAccuracy     *float64 `json:"validation_accuracy"`
 	BestValidationAccuracy *float64 `json:"best_validation_accuracy"`
 
-	// Metrics are what models were measured by: first what they are compared by, which
-	// may be the loss, then the other metrics. A run whose models have no accuracy has
-	// null in the two above.
+	// Metrics are what models were measured by, first what they are compared by, perhaps the
+	// loss. A run whose models have no accuracy has null in the two above.
 	Metrics []Metric `json:"metrics,omitempty"`
 
 	Outcomes metrics.Outcomes `json:"outcomes"`
@@ -52,26 +51,21 @@ type Summary struct {
 	ClientSeconds  metrics.Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
 	ClientSteps    metrics.Split[int64]    `json:"sgd_steps_clients"` // of all clients
 	Bytes          metrics.Split[int64]    `json:"bytes"`             // both ways
+	Tokens         *int64                  `json:"tokens,omitempty"`  // of the steps that count, of all clients; nil: samples have none
 	EnergyJoules   *metrics.Split[float64] `json:"energy_joules"`     // of the classes that give their watts
 	StragglerShare *float64                `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
 	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to what stops the run
 
-	Attackers []Attackers `json:"attackers,omitempty"` // by class
+	Attackers        []Attackers       `json:"attackers,omitempty"` // by class
+	ClientEvaluation *ClientEvaluation `json:"client_evaluation"`   // the last, on the clients' own samples
+	Banned           []Ban             `json:"banned,omitempty"`    // real devices, in the order of time
+	Corrected        []Correction      `json:"corrected,omitempty"` // what real devices told that counted with another number
+	Returns          int               `json:"returns,omitempty"`   // rounds with real devices whose model was lost, and after which the run went back to its best one
 
-	ClientEvaluation *ClientEvaluation `json:"client_evaluation"` // the last, on the clients' own samples
-
-	Banned    []Ban        `json:"banned,omitempty"`    // real devices, in the order of time
-	Corrected []Correction `json:"corrected,omitempty"` // what real devices told that counted with another number
-	Returns   int          `json:"returns,omitempty"`   // rounds with real devices whose model was lost, and after which the run went back to its best one
-	// Privacy is what the models cost; nil: the run has no differential privacy.
-	Privacy *Privacy `json:"privacy,omitempty"`
-	// LocalNoise is what the clients' own noise hides; nil: they add none.
-	LocalNoise *LocalNoise `json:"local_noise,omitempty"`
-
-	// Prediction is beside what the run took; nil where no real device has a class.
-	Prediction *Prediction `json:"prediction,omitempty"`
-
-	Expected []expect.Outcome `json:"expected,omitempty"` // what came of what the configuration expects
+	Privacy    *Privacy         `json:"privacy,omitempty"`     // what the models cost; nil: the run has no differential privacy
+	LocalNoise *LocalNoise      `json:"local_noise,omitempty"` // what the clients' own noise hides; nil: they add none
+	Prediction *Prediction      `json:"prediction,omitempty"`  // beside what the run took; nil where no real device has a class
+	Expected   []expect.Outcome `json:"expected,omitempty"`    // what came of what the configuration expects
 
 	ModelSHA256 *string  `json:"model_sha256"`          // of the tensors' bytes in model order
 	Fingerprint string   `json:"fingerprint"`           // of the clock's events
@@ -82,8 +76,7 @@ type Summary struct {
 	Forked      string   `json:"forked_from,omitempty"` // the run, and after which round, from which this one went on; "": it began by itself
 	Version     string   `json:"version"`
 
-	// DeviceVersions are what real devices told of their programs when they joined last.
-	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"`
+	DeviceVersions []metrics.DeviceVersion `json:"device_versions,omitempty"` // what real devices told of their programs when they joined last
 
 	Files         []FileDigest `json:"files,omitempty"`          // what the other files of the folder held when the run ended
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
@@ -154,10 +147,8 @@ type Metric struct {
 
 // Metric is one of Metrics; without values if it is not there.
 func (s *Summary) Metric(name string) Metric {
-	for _, m := range s.Metrics {
-		if m.Name == name {
-			return m
-		}
+	if i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == name }); i >= 0 {
+		return s.Metrics[i]
 	}
 	return Metric{Name: name}
 }

@@ -296,6 +296,9 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if r.p.Power().Watts != nil {
 		s.EnergyJoules = &usage.Joules
 	}
+	if r.p.Tokens() > 0 {
+		s.Tokens = &last.Tokens
+	}
 	for o, n := range stop.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"fedpace/actors/algorithm"
 	"fedpace/actors/calibrate"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
-	"fedpace/actors/real"
 	"fedpace/experiment/config"
 )
 
@@ -20,39 +20,35 @@ func OfConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 	return s, err
 }
 
-func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
-	if c.External() && own.Trainer == "" {
-		own.Trainer = c.Trainer.Command
-	}
-	if own.Data == "" && c.IsTrainers() {
-		own.Data = real.TrainerData
-	}
+func ofConfig(c *config.Config, own calibrate.Own) (s *calibrate.Subject, err error) {
 	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
 	if c.External() {
-		if _, paper := c.Task.Paper(); own.Data == "" && c.IsSynthetic() && paper {
-			s, err := calibrate.OfTask(c.Task, own)
-			if err != nil {
-				return nil, err
-			}
-			return s.WithBatch(batch), nil
+		if own.Trainer = c.Trainer.Command; own.Data == "" && !c.IsSynthetic() {
+			own.Data = c.Data.Path
 		}
-		return calibrate.OfTrainer(batch, own), nil
+		s = calibrate.OfTrainer(batch, own)
+		if _, paper := c.Task.Paper(); own.Data == "" && paper {
+			if s, err = calibrate.OfTask(c.Task, own); err == nil {
+				s = s.WithBatch(batch)
+			}
+		}
+	} else if m, of := c.NewModel(learn.Samples{}); of != nil {
+		err = fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", of)
+	} else {
+		s, err = calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
 	}
-	m, err := c.NewModel(learn.Samples{})
 	if err != nil {
-		return nil, fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", err)
-	}
-	w := calibrate.Alone(c.Task, m, batch)
-	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment
-	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err != nil {
 		return nil, err
 	}
-	if !learn.Plain(c.Local) {
-		if w.Spec.Local, err = learn.Optimizers.Encode(c.Local); err != nil {
-			return nil, err
-		}
+	w := s.Welcome
+	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment
+	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err == nil && !learn.Plain(c.Local) {
+		w.Spec.Local, err = learn.Optimizers.Encode(c.Local)
 	}
-	return calibrate.OfRun(w, own)
+	if err == nil && c.Data.Reader != nil && federated.Readers.NameOf(c.Data.Reader) == "table" {
+		w.Mapping, err = federated.Readers.Encode(c.Data.Reader)
+	}
+	return s, err
 }
 
 // FirstSteps are the local steps of a run's first tasks, K_0; 0 where they follow from the

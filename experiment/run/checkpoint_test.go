@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -56,8 +57,8 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error)
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := play(ctx, Options{Version: "v", Shown: Shown{Progress: func(p Progress) {
-		if p.Round >= rounds {
+	err := play(ctx, Options{Version: "v", Shown: Shown{Round: func(r *round.Report) {
+		if r.Round >= rounds {
 			stop()
 		}
 	}}})
@@ -291,14 +292,14 @@ func TestACheckpointThatCannotBeWritten(t *testing.T) {
 	wishes := make(chan os.Signal, 1)
 	shown := 0
 	stopAt(t, 14, func(ctx context.Context, o Options) error {
-		progress := o.Progress
+		ended := o.Round
 		o.Notice, o.Checkpoint = func(s string) { lines <- s }, wishes
-		o.Progress = func(p Progress) {
+		o.Round = func(r *round.Report) {
 			obstruct()
 			if shown++; shown%3 == 1 { // the second wish is granted no more than the first
 				wishes <- os.Interrupt
 			}
-			progress(p)
+			ended(r)
 		}
 		_, err := Resume(ctx, c.Out, o)
 		return err

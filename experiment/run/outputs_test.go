@@ -67,20 +67,15 @@ func TestAnOutputOfAnotherPackage(t *testing.T) {
 		t.Errorf("the run would write %v", estimate.Files)
 	}
 	s := mustRun(t, whole, Options{})
-	stopped := runtest.Uneven(t, append(sets, "pace=40")...)
+	stopped := runtest.Uneven(t, sets...)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, _ = Run(ctx, stopped, Options{Shown: Shown{Progress: func(p Progress) {
-		if p.Round >= 4 {
+	_, _ = Run(ctx, stopped, Options{Shown: Shown{Round: func(r *round.Report) {
+		if r.Round >= 4 {
 			stop()
 		}
 	}}})
-	again, err := config.Load(filepath.Join(stopped.Out, "config.yaml"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.Pace = 0
-	if r, err := Resume(t.Context(), stopped.Out, Options{Again: Again{Overrides: &again}}); err != nil || !r.Summary.Completed {
+	if r, err := Resume(t.Context(), stopped.Out, Options{}); err != nil || !r.Summary.Completed {
 		t.Fatal(r.Summary.Completed, err)
 	}
 	want, err := os.ReadFile(filepath.Join(whole.Out, "late.txt"))

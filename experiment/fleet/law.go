@@ -137,14 +137,14 @@ func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope r
 	if !ok {
 		return stays, slope
 	}
-	at := func(slope float64) float64 {
+	at := func(slope, most float64) float64 {
 		rest := make([]float64, len(steps))
 		for i := range rest {
 			rest[i] = seconds[i] - slope*steps[i]
 		}
 		return min(max(0, robust.Median(rest)), most)
 	}
-	overhead = robust.Estimate{Value: at(slope.Value), Low: at(slope.High), High: at(slope.Low)}
+	overhead = robust.Estimate{Value: at(slope.Value, most), Low: at(slope.High, most), High: at(slope.Low, slices.Min(seconds))}
 	if overhead.Low <= known && known <= overhead.High {
 		overhead.Value = known
 	}

@@ -62,3 +62,16 @@ func TestWhatARunCannotSay(t *testing.T) {
 		}
 	}
 }
+
+// Where steps are next to nothing beside what a task takes besides, that is all but a tenth of the
+// shortest task, and said to lie up to all of it.
+func TestATaskThatIsNearlyAllOverhead(t *testing.T) {
+	var steps, seconds []float64
+	for i := range 40 {
+		k := float64(1 + i%8)
+		steps, seconds = append(steps, k), append(seconds, 1+0.001*k+1e-5*float64(i%3))
+	}
+	if e, slope := overheadOfSteps(steps, seconds, 0); math.Abs(e.Value-0.9009) > 1e-9 || e.Low != e.Value || e.High < 0.9999 || e.High > 1.001 || slope.Value < 0.0009 || slope.Value > 0.0011 {
+		t.Errorf("an overhead of %+v and %+v a step, want 0.9 of 1.001, up to 1, and 0.001", e, slope)
+	}
+}

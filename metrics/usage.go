@@ -215,12 +215,12 @@ func Measured(v float64) *float64 {
 	return &v
 }
 
-// Value is what a pointer such as [Measured] makes points to: NaN for nil.
-func Value[T int64 | float64](v *T) float64 {
+// Value is what a pointer made by [Measured] points to: NaN for nil.
+func Value(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
 	}
-	return float64(*v)
+	return *v
 }
 
 // Outcomes counts how the tasks of a run ended, by [round.Outcome].

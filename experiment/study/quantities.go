@@ -41,8 +41,6 @@ func quantities(names []string) []quantity {
 		{name: "level", of: func(c *Cell) float64 { return c.Level }},
 		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
 		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return c.Summary.ClientSteps.All() }},
-		{name: "tokens", cost: true, title: "tokens", of: func(c *Cell) float64 { return metrics.Value(c.Summary.Tokens) }},
-		{name: "bytes", cost: true, title: "bytes", of: func(c *Cell) float64 { return c.Summary.Bytes.All() }},
 		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 { return c.Summary.EnergyJoules.All() }},
 		{name: "wasted_time_share", cost: true, title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
 		{name: "straggler_share", cost: true, title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},

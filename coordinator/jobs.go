@@ -138,7 +138,7 @@ func splitByModel(tasks []round.Task, parts int) []span {
 const (
 	shard  = 1024 // samples, where all are measured
 	spread = 64   // samples, where some are: neighbours are alike (one writer's, one role's)
-	places = 64   // of a text at least, if samples are as many: neighbours are a text but for its ends
+	places = 64   // shards at least of some samples of a text: neighbours share all but their ends
 )
 
 // shards covers all held-out samples, or so many of them (0: all) in small

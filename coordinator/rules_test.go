@@ -314,5 +314,5 @@ func TestRulesThroughTheBus(t *testing.T) {
 	}
 }
 
-// A message carries every K that a schedule may give.
+// A message carries the local steps of every task.
 const _ = uint(bus.MaxLocalSteps - round.MaxLocalSteps)

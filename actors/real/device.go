@@ -281,7 +281,8 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 			return err
 		}
 	}
-	if w.agreed = agreed; welcome.Spec.GetDataDigest() == "" { // a calibration without a run, whose samples are the device's
+	w.agreed = agreed
+	if welcome.Spec.GetDataDigest() == "" { // a calibration without a run: its samples are the device's
 		return nil
 	}
 	return federated.Adopt(w.set, schema)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/simclock"
 )
@@ -16,7 +15,7 @@ type Time = simclock.Time
 // and every allocation bounded.
 const (
 	MaxClients    = 1 << 28
-	MaxLocalSteps = schedule.MaxK0
+	MaxLocalSteps = 1 << 24       // a message says no more
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
 	MaxTime       = selection.MaxTime
 	MaxRounds     = selection.MaxRounds

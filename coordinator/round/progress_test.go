@@ -84,7 +84,7 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		{500, 30, 2},                 // half an epoch: 1.5
 		{1, 30, 1},
 		{5 * schedule.Parts, 0, 1},
-		{MaxLocalSteps, 1e12, MaxLocalSteps + 1},
+		{1 << 30, 1e12, schedule.MaxK0 + 1},
 	} {
 		if got := (schedule.Epochs{Batch: 10}).Steps(test.k, test.samples); got != test.want {
 			t.Errorf("%d thousandths of an epoch of %v samples: %d steps, want %d", test.k, test.samples, got, test.want)
@@ -117,10 +117,12 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 
 // Where a formula gives no K the run's end says why.
 func TestFormulasWithoutAK(t *testing.T) {
+	const formula = "schedule of K in round 1: the formula "
 	for text, want := range map[string]string{
-		"log(-r)":   "the formula log(-r) is not a number, want 1 to 16777216",
-		"k0/(r-1)":  "the formula k0/(r-1) is infinite, want 1 to 16777216",
-		"k0 * 1e12": "the formula k0 * 1e12 is 8e+12, want 1 to 16777216",
+		"log(-r)":   formula + "log(-r) is not a number, want 1 to 1073741824",
+		"k0/(r-1)":  formula + "k0/(r-1) is infinite, want 1 to 1073741824",
+		"k0 * 1e12": formula + "k0 * 1e12 is 8e+12, want 1 to 1073741824",
+		"2e7":       "schedule gives 20000000 local steps in round 1, want 1 to 16777216",
 	} {
 		c := config()
 		c.K = schedule.ExpressionK{Formula: text}
@@ -128,7 +130,7 @@ func TestFormulasWithoutAK(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Step(Event{Kind: Started}); err == nil || err.Error() != "round: schedule of K in round 1: "+want {
+		if _, err := m.Step(Event{Kind: Started}); err == nil || err.Error() != "round: "+want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -62,7 +62,7 @@ func (c *Config) firstSteps() func(client int) int {
 	first := sync.OnceValue(func() int {
 		p := schedule.Progress{Setup: c.Setup, Round: 1, StragglerShare: math.NaN()}
 		p.LearningRate = c.Eta.LearningRate(p)
-		return min(max(1, c.K.LocalSteps(p)), MaxLocalSteps)
+		return min(max(1, c.K.LocalSteps(p)), schedule.MaxK0)
 	})
 	return func(client int) int {
 		if c.Epochs.Batch == 0 {

@@ -125,12 +125,12 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 // What a formula gives that is no number of steps is told with what would be one.
 func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
 	for formula, want := range map[string]string{
-		"log(-r)":            "the formula log(-r) is not a number, want 1 to 16777216",
-		"max(1, log(-r))":    "the formula max(1, log(-r)) is not a number, want 1 to 16777216",
-		"min(7, r, log(-r))": "the formula min(7, r, log(-r)) is not a number, want 1 to 16777216",
-		"log(r - 1)":         "the formula log(r - 1) is minus infinity, want 1 to 16777216",
-		"1 / (r-1)":          "the formula 1 / (r-1) is infinite, want 1 to 16777216",
-		"2e9":                "the formula 2e9 is 2e+09, want 1 to 16777216",
+		"log(-r)":            "the formula log(-r) is not a number, want 1 to 1073741824",
+		"max(1, log(-r))":    "the formula max(1, log(-r)) is not a number, want 1 to 1073741824",
+		"min(7, r, log(-r))": "the formula min(7, r, log(-r)) is not a number, want 1 to 1073741824",
+		"log(r - 1)":         "the formula log(r - 1) is minus infinity, want 1 to 1073741824",
+		"1 / (r-1)":          "the formula 1 / (r-1) is infinite, want 1 to 1073741824",
+		"2e9":                "the formula 2e9 is 2e+09, want 1 to 1073741824",
 		"-7":                 "",
 	} {
 		k := kIn(ExpressionK{Formula: formula}, Setup{K0: 80, Eta0: 1})

@@ -58,7 +58,7 @@ func TestTable3KRounds(t *testing.T) {
 		{1e6, 1e9 - 1, 1001},
 		{MaxK0, 1, MaxK0},
 		{MaxK0, 8, MaxK0 / 2},
-		{MaxK0, min(maxRounds, math.MaxInt), 3251}, // 2^24 / 2^(37/3) = 3250.99
+		{MaxK0, min(maxRounds, math.MaxInt), 208_064}, // 2^30 / 2^(37/3) = 208063.8
 	} {
 		if c.r == math.MaxInt {
 			continue // an int of 32 bits

@@ -47,9 +47,9 @@ type Decision struct {
 	Seconds      float64 // virtual time at which they were asked
 }
 
-// MaxK0 bounds K_0 and every K: as many local steps as a task's message may say. ErrorK
+// MaxK0 bounds K_0, so that the integers of the schedules do not overflow. ErrorK
 // answers MaxK0 + 1 for whatever exceeds it.
-const MaxK0 = 1 << 24
+const MaxK0 = 1 << 30
 
 // Setup is what a run gives its schedules before it starts.
 type Setup struct {

@@ -62,6 +62,19 @@ type Data struct {
 	Reader federated.Reader `key:"reader" is:"flat,null" help:"how the data set is read; null: by the reader that recognises it"`
 }
 
+// Mapping is what the columns of a table mean, for those who have tables of their own; "" for
+// other data.
+func (d Data) Mapping() (string, error) {
+	if d.Reader == nil || federated.Readers.NameOf(d.Reader) != "table" {
+		return "", nil
+	}
+	text, err := federated.Readers.Encode(d.Reader)
+	if err != nil {
+		return "", fmt.Errorf("data: %w", err)
+	}
+	return text, nil
+}
+
 // SyntheticData is the path of made data.
 const SyntheticData = "synthetic"
 

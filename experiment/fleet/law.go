@@ -137,12 +137,12 @@ func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope r
 	if !ok {
 		return stays, slope
 	}
-	at := func(slope, most float64) float64 {
+	at := func(slope, limit float64) float64 {
 		rest := make([]float64, len(steps))
 		for i := range rest {
 			rest[i] = seconds[i] - slope*steps[i]
 		}
-		return min(max(0, robust.Median(rest)), most)
+		return min(max(0, robust.Median(rest)), limit)
 	}
 	overhead = robust.Estimate{Value: at(slope.Value, most), Low: at(slope.High, most), High: at(slope.Low, slices.Min(seconds))}
 	if overhead.Low <= known && known <= overhead.High {

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
@@ -147,11 +146,7 @@ func (p *Data) Welcome() (*bus.Welcome, error) {
 			return nil, fmt.Errorf("data: the names of the classes and features of %s take %d bytes, and devices are told at most %d (set devices.names to [])", c.Data, n, bus.MaxSchema)
 		}
 	}
-	if c.Data.Reader != nil && federated.Readers.NameOf(c.Data.Reader) == "table" {
-		var err error
-		if w.Mapping, err = federated.Readers.Encode(c.Data.Reader); err != nil {
-			return nil, fmt.Errorf("data: %w", err)
-		}
-	}
-	return w, nil
+	var err error
+	w.Mapping, err = c.Data.Mapping()
+	return w, err
 }

@@ -140,7 +140,7 @@ func TestADryRunMeetsAFormulasEnd(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
 	c := runtest.Small(t, "train=false", "cohort=100", "clients=200", "stop.rounds=500", "schedule.k={rule: expression, formula: 'k0 / (400 - r)'}")
-	if _, err := DryRun(t.Context(), c, Options{}); err == nil || err.Error() != "schedule of K in round 400: the formula k0 / (400 - r) is infinite, want 1 to 16777216" {
+	if _, err := DryRun(t.Context(), c, Options{}); err == nil || err.Error() != "schedule of K in round 400: the formula k0 / (400 - r) is infinite, want 1 to 1073741824" {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"fedpace/actors/algorithm"
 	"fedpace/actors/calibrate"
-	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/experiment/config"
 )
@@ -20,23 +19,8 @@ func OfConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
 	return s, err
 }
 
-func ofConfig(c *config.Config, own calibrate.Own) (s *calibrate.Subject, err error) {
-	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
-	if c.External() {
-		if own.Trainer = c.Trainer.Command; own.Data == "" && !c.IsSynthetic() {
-			own.Data = c.Data.Path
-		}
-		s = calibrate.OfTrainer(batch, own)
-		if _, paper := c.Task.Paper(); own.Data == "" && paper {
-			if s, err = calibrate.OfTask(c.Task, own); err == nil {
-				s = s.WithBatch(batch)
-			}
-		}
-	} else if m, of := c.NewModel(learn.Samples{}); of != nil {
-		err = fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", of)
-	} else {
-		s, err = calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
-	}
+func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+	s, err := stepping(c, own)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +29,33 @@ func ofConfig(c *config.Config, own calibrate.Own) (s *calibrate.Subject, err er
 	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err == nil && !learn.Plain(c.Local) {
 		w.Spec.Local, err = learn.Optimizers.Encode(c.Local)
 	}
-	if err == nil && c.Data.Reader != nil && federated.Readers.NameOf(c.Data.Reader) == "table" {
-		w.Mapping, err = federated.Readers.Encode(c.Data.Reader)
+	if err == nil {
+		w.Mapping, err = c.Data.Mapping()
 	}
 	return s, err
+}
+
+// stepping is what takes the run's local steps: a trainer or a model, with its minibatches.
+func stepping(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
+	if !c.External() {
+		m, err := c.NewModel(learn.Samples{})
+		if err != nil {
+			return nil, fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", err)
+		}
+		return calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
+	}
+	if own.Trainer = c.Trainer.Command; own.Data == "" && !c.IsSynthetic() {
+		own.Data = c.Data.Path
+	}
+	if _, paper := c.Task.Paper(); own.Data != "" || !paper {
+		return calibrate.OfTrainer(batch, own), nil
+	}
+	s, err := calibrate.OfTask(c.Task, own)
+	if err != nil {
+		return nil, err
+	}
+	return s.WithBatch(batch), nil
 }
 
 // FirstSteps are the local steps of a run's first tasks, K_0; 0 where they follow from the

@@ -22,6 +22,15 @@ type Devices struct {
 
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
+// learners is the number of clients whose accepted steps are counted: their next minibatches
+// follow from them. Where nobody trains, a million counts would be read and written for nothing.
+func (c *Config) learners() int {
+	if !c.Train {
+		return 0
+	}
+	return c.population()
+}
+
 // drawn is the number of clients that cohorts are drawn from.
 func (c *Config) drawn() int {
 	if c.Devices.Sampled {

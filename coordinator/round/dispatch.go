@@ -72,7 +72,8 @@ func (m *Machine) due(t Timer) error {
 		}
 		return m.queryLosses()
 	case RunEnds:
-		return m.stopRun(fmt.Sprintf("%g%s", m.config.Stop.Time.Seconds(), TimeIsUp))
+		m.stop.TimeUp = true
+		return m.stopRun(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
 	}
 	return fmt.Errorf("round: unknown timer %d", t.Kind)
 }

@@ -44,7 +44,7 @@ type Task struct {
 	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
 	LocalSteps   int    // the client's K
 	LearningRate float64
-	StepsDone    int64   // local steps of this client that were accepted when the task was issued
+	StepsDone    int64   // local steps of this client that were accepted when the task was issued; 0 unless the run trains
 	Start        Time    // Effects.Tasks: when it is issued
 	Staleness    int     // Effects.Train: aggregations since the base model; 0 unless rounds overlap or late updates are used
 	Joules       float64 // Effects.Tasks: what its client's battery holds; 0: it has none
@@ -119,6 +119,7 @@ var noLoss = math.NaN()
 // Stop says why and where a run ended.
 type Stop struct {
 	Reason           string // e.g. "10000 rounds"
+	TimeUp           bool   // it ended at its limit of virtual time
 	Rounds           int
 	At               Time // end of the last round that counts
 	Outcomes         [Outcomes]int
@@ -128,9 +129,6 @@ type Stop struct {
 	Metrics          []float64 // shared, never written to
 	ClientsEvaluated bool      // whether it was measured on the clients' own samples
 }
-
-// TimeIsUp ends the reason of a run that ends at its limit of virtual time.
-const TimeIsUp = " virtual seconds"
 
 // Deserted is the reason of a run that ends because no client is left to ask.
 const Deserted = "no client is available any more"

@@ -22,7 +22,7 @@ type Machine struct {
 	round     RoundState // under way, or about to be reported
 	stop      Stop       // the rounds that were reported, with a reason once the run is to stop
 	losses    losses
-	stepsDone []int64 // local steps accepted so far, by client
+	stepsDone []int64 // local steps accepted so far, by client; none unless the run trains
 	worked    []Worked
 
 	// Timers that are set, by number; 0: none.
@@ -62,7 +62,7 @@ func New(c Config) (*Machine, error) {
 	}
 	return newMachine(c, State{
 		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
-		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()), Worked: make([]Worked, c.workers()), Known: make([]KnownDevice, c.Devices.Count),
+		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.learners()), Worked: make([]Worked, c.workers()), Known: make([]KnownDevice, c.Devices.Count),
 	})
 }
 

@@ -28,12 +28,12 @@ func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 		} else if m.times {
 			r.Times = append(r.Times, m.now-t.Start)
 		}
-		m.stepsDone[t.Client] += int64(t.LocalSteps)
 		if int(t.Client) < len(m.worked) {
 			m.worked[t.Client] = Worked{t.Round, t.Start + t.Download + t.Compute}
 		}
 		m.stop.Samples += m.samples(t)
 		if m.config.Train {
+			m.stepsDone[t.Client] += int64(t.LocalSteps)
 			t.Status = TaskAccepted
 			return
 		}

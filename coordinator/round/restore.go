@@ -112,7 +112,7 @@ func (s *State) fits(c *Config) error {
 		what      string
 		has, want int
 	}{
-		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.population()},
+		{"steps done of %d clients, the run has %d", len(s.StepsDone), c.learners()},
 		{"the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count},
 		{"what %d devices told, the run has %d", len(s.Known), c.Devices.Count},
 		{"%d batteries, the run has %d", len(s.Charges), charges},

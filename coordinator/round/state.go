@@ -37,7 +37,7 @@ type State struct {
 	NextTimer  uint64
 
 	Order     []byte        // what an order remembers that follows its clients; set in a copy only
-	StepsDone []int64       // local steps accepted so far, by client
+	StepsDone []int64       // local steps accepted so far, by client, if the run trains
 	Present   []bool        // by device: whether it takes part
 	Known     []KnownDevice // by device
 	Worked    []Worked      // by simulated client, if tasks overlap with transfers

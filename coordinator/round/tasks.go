@@ -28,7 +28,7 @@ type TaskState struct {
 	Download     Time   // planned: its phases
 	Compute      Time
 	Upload       Time
-	StepsDone    int64 // local steps of its client that were accepted when it was issued
+	StepsDone    int64 // local steps of its client that were accepted when it was issued; 0 unless the run trains
 	LearningRate float64
 	Client       int32
 	Round        int32

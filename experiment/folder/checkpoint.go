@@ -37,7 +37,7 @@ var Checkpoints = []string{CheckpointFile, PreviousCheckpointFile}
 //	checksum  SHA-256 of magic, format, length and the payload's SHA-256
 const (
 	checkpointMagic   = "fedpace checkpoint\n\x00"
-	checkpointFormat  = 11
+	checkpointFormat  = 12
 	checkpointHeadLen = int64(len(checkpointMagic)) + 4 + 8
 	maxCheckpoint     = 1 << 40 // bytes
 )

@@ -196,10 +196,10 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		{"another configuration", func(dir string) { set(dir, "seed: 1", "seed: 2") }, "", "foreign: it is of another configuration: seed is 1, the run's 2"},
 		{"a later format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]++; return b })
-		}, "", "of another format: it has format 12, and this version reads format 11"},
+		}, "", "of another format: it has format 13, and this version reads format 12"},
 		{"an earlier format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]--; return b })
-		}, "", "it has format 10, and this version reads format 11 (resume the run with the version that wrote it, or start it again with --force)"},
+		}, "", "it has format 11, and this version reads format 12 (resume the run with the version that wrote it, or start it again with --force)"},
 		{"another file", func(dir string) {
 			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
 		}, "", "foreign: the file does not begin as one"},

@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -315,7 +314,7 @@ var longTiming = 5_000_000
 // to compare with.
 func (p *experiment) relativeSteps(steps int64, stop *round.Stop) float64 {
 	k0, at := float64(p.InitialSteps()*max(1, p.Config.Aggregate.SiteRounds)), stop.At
-	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && strings.HasSuffix(stop.Reason, round.TimeIsUp) {
+	if n := p.Config.Stop.EqualRuntimeRounds; n > 0 && p.Config.Stop.VirtualSeconds == 0 && stop.TimeUp {
 		return float64(steps) / (float64(n) * k0)
 	}
 	one := p.comparedRound()

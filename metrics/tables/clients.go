@@ -14,18 +14,18 @@ import (
 	"fedpace/metrics"
 )
 
-// account is what a client's tasks came to: tasks by outcome, and the values below.
-type account [values]int64
+// account is what a client's tasks came to. What an accepted task changes is one line of the
+// processor's cache, and all of it are two.
+type account struct {
+	tasks      [round.Outcomes]int32
+	useful     used
+	candidates int64
+	wasted     used
+	_          [2]int64
+}
 
-// The values of an account behind its outcomes. Those of wasted work stand behind
-// those of useful work.
-const (
-	candidates = round.Outcomes + iota
-	steps
-	seconds // by phase, in nanoseconds
-	wasted  = 1 + metrics.Phases
-	values  = steps + 2*wasted
-)
+// used is what tasks used: local steps, then nanoseconds by phase.
+type used [1 + metrics.Phases]int64
 
 // Tables is the output of one run: what each client's tasks came to.
 type Tables struct {
@@ -67,9 +67,9 @@ func (c *Tables) countOpen() {
 		for i := range some {
 			e, a := &some[i], c.account(some[i].Client)
 			if accounts[i] = a; e.Probe {
-				a[candidates]++
+				a.candidates++
 			} else {
-				a[e.Outcome]++
+				a.tasks[e.Outcome]++
 			}
 		}
 		for i := range some {
@@ -96,14 +96,28 @@ func (c *Tables) Finish(end *metrics.End) error {
 
 // use adds what a task used.
 func (a *account) use(e *round.TaskReport) {
-	half := a[steps+wasted:]
+	u := &a.wasted
 	if e.Outcome == round.Accepted {
-		half = a[steps:]
+		u = &a.useful
 	}
 	parts := metrics.PartsOf(e)
-	half[0] += parts.Steps(e)
+	u[0] += parts.Steps(e)
 	for p, t := range parts {
-		half[1+p] += int64(t)
+		u[1+p] += int64(t)
+	}
+}
+
+// pass gives each number of an account to f, in the order of a checkpoint, and sets it to what f
+// returns.
+func (a *account) pass(f func(int64) int64) {
+	for o, n := range a.tasks {
+		a.tasks[o] = int32(f(int64(n)))
+	}
+	a.candidates = f(a.candidates)
+	for _, u := range [...]*used{&a.useful, &a.wasted} {
+		for i, v := range u {
+			u[i] = f(v)
+		}
 	}
 }
 
@@ -138,13 +152,14 @@ type state struct {
 }
 
 func (c *Tables) Save() ([]byte, error) {
-	last, saved := 0, make([]byte, 0, 2*values*c.used)
+	last, saved := 0, make([]byte, 0, 32*c.used)
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
-		for _, v := range a {
+		a.pass(func(v int64) int64 {
 			saved = binary.AppendVarint(saved, v)
-		}
+			return v
+		})
 	}
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(&state{Accounts: saved, Open: c.open})
@@ -164,11 +179,14 @@ func (c *Tables) Restore(saved []byte) error {
 		if client += distance; client < 0 || client >= round.MaxClients {
 			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
 		}
-		a := c.account(int(client))
-		for i := range a {
-			if a[i], err = binary.ReadVarint(in); err != nil {
-				return fmt.Errorf("tables: the account of client %d: %w", client, err)
+		c.account(int(client)).pass(func(int64) (v int64) {
+			if err == nil {
+				v, err = binary.ReadVarint(in)
 			}
+			return v
+		})
+		if err != nil {
+			return fmt.Errorf("tables: the account of client %d: %w", client, err)
 		}
 	}
 	c.open = append(c.open[:0], s.Open...)
@@ -188,20 +206,20 @@ func (c *Tables) WriteClients(w io.Writer) error {
 	})
 }
 
+func (u *used) seconds(p metrics.Phase) float64 { return round.Time(u[1+p]).Seconds() }
+
 func (a *account) row() Client {
-	o := func(o round.Outcome) int32 { return int32(a[o]) }
-	used := func(p metrics.Phase) float64 { return round.Time(a[seconds+int(p)]).Seconds() }
-	lost := func(p metrics.Phase) float64 { return round.Time(a[seconds+wasted+int(p)]).Seconds() }
+	o, used, lost := &a.tasks, a.useful.seconds, a.wasted.seconds
 	row := Client{
-		Accepted: o(round.Accepted), Late: o(round.Late), Dropped: o(round.Dropped), Lost: o(round.Lost), Cancelled: o(round.Cancelled), Refused: o(round.Refused),
-		Candidates: int32(a[candidates]), StepsUseful: a[steps], StepsWasted: a[steps+wasted],
+		Accepted: o[round.Accepted], Late: o[round.Late], Dropped: o[round.Dropped], Lost: o[round.Lost], Cancelled: o[round.Cancelled], Refused: o[round.Refused],
+		Candidates: int32(a.candidates), StepsUseful: a.useful[0], StepsWasted: a.wasted[0],
 		DownloadUseful: used(metrics.Download), DownloadWasted: lost(metrics.Download),
 		ComputeUseful: used(metrics.Compute), ComputeWasted: lost(metrics.Compute),
 		UploadUseful: used(metrics.Upload), UploadWasted: lost(metrics.Upload),
 		WaitingUseful: used(metrics.Waiting), WaitingWasted: lost(metrics.Waiting),
 	}
-	for _, n := range a[:round.Outcomes] {
-		row.Tasks += int32(n)
+	for _, n := range a.tasks {
+		row.Tasks += n
 	}
 	return row
 }

@@ -260,7 +260,7 @@ func TestAccountsGoOn(t *testing.T) {
 	})
 	for _, s := range []state{
 		{Accounts: binary.AppendVarint(nil, 1)}, {Accounts: binary.AppendVarint(nil, -1)},
-		{Accounts: append(binary.AppendVarint(nil, math.MaxInt64), make([]byte, values)...)},
+		{Accounts: append(binary.AppendVarint(nil, math.MaxInt64), make([]byte, 17)...)},
 	} {
 		var b bytes.Buffer
 		if err := gob.NewEncoder(&b).Encode(s); err != nil {

@@ -252,7 +252,8 @@ func (r *Run) Follow() iter.Seq2[Progress, error] {
 type reader struct {
 	names   []string
 	columns []metrics.Column
-	places  []int // of the columns' cells; -1: the file has none
+	places  []int    // of the columns' cells; -1: the file has none
+	cells   []string // of the newest row; reused from row to row
 }
 
 func newReader(names []string) (r reader, err error) {
@@ -267,7 +268,8 @@ func newReader(names []string) (r reader, err error) {
 const trainingLoss = "training_loss"
 
 func (r *reader) parse(line string) (report round.Report, err error) {
-	cells := strings.Split(line, ",")
+	r.cells = slices.AppendSeq(r.cells[:0], strings.SplitSeq(line, ","))
+	cells := r.cells
 	if len(cells) != len(r.names) {
 		return report, fmt.Errorf("%d cells, and the header has %d", len(cells), len(r.names))
 	}

@@ -297,7 +297,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		s.EnergyJoules = &usage.Joules
 	}
 	if r.p.Tokens() > 0 {
-		s.Tokens = &last.Tokens
+		s.Tokens = new(last.Tokens) // a pointer into the recorder would keep the whole run in memory
 	}
 	for o, n := range stop.Outcomes {
 		s.Outcomes[o] = int64(n)

@@ -204,9 +204,24 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// A run that was stopped goes on with the tasks of its open round: its table has them as little as
+// its summary.
+func TestClientsOfAStoppedRun(t *testing.T) {
+	c := New(&metrics.Run{Clients: 8})
+	c.Task(&round.TaskReport{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	c.countOpen()
+	c.Task(&round.TaskReport{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := clientsTable(t, c); len(rows) != 1 || rows[0].Client != 5 {
+		t.Errorf("%+v", rows)
+	}
+}
+
 // finish ends a run that has no folder.
 func finish(t interface{ Fatal(...any) }, c *Tables) {
-	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}}); err != nil {
+	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}, Completed: true}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -131,10 +131,12 @@ func (o *tasks) Restore(saved []byte) error {
 	return gob.NewDecoder(bytes.NewReader(saved)).Decode(&o.open)
 }
 
-// Finish writes the table. Tasks of the round that is open were for nothing and are cancelled, as
-// in clients.parquet; their round is the one that does not count. They are not in the spool: a run
-// that was interrupted goes on with them.
+// Finish writes the table. Tasks of the round that is open are in it as in clients.parquet; their
+// round is the one that does not count. They are not in the spool.
 func (o *tasks) Finish(end *metrics.End) error {
+	if !end.Completed {
+		o.open = nil
+	}
 	return end.Start.Replace(TasksFile, func(w io.Writer) error {
 		spool, _, err := regular.Open(end.Start.Path(spoolFile))
 		if err != nil {

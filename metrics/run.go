@@ -90,13 +90,25 @@ type Run struct {
 // Real reports whether a client is a real device.
 func (r *Run) Real(client int) bool { return client >= r.Clients }
 
-// ClassName names the class of a simulated client's device; empty where all are
-// alike, and for real devices.
+// ClassName names the class of a client's device; empty where all are alike or none is known.
 func (r *Run) ClassName(client int) string {
-	if len(r.Classes) < 2 || r.Real(client) {
-		return ""
+	if class := r.class(client); class >= 0 && len(r.Classes) > 1 {
+		return r.Classes[class]
 	}
-	return r.Classes[r.Class(client)]
+	return ""
+}
+
+// class is the number of a client's class; less than 0: none is known, as of a real device without
+// one.
+func (r *Run) class(client int) int {
+	of := r.Class
+	if r.Real(client) {
+		of = r.DeviceClass
+	}
+	if of == nil {
+		return -1
+	}
+	return of(client)
 }
 
 // Fraction is the part of the run that is done, from 0 to 1: the largest over the stops whose end

@@ -151,14 +151,7 @@ func (m *meter) watts(client int) (w Watts, ok bool) {
 	if m.run.Power.Watts == nil {
 		return w, false
 	}
-	of := m.run.Class
-	if m.run.Real(client) {
-		of = m.run.DeviceClass
-	}
-	if of == nil {
-		return w, false
-	}
-	class := of(client)
+	class := m.run.class(client)
 	if class < 0 {
 		return w, false
 	}

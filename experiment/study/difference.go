@@ -171,9 +171,9 @@ func (d *Difference) Verdict() string {
 func (d *Difference) verdict() string {
 	switch {
 	case d.Missed > d.Never:
-		return fmt.Sprintf("not reached by %s with %d of %d seeds", d.Than, d.Missed, len(d.BySeed))
+		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, len(d.BySeed))
 	case d.Never > 0:
-		return fmt.Sprintf("not reached with %d of %d seeds", d.Never, len(d.BySeed))
+		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Than, d.Never, len(d.BySeed))
 	case d.N == 0:
 		return "-"
 	case d.N == 1:

@@ -121,7 +121,7 @@ func TestVerdictsFollowHolm(t *testing.T) {
 // A mean of the seeds that were fast enough is none, whichever run was too slow with the others; the
 // table says how many have a value.
 func TestALevelThatSomeNeverReach(t *testing.T) {
-	for never, want := range map[int]string{4: "not reached with 1 of 3 seeds", 1: "not reached by fixed with 1 of 3 seeds"} {
+	for never, want := range map[int]string{4: "reached by fixed alone with 1 of 3 seeds", 1: "reached by rounds alone with 1 of 3 seeds"} {
 		c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
 		for i := range c.Runs {
 			c.Runs[i].TimeToLevel = float64(i)

@@ -88,9 +88,9 @@ func (c *Cell) followed() *Tail {
 
 var trainingLoss = measure.Metric{Name: "training loss", Lower: true}
 
-// setLevel sets evaluate.target as the level to reach or, without one, where the worst of the
-// reference's runs ended, less the standard deviation of its last values: all of these come to it, and
-// none at its best moment alone. A level has four digits.
+// setLevel sets evaluate.target as the level to reach or, without one, the worst of where the
+// reference's runs ended, each less the standard deviation of its last values: all of these come to
+// it, and none at its best moment alone. A level has four digits.
 func (r *Comparison) setLevel(cells []*Cell) {
 	set := cells[0].Config.Evaluate.Target
 	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {

@@ -40,7 +40,7 @@ const listColumns = [
   { id: 'schedule', name: 'schedule', of: r => (r.schedule === 'expression' && r.config?.get('schedule.k.formula')) || r.schedule },
   { id: 'seed', name: 'seed', of: r => Number(r.seed), text: r => r.seed },
   { id: 'best', name: 'best', number: true, of: r => r.summary?.metrics?.find(m => m.name === r.quality.name)?.best, text: (r, v) => `${fixed(v, 4)}${r.quality.name === 'accuracy' ? '' : ' ' + r.quality.name}` },
-  { id: 'loss', name: 'training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
+  { id: 'loss', name: 'best training loss', number: true, of: r => r.summary && r.summary.best_training_loss, text: (_, v) => fixed(v, 4) },
   { id: 'rounds', name: 'rounds', number: true, of: r => r.rounds, text: (_, v) => whole(v) },
   { id: 'time', name: 'virtual time', number: true, of: r => r.virtual_seconds, text: (_, v) => duration(v) },
   { id: 'steps', name: 'SGD steps', number: true, of: r => r.summary && r.summary.sgd_steps, text: (_, v) => whole(v) },

@@ -79,9 +79,12 @@ func (c *Tables) countOpen() {
 	c.open = c.open[:0]
 }
 
-// Finish implements [metrics.Finisher]: it writes both tables. Tasks of the round
-// that is open were for nothing and are cancelled.
+// Finish implements [metrics.Finisher]: it writes both tables. Tasks of the round that is open were
+// for nothing and are cancelled; a run that was stopped goes on with them, and they do not count yet.
 func (c *Tables) Finish(end *metrics.End) error {
+	if !end.Completed {
+		c.open = nil
+	}
 	for i := range c.open {
 		if e := &c.open[i]; !e.Probe || e.Outcome == round.Accepted {
 			e.Outcome = round.Cancelled

@@ -179,13 +179,17 @@ func clientsTable(t testing.TB, c *Tables) []Client {
 }
 
 func TestClients(t *testing.T) {
-	c := New(&metrics.Run{Clients: 8, Devices: []string{"pi"}, Classes: []string{"phone", "tablet"}, Class: func(client int) int { return client % 2 }})
+	c := New(&metrics.Run{
+		Clients: 8, Devices: []string{"pi", "own"}, Classes: []string{"phone", "tablet"},
+		Class: func(client int) int { return client % 2 }, DeviceClass: func(client int) int { return 8 - client },
+	})
 	total := femnist.Total()
 	for _, e := range []round.TaskReport{
 		{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist},
 		{Client: 5, LocalSteps: 80, Outcome: round.Late, End: 1_015_500_000, Plan: femnist}, // half of its steps done
 		{Client: 2, LocalSteps: 80, Outcome: round.Dropped, End: 100_000_000, Plan: femnist},
 		{Client: 8, LocalSteps: 80, Outcome: round.Lost, End: 120e9},
+		{Client: 9, LocalSteps: 80, Outcome: round.Lost, End: 120e9},
 		{Client: 2, LocalSteps: 1, Probe: true, Outcome: round.Accepted, End: 352_500_000, Plan: round.Plan{Download: 335_500_000, Compute: 17_000_000}},
 	} {
 		c.Task(&e)
@@ -198,15 +202,31 @@ func TestClients(t *testing.T) {
 		{Client: 0, Class: "phone", Tasks: 1, Cancelled: 1, StepsWasted: 80, DownloadWasted: 0.3355, ComputeWasted: 1.36, UploadWasted: 1.342},
 		{Client: 2, Class: "phone", Tasks: 1, Dropped: 1, Candidates: 1, DownloadUseful: 0.3355, DownloadWasted: 0.1, ComputeUseful: 0.017},
 		{Client: 5, Class: "tablet", Tasks: 2, Accepted: 1, Late: 1, StepsUseful: 80, StepsWasted: 40, DownloadUseful: 0.3355, DownloadWasted: 0.3355, ComputeUseful: 1.36, ComputeWasted: 0.68, UploadUseful: 1.342},
-		{Client: 8, Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
+		{Client: 8, Class: "phone", Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
+		{Client: 9, Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
 	}, clientsTable(t, c)); diff != "" {
 		t.Error(diff)
 	}
 }
 
+// A run that was stopped goes on with the tasks of its open round: its table has them as little as
+// its summary.
+func TestClientsOfAStoppedRun(t *testing.T) {
+	c := New(&metrics.Run{Clients: 8})
+	c.Task(&round.TaskReport{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	c.countOpen()
+	c.Task(&round.TaskReport{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := clientsTable(t, c); len(rows) != 1 || rows[0].Client != 5 {
+		t.Errorf("%+v", rows)
+	}
+}
+
 // finish ends a run that has no folder.
 func finish(t interface{ Fatal(...any) }, c *Tables) {
-	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}}); err != nil {
+	if err := c.Finish(&metrics.End{Start: &metrics.Start{Folder: nowhere{}}, Completed: true}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -131,10 +131,12 @@ func (o *tasks) Restore(saved []byte) error {
 	return gob.NewDecoder(bytes.NewReader(saved)).Decode(&o.open)
 }
 
-// Finish writes the table. Tasks of the round that is open were for nothing and are cancelled, as
-// in clients.parquet; their round is the one that does not count. They are not in the spool: a run
-// that was interrupted goes on with them.
+// Finish writes the table. Tasks of the round that is open are in it as in clients.parquet; their
+// round is the one that does not count. They are not in the spool.
 func (o *tasks) Finish(end *metrics.End) error {
+	if !end.Completed {
+		o.open = nil
+	}
 	return end.Start.Replace(TasksFile, func(w io.Writer) error {
 		spool, _, err := regular.Open(end.Start.Path(spoolFile))
 		if err != nil {
@@ -187,7 +189,7 @@ type Task struct {
 	Task       int64  `parquet:"task" about:"number of the task; those of real devices begin at 2^52"`
 	Round      int32  `parquet:"round" about:"round in which it ended; the one after the last: the run's end broke it off"`
 	Client     int32  `parquet:"client" about:"number of the client, from 0"`
-	Class      string `parquet:"class,dict" about:"class of its device; empty where all are alike"`
+	Class      string `parquet:"class,dict" about:"class of its device; empty where all are alike or none is known"`
 	Real       bool   `parquet:"real" about:"whether it is a real device"`
 	Candidate  bool   `parquet:"candidate" about:"whether it was only asked for its loss"`
 	Model      int64  `parquet:"model" about:"version of its base model, from 0"`

@@ -64,10 +64,10 @@ func started(t testing.TB, run *metrics.Run, dir string) *tasks {
 	return o.(*tasks)
 }
 
-// tasksTable ends a run and reads its table.
-func tasksTable(t *testing.T, o *tasks, dir string) []Task {
+// tasksTable ends a run, or stops it, and reads its table.
+func tasksTable(t *testing.T, o *tasks, dir string, completed bool) []Task {
 	t.Helper()
-	if err := errors.Join(o.Flush(), o.Finish(&metrics.End{Start: &metrics.Start{Folder: place(dir)}})); err != nil {
+	if err := errors.Join(o.Flush(), o.Finish(&metrics.End{Start: &metrics.Start{Folder: place(dir)}, Completed: completed})); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(place(dir).Path(TasksFile))
@@ -104,8 +104,22 @@ func TestTasks(t *testing.T) {
 		{Task: 1 << 52, Round: 7, Client: 8, Real: true, Model: 6, LocalSteps: 80, StartSeconds: 1, ComputeSeconds: 1, EndSeconds: 2, Outcome: "accepted", Loss: value(0)},
 		{Task: 5, Round: 8, Client: 1, Class: "tablet", Model: 7, LocalSteps: 80, StartSeconds: 4, DownloadSeconds: 0.3355, ComputeSeconds: 1.36, UploadSeconds: 1.342, EndSeconds: 5, Outcome: "cancelled"},
 		{Task: 4, Round: 8, Client: 0, Class: "phone", Model: 7, LocalSteps: 80, StartSeconds: 5, DownloadSeconds: 0.3355, ComputeSeconds: 1.36, UploadSeconds: 1.342, EndSeconds: 8.0375, Outcome: "cancelled"},
-	}, tasksTable(t, o, dir)); diff != "" {
+	}, tasksTable(t, o, dir, true)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run that was stopped goes on with the tasks of its open round.
+func TestTasksOfAStoppedRun(t *testing.T) {
+	dir := t.TempDir()
+	o := started(t, &metrics.Run{Clients: 8}, dir)
+	o.Task(&round.TaskReport{Task: 1, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	if err := o.Round(&metrics.Round{Report: round.Report{Round: 1, Cohort: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	o.Task(&round.TaskReport{Task: 2, Outcome: round.Accepted, End: femnist.Total(), Plan: femnist})
+	if rows := tasksTable(t, o, dir, false); len(rows) != 1 || rows[0].Task != 1 {
+		t.Errorf("%+v", rows)
 	}
 }
 

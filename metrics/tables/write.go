@@ -125,7 +125,7 @@ func set(field reflect.Value, kind metrics.Kind, v metrics.Number) {
 // count, and wasted all else.
 type Client struct {
 	Client int32  `parquet:"client" about:"number of the client, from 0"`
-	Class  string `parquet:"class,dict" about:"class of its device; empty where all are alike"`
+	Class  string `parquet:"class,dict" about:"class of its device; empty where all are alike or none is known"`
 	Real   bool   `parquet:"real" about:"whether it is a real device"`
 
 	Tasks      int32 `parquet:"tasks" about:"tasks that ended" unit:"tasks"`

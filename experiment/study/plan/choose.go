@@ -102,7 +102,9 @@ func (p *Plan) unknown() (list []string) {
 	own := p.own()
 	c := &own.config
 	say(math.IsNaN(own.Joules.P50), "Energy: no class gives its watts.")
-	say(!some(func(s *Setting) bool { return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 }),
+	say(!some(func(s *Setting) bool {
+		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
+	}),
 		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
 	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say (measure them: fedpace-device calibrate).")
 	say(some(func(s *Setting) bool { return s.AtMost }), "Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.")

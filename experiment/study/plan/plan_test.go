@@ -86,6 +86,18 @@ func TestAPlanForUpdates(t *testing.T) {
 	}
 }
 
+// Times alone tell how far draws of a fleet are apart where all have the same rounds.
+func TestAPlanForUpdatesSeesScatter(t *testing.T) {
+	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {
+		q := small("stop.accepted=60", "fleet=[{name: one, seconds_per_step: "+speeds+"}]")
+		q.For, q.Schedules, q.Grids = Updates, []string{"fixed"}, []study.Grid{{Key: "cohort", Values: []string{"4", "5"}}}
+		unknown := strings.Join(made(t, q, t.TempDir()).unknown(), "\n")
+		if strings.Contains(unknown, "Scatter: ") == scatters {
+			t.Errorf("%s: %s", speeds, unknown)
+		}
+	}
+}
+
 // Who asks for a level gets the setting that reaches it first, with each seed; without one that does,
 // the best.
 func TestAPlanForALevel(t *testing.T) {

@@ -68,7 +68,9 @@ func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
 		if err := r.play(ctx, left, rung, p.Out, o); err != nil {
 			return nil, fmt.Errorf("tune: %w", err)
 		}
-		left = r.best(left)
+		if left, err = r.best(left, rung); err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
 	}
 	slices.SortStableFunc(r.Settings, r.order)
 	for _, s := range r.Settings {
@@ -189,18 +191,34 @@ func (r *Result) order(a, b *Setting) int {
 	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
 }
 
-// best is the best third of the settings of each schedule, at least one.
-func (r *Result) best(list []*Setting) (left []*Setting) {
+// best is the best third of the settings of each schedule, at least one. Where none was evaluated in
+// time none is the best.
+func (r *Result) best(list []*Setting, rung int) (left []*Setting, err error) {
 	of := map[string][]*Setting{}
 	for _, s := range list {
 		of[s.cells[0].Schedule] = append(of[s.cells[0].Schedule], s)
 	}
 	for _, s := range list {
-		if group := of[s.cells[0].Schedule]; s == group[0] {
+		name := s.cells[0].Schedule
+		if group := of[name]; s == group[0] {
 			group = slices.Clone(group)
 			slices.SortStableFunc(group, r.order)
-			left = append(left, group[:max(1, len(group)/eta)]...)
+			most := max(1, len(group)/eta)
+			if most < len(group) && math.IsInf(r.score(group[0]), 1) && slices.ContainsFunc(group, (*Setting).unmeasured) {
+				return nil, fmt.Errorf("no setting of %s has a result at %s: none was evaluated by then with every seed (evaluate.every_seconds)", name, human.VirtualTime(r.Seconds/rungs[rung]))
+			}
+			left = append(left, group[:most]...)
 		}
 	}
-	return left
+	return left, nil
+}
+
+// unmeasured reports whether a run that has not diverged has no value at the setting's last rung.
+func (s *Setting) unmeasured() bool {
+	for i, tail := range s.tails[s.last()] {
+		if math.IsNaN(tail) && s.cells[i].Diverged == "" {
+			return true
+		}
+	}
+	return false
 }

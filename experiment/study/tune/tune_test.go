@@ -205,6 +205,16 @@ func TestASettingThatDiverges(t *testing.T) {
 	}
 }
 
+// Of settings that were not evaluated in time none is the best, also where another schedule has one.
+func TestAScheduleThatIsNotEvaluatedInTime(t *testing.T) {
+	t.Parallel()
+	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.1", "0.2", "0.3"}}}, "task=quadratic", "clients=20", "cohort=4", "stop.rounds=30")
+	p.Schedules = []string{"fixed", "long=30*k0"}
+	if _, err := Make(t.Context(), p, study.Options{}); err == nil || !strings.Contains(err.Error(), "no setting of long has a result") {
+		t.Error(err)
+	}
+}
+
 func TestWhatCannotBeTuned(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"train: false":     {"train=false"},

@@ -201,7 +201,7 @@ type Task struct {
 	Round        uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`                                    // from 1
 	LocalSteps   uint32                 `protobuf:"varint,3,opt,name=local_steps,json=localSteps,proto3" json:"local_steps,omitempty"`        // K, at least 1
 	LearningRate float64                `protobuf:"fixed64,4,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"` // eta, finite, not negative
-	StepsDone    uint64                 `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`           // local steps of this client accepted so far
+	StepsDone    uint64                 `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`           // local steps of this client accepted so far; 0 where nothing is trained
 	ModelDigest  []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
 	ModelBits    uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
 	StartNs      int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts

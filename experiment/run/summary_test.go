@@ -30,6 +30,9 @@ func TestASummaryKeepsNoRun(t *testing.T) {
 	if s.Tokens == nil || s.EnergyJoules == nil {
 		t.Fatal("the summary has no tokens or no energy")
 	}
+	if err := r.outputs.Close(nil); err != nil {
+		t.Fatal(err)
+	}
 	r = nil
 	runtime.GC()
 	if kept.Value() != nil {

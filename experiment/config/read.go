@@ -367,7 +367,10 @@ func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.
 	}
 	if named == nil {
 		s, err := n.Scalar("a word, " + orList(p.Names()))
-		if err != nil {
+		switch {
+		case err != nil && n.Kind == tree.Map && at != path:
+			return nil, false, tree.Fail(n, at, "%v (its options stand beside it: %s: {%s: %s, ...})", err, path, p.Word, p.Names()[0])
+		case err != nil:
 			return nil, false, tree.Fail(n, at, "%v", err)
 		}
 		return nil, false, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))

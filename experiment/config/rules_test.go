@@ -275,6 +275,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"an accuracy of 0", "evaluate: {target: 0}", nil, "config.yaml:1: evaluate.target: 0 is no accuracy (more than 0 and at most 1; name another evaluate.metric)"},
 		{"no group is null on the command line", "", []string{"nats=null"}, "--set nats: this is a group of keys: url, listen, insecure, replicas, ack_seconds or max_deliver"},
 		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted`},
+		{"a map for the rule's name", "close: {rule: {deadline: {seconds: 5}}}", nil, `config.yaml:1: close.rule: a map stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted (its options stand beside it: close: {rule: all, ...})`},
 		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"candidates are missing", "select: power_of_choice", nil, `config.yaml:1: select.candidates: is not set: power_of_choice needs it (clients asked for their loss)`},
 		{"too few candidates", "select: {rule: power_of_choice, candidates: 20}", nil, `config.yaml:1: select.candidates: 20 is less than the cohort, which is chosen from them (at least 60)`},

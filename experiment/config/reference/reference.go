@@ -23,6 +23,7 @@ it. Behind a key's colon is its default; without one it is null, or (task) the t
 paper's Tables 1 and 2. ` + "`fedpace run --dry-run`" + ` prints the values in use, ` + "`fedpace help KEY`" + ` says
 what one is, and ` + "`fedpace config schema`" + ` lets an editor complete and check a file. ` + "`1..9`" + ` is 1 to 9,
 ` + "`>0..9`" + ` above 0, ` + "`0..<9`" + ` below 9. Seconds and hours may be written as ` + "`90s`, `10m`, `1h30m` or `2d`" + `.
+What is chosen by a name has its options beside it: ` + "`aggregate: {algorithm: fedprox, mu: 0.1}`" + `.
 `)
 	for _, o := range registry.Options(reflect.TypeFor[config.Config]()) {
 		if o.Type.Kind() == reflect.Struct && o.Help == "" {

@@ -64,7 +64,7 @@ def adapters(runs):
     for name, title in ("base", "the base"), ("lora", "then adapters"), ("all", "then all parameters"):
         if of := [r for r in runs if r.name.startswith(name + "-")]:
             sent, losses = of[0].summary["bytes"]["useful"], [r.summary["validation_loss"] for r in of]
-            later = [t["mean_loss"][t["class"] == "rest"][-1] for t in (r.table("fairness.csv") for r in of)]
+            later = [list(t["mean_loss"][t["class"] == "rest"])[-1] for t in (r.table("fairness.csv") for r in of)]
             print(f"| {title} | {len(of)} | {sent / 8 / of[0].summary['outcomes']['accepted']:,.0f} | {len(of[0].rounds)} | {perplexity(losses)} | {perplexity(later)} | {sent / 1e6:.3g} |")
 
 

@@ -5,6 +5,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 )
 
@@ -52,7 +53,11 @@ func (p *player) fork(c *Cell, forks []*Cell) func(*round.Report) {
 		if !r.Evaluated || plateau.Converged {
 			return
 		}
-		q, err := c.Run().Quality()
+		found, err := folder.Open(c.Config.Out) // with the metric of its model
+		if err != nil {
+			return
+		}
+		q, err := found.Quality()
 		if err != nil {
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"fedpace/actors/measure"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics"
@@ -56,6 +58,41 @@ func TestTablesShowMetrics(t *testing.T) {
 		}
 		if got := cells[0].story(0); !strings.Contains(got, "best "+measure.Title(name)+" 0.5000") {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// homes is the configuration of a regression that says nothing of its metric, an error.
+func homes(t *testing.T, sets ...string) func(...string) (config.Config, error) {
+	path, err := filepath.Abs("../../examples/regression/synthetic_homes.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return setting(append([]string{"task=custom", "data={path: " + path + ", client: town, features: [rooms, area, age, distance], target: price, scale: standard}",
+		"model=[dense]", "batch=8", "schedule={k0: 5, eta0: 0.02, window: 5}", "compute.seconds_per_step=0.01", "network={download_mbps: 20, upload_mbps: 5}",
+		"evaluate.every=2", "stop.rounds=12", "out=" + filepath.Join(t.TempDir(), "homes")}, sets...)...)
+}
+
+// Of an error less is better: the model says it, where the configuration does not.
+func TestLessOfAnErrorIsBetter(t *testing.T) {
+	p := Plan{Load: homes(t), Schedules: []string{schedule.Fixed, "slow={k: fixed, eta0: 0.001}"}, Seeds: 3}
+	for _, again := range []bool{false, true} {
+		r, err := Run(t.Context(), p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := r.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`slow +fixed +[0-9.]+ ± \S+ +\S+ +worse`).MatchString(b.String()) {
+			t.Errorf("played before: %v: a larger error is not worse:\n%s", again, b.String())
+		}
+		for i := range r.Runs {
+			c := &r.Runs[i]
+			if c.Reused != again || c.Schedule == schedule.Fixed && c.Tail > c.Level {
+				t.Errorf("played before: %v: %s ends at %g, the level is %g", again, c.Schedule, c.Tail, c.Level)
+			}
 		}
 	}
 }

@@ -79,7 +79,7 @@ def panel(out, left, top, axis, lines):
         x, y = place(0, np.log(perplexity))
         out.append(f'<path d="M{left} {y:.1f}h230" stroke="#eee"/><text x="{left - 4}" y="{y + 4:.1f}" text-anchor="end">{perplexity}</text>')
     for i in (1, 2):
-        out.append(f'<text x="{left + 115 * i}" y="{top + 163}" text-anchor="end">{most * i / 2:.3g}</text>')
+        out.append(f'<text x="{left + 115 * i}" y="{top + 163}" text-anchor="end">{most * i / 2:{",.0f" if most > 200 else ".3g"}}</text>')
     for schedule, x, loss in lines:
         points = " ".join("{:.1f},{:.1f}".format(*place(*p)) for p in zip(x, loss))
         out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[schedule]}" stroke-width="1.6"/>')

@@ -184,6 +184,24 @@ func TestOwnSchedulesAreComparedAsTuned(t *testing.T) {
 	}
 }
 
+// Of an error less is better: the model says it, where the configuration does not.
+func TestTheLeastErrorIsTheBest(t *testing.T) {
+	t.Parallel()
+	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.0001", "0.02", "0.001"}}})
+	p.Load = func(more ...string) (config.Config, error) {
+		return config.Load("../../../examples/regression/regression.yaml", append([]string{"evaluate.metric=null", "stop={rounds: 30}"}, more...))
+	}
+	r, err := Make(t.Context(), p, study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"0.02", "0.001", "0.0001"} {
+		if got := r.Settings[i].cells[0].Values[0]; got != want {
+			t.Errorf("setting %d of the order has the rate %s, want %s", i, got, want)
+		}
+	}
+}
+
 // A setting that diverges is the worst one, and ends nothing.
 func TestASettingThatDiverges(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ func TestTablesShowMetrics(t *testing.T) {
 func TestLessOfAnErrorIsBetter(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "homes")
 	load := func(more ...string) (config.Config, error) {
-		return config.Load("../../examples/regression/regression.yaml", append([]string{"evaluate.metric=null", "stop={rounds: 12}", "out=" + out}, more...))
+		return config.Load("../../examples/regression/regression.yaml", append([]string{"data.path=../../examples/regression/synthetic_homes.csv", "evaluate.metric=null", "stop={rounds: 12}", "out=" + out}, more...))
 	}
 	p := Plan{Load: load, Schedules: []string{schedule.Fixed, "slow={k: fixed, eta0: 0.0001}"}, Seeds: 3}
 	for _, again := range []bool{false, true} {

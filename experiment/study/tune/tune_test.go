@@ -189,7 +189,7 @@ func TestTheLeastErrorIsTheBest(t *testing.T) {
 	t.Parallel()
 	p := planOf(t.TempDir(), []study.Grid{{Key: "schedule.eta0", Values: []string{"0.0001", "0.02", "0.001"}}})
 	p.Load = func(more ...string) (config.Config, error) {
-		return config.Load("../../../examples/regression/regression.yaml", append([]string{"evaluate.metric=null", "stop={rounds: 30}"}, more...))
+		return config.Load("../../../examples/regression/regression.yaml", append([]string{"data.path=../../../examples/regression/synthetic_homes.csv", "evaluate.metric=null", "stop={rounds: 30}"}, more...))
 	}
 	r, err := Make(t.Context(), p, study.Options{})
 	if err != nil {

@@ -1,9 +1,11 @@
 package forecast_test
 
 import (
+	"strings"
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
 	"fedpace/internal/testkit/runtest"
 )
@@ -28,6 +30,24 @@ func TestARunOfSoManyUpdates(t *testing.T) {
 		if n := s.Outcomes[round.Accepted]; n < 1234 || last >= 1234 || f.Rounds != s.Rounds || f.Virtual != s.VirtualSeconds {
 			t.Errorf("%v: %d updates in %d rounds and %g s, foreseen are %d rounds and %g s", sets, n, s.Rounds, s.VirtualSeconds, f.Rounds, f.Virtual)
 		}
+	}
+}
+
+// Where no update ever counts there is no end, and a dry run says so; where only one class is in time,
+// it does not play the run without that class for ever.
+func TestARunWithoutEnd(t *testing.T) {
+	t.Parallel()
+	foresee := func(sets ...string) (forecast.Forecast, error) {
+		return run.DryRun(t.Context(), runtest.Small(t, append([]string{"train=false", "cohort=20", "schedule={k: fixed, k0: 10}", "stop={rounds: null, accepted: 200}"}, sets...)...), run.Options{})
+	}
+	for _, set := range []string{"dropout.probability=1", "close={rule: deadline, seconds: 0.1}"} {
+		if f, err := foresee(set); err == nil || !strings.Contains(err.Error(), "no end is in sight") {
+			t.Errorf("%s: %v, %d rounds", set, err, f.Rounds)
+		}
+	}
+	f, err := foresee("close={rule: deadline, seconds: 3}", "fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 1}]")
+	if err != nil || f.Rounds < 10 || len(f.Gains) == 0 || f.Gains[0].Waited != 1 {
+		t.Errorf("%v, %d rounds, %+v", err, f.Rounds, f.Gains)
 	}
 }
 

@@ -34,11 +34,14 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	by := 1.0
 	for draw := 1; draw <= fewDraws; draw++ {
 		part, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws))
-		if err != nil || by > maxWalked { // of rounds without a length there is no end
+		if err != nil {
 			return err
 		}
 		if part == nil {
 			by, draw, of = 2*by, 0, [3][]float64{}
+		}
+		if by > maxWalked {
+			return errNoEnd
 		}
 		for i, v := range part {
 			of[i] = append(of[i], v)

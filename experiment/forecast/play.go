@@ -32,7 +32,11 @@ type timing struct {
 	open    []round.Task // issued since all were answered
 	taken   int          // of them
 	round   int          // whose tasks are answered
+	vain    int          // tasks since the last update that counts
 }
+
+// errNoEnd is of a run to so many updates that gets none any more: [mostPlayed] tasks in a row had none.
+var errNoEnd = errors.New("no end is in sight: round after round brings no update that counts (raise close.seconds, let fewer clients drop out, or set stop.rounds)")
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
 // fingerprint of its history, too.
@@ -91,14 +95,22 @@ func (p *timing) act(effects *round.Effects) error {
 	for _, seq := range effects.Cancel {
 		p.clock.Cancel(seq)
 	}
-	if p.task != nil {
-		for i := range effects.Ended {
+	for i := range effects.Ended {
+		if p.vain++; effects.Ended[i].Outcome == round.Accepted {
+			p.vain = 0
+		}
+		if p.task != nil {
 			p.task(&effects.Ended[i])
 		}
 	}
 	p.open = append(p.open, effects.Tasks...)
 	if p.report != nil && effects.Report != nil {
-		return p.report(effects.Report)
+		if err := p.report(effects.Report); err != nil {
+			return err
+		}
+	}
+	if s := &p.rounds.Stop; p.vain > mostPlayed && s.Rounds == 0 && (s.Accepted > 0 || s.Samples > 0 || s.Tokens > 0) {
+		return errNoEnd
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 
 // Usage is what a configuration comes to on the virtual clock, over draws of its fleet and cohorts.
 type Usage struct {
-	Seconds Interval // of virtual time
+	Seconds Interval // of virtual time; of draws that do not fall short
+	Short   int      // draws that end without the updates that they should have
 	Rounds  Interval // complete ones
 	Steps   Interval // sum of K_r over them
 	Work    Interval // local steps of all clients whose updates count
@@ -47,6 +48,9 @@ func UsageOf(ctx context.Context, c config.Config, stop round.Limits, draws int,
 		for i, v := range draw {
 			values[i] = append(values[i], v)
 		}
+		if math.IsNaN(draw[0]) {
+			u.Short++
+		}
 		done()
 	}
 	for i := range of {
@@ -66,6 +70,9 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 		return 0, &config.KeyError{Key: "stop", Problem: "says neither rounds, accepted nor virtual_seconds, so it is not known how long a run is (set one" + remedy + ")"}
 	}
 	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
+	if err == nil && u.Short == draws {
+		err = &config.KeyError{Key: "stop.accepted", Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, raise close.seconds, let fewer clients drop out" + remedy + ")"}
+	}
 	return u.Seconds.P50, err
 }
 
@@ -96,15 +103,18 @@ func usageOfDraw(ctx context.Context, p *problem.Problem, n int, stop round.Limi
 		return recorder.Round(r)
 	}
 	ended, _, err := t.play(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoEnd) {
 		return values, err
 	}
-	used, joules := recorder.Usage(true), math.NaN()
+	used, joules, seconds := recorder.Usage(true), math.NaN(), ended.At.Seconds()
+	if stop.Rounds == 0 && ended.Outcomes[round.Accepted] < stop.Accepted {
+		seconds = math.NaN()
+	}
 	if about.Power.Watts != nil {
 		joules = used.Joules.All()
 	}
 	return [...]float64{
-		ended.At.Seconds(), float64(last.Round), float64(last.SGDSteps), float64(used.Steps.Useful),
+		seconds, float64(last.Round), float64(last.SGDSteps), float64(used.Steps.Useful),
 		used.Time.WastedShare(), joules, used.Bytes.All(),
 	}, nil
 }

@@ -21,6 +21,10 @@ func (p *Plan) choose() {
 	if len(trained) == 0 {
 		p.Chosen = p.Settings[0]
 		if p.request.toUpdates() {
+			if p.Chosen.Short > 0 {
+				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, raise close.seconds, or let fewer clients drop out.", p.Chosen.Short, p.Draws)
+				return
+			}
 			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s. How good its model is then, that does not say.",
 				text(p.Chosen.Seconds, 1), text(p.Chosen.Joules, 1e-3), map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
 			return

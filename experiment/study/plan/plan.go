@@ -61,7 +61,9 @@ func Make(ctx context.Context, q Request, out string, o study.Options, progress 
 	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	slices.SortStableFunc(list, func(a, b *Setting) int { return cmp.Compare(q.rank(a), q.rank(b)) })
+	slices.SortStableFunc(list, func(a, b *Setting) int {
+		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.rank(a), q.rank(b)))
+	})
 	p.Settings = list
 	if err := p.learn(ctx, out, o); err != nil {
 		return nil, err

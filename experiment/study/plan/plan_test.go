@@ -86,6 +86,38 @@ func TestAPlanForUpdates(t *testing.T) {
 	}
 }
 
+// A setting that never has its updates, because its batteries are empty, no client is quick enough to be
+// asked or none is in time, took the least time and energy of all: it stands last, and is not chosen.
+func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
+	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
+	plan := func(what, grid string, sets ...string) *Plan {
+		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
+		q.For, q.Schedules, q.Draws = what, []string{"fixed"}, 3
+		key, values, _ := strings.Cut(grid, "=")
+		q.Grids = []study.Grid{{Key: key, Values: strings.Split(values, ";")}}
+		return made(t, q, t.TempDir())
+	}
+	for _, p := range []*Plan{
+		plan(Energy, "schedule.k0=8;800"),
+		plan(Updates, "close=all;{rule: deadline, seconds: 0.1}", "select=fit"),
+	} {
+		s := p.Settings[1]
+		if !p.Chosen.Own || p.Chosen.Short > 0 || s.Short != 3 || p.updates(s) != "never" || p.updates(p.Chosen) == "never" {
+			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updates(s), p.Why)
+		}
+	}
+	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
+	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{For: Updates}}
+	if p.choose(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Why, "No setting has its updates") {
+		t.Errorf("%s: %s", p.updates(short), p.Why)
+	}
+	q := small("stop.rounds=null", "stop.accepted=60", "dropout.probability=1")
+	q.For, q.Draws = Updates, 1
+	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), "stop.accepted: is more than") {
+		t.Errorf("nobody ever answers: %v", err)
+	}
+}
+
 // Times alone tell how far draws of a fleet are apart where all have the same rounds.
 func TestAPlanForUpdatesSeesScatter(t *testing.T) {
 	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {

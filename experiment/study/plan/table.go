@@ -51,7 +51,7 @@ func (p *Plan) columns() table.Columns[*Setting] {
 		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
 		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
 		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
-		{Name: "seconds", Title: updates, Of: func(s *Setting) any { return s.Seconds }, Text: func(s *Setting) string { return text(s.Seconds, 1) }},
+		{Name: "seconds", Title: updates, Of: func(s *Setting) any { return s.Seconds }, Text: func(s *Setting) string { return p.updates(s) }},
 		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
 		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
 		{Name: "client_sgd_steps", Title: "client steps", Of: func(s *Setting) any { return s.Work }, Text: func(s *Setting) string { return text(s.Work, 1) }},
@@ -142,6 +142,17 @@ func (p *Plan) Write(w io.Writer) error {
 		fmt.Fprintf(w, "Left out: %s\n", line)
 	}
 	return nil
+}
+
+// updates says when a setting has its updates, and in how many draws it never has.
+func (p *Plan) updates(s *Setting) string {
+	switch s.Short {
+	case 0:
+		return text(s.Seconds, 1)
+	case p.Draws:
+		return "never"
+	}
+	return fmt.Sprintf("%s, never in %d of %d", text(s.Seconds, 1), s.Short, p.Draws)
 }
 
 // text is the median with its interval, in another unit.

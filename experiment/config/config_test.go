@@ -146,6 +146,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"misspelt key", "schedule: {windw: 5}", nil, `config.yaml:1: schedule.windw: unknown key (did you mean "schedule.window"?)`},
 		{"key of another group", "\n\nk0: 5", nil, `config.yaml:3: k0: unknown key (did you mean "schedule.k0"?)`},
 		{"key of several groups", "", []string{"rounds=3"}, `--set rounds: unknown key (did you mean "stop.rounds"?)`},
+		{"key without its group, near to another", "", []string{"server_upload_mbps=3"}, `--set server_upload_mbps: unknown key (did you mean "network.server_upload_mbps"?)`},
 		{"no such key", "", []string{"colour=red"}, `--set colour: unknown key (fedpace help configuration lists all)`},
 		{"misspelt key in a set", "", []string{"chort=5"}, `--set chort: unknown key (did you mean "cohort"?)`},
 		{"key that is no text", "1: 2", nil, `config.yaml:1: 1: unknown key (fedpace help configuration lists all)`},

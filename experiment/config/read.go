@@ -499,7 +499,9 @@ func unknownKey(path string, beside []string) string {
 				elsewhere = k
 			}
 		}
-		near = cmp.Or(near, elsewhere)
+		if near = cmp.Or(near, elsewhere); path == last { // a key without its group
+			near = cmp.Or(elsewhere, near)
+		}
 	}
 	if near != "" {
 		known = fmt.Sprintf("did you mean %q?", near)

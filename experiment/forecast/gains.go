@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
 )
@@ -39,6 +40,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	for client := range p.Config.Clients {
 		clients[p.Fleet.Class(client)]++
 	}
+	// Spells of slowness and links' moments are those of the run itself: shifted by what is gained, others
+	// would hit other tasks, and by more than a tenth of the speed is worth. Absences shift.
+	var starts []round.Time
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
 	// some clients are faster.
 	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
@@ -55,7 +59,11 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		t := timing{
 			rounds: c, task: accepted, report: closed,
 			answer: func(t *round.Task) (round.Event, error) {
-				e, err := usual(t)
+				as := *t
+				if t.Round <= len(starts) {
+					as.Start = starts[t.Round-1]
+				}
+				e, err := usual(&as)
 				for i, d := range []*round.Time{&e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload} {
 					if changes(t.Client, i) {
 						*d = round.Time(float64(*d) / faster)
@@ -76,7 +84,10 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 		if e.Outcome == round.Accepted && (last.Client < 0 || e.End >= last.End) {
 			last = *e
 		}
-	}, func(*round.Report) error {
+	}, func(r *round.Report) error {
+		if !p.Config.EverAbsent() && !closing.Overlaps(p.Config.Close) {
+			starts = append(starts, r.Start)
+		}
 		if last.Client >= 0 {
 			waited[p.Fleet.Class(last.Client)] += 1 / float64(f.Rounds)
 		}

@@ -37,6 +37,10 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
+	f = foreseen("fleet=[{name: phone, count: 9, seconds_per_step: 0.1}, {name: watch, count: 1, seconds_per_step: 0.5, slowdown: {every_seconds: 20, for_seconds: 5, factor: 4}}]")
+	if watch, phone := f.Gains[0], f.Gains[1]; math.Abs(watch.Shorter-tenth) > 1e-6 || math.Abs(phone.Shorter) > 1e-6 {
+		t.Errorf("spells of slowness hit other tasks: a quicker watch gives %g, a quicker phone %g", watch.Shorter, phone.Shorter)
+	}
 	if got := foreseen("fleet=[{name: none, weight: 0.000001}, {name: all, weight: 1}]").Gains; len(got) < 2 || got[0].Clients != 1 || got[0].Without != 0 {
 		t.Errorf("a class of all clients is left out: %+v", got)
 	}

@@ -240,8 +240,8 @@ const maxSeconds = 4e9
 // Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
 type Network struct {
 	clientmodel.Network
-	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
-	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"(0,1e9]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
+	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
+	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
 	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared fairly by all downloads; null: no limit"`
 	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
 	Sites              Sites   `key:"sites"`

@@ -147,6 +147,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"key of another group", "\n\nk0: 5", nil, `config.yaml:3: k0: unknown key (did you mean "schedule.k0"?)`},
 		{"key of several groups", "", []string{"rounds=3"}, `--set rounds: unknown key (did you mean "stop.rounds"?)`},
 		{"key without its group, near to another", "", []string{"server_upload_mbps=3"}, `--set server_upload_mbps: unknown key (did you mean "network.server_upload_mbps"?)`},
+		{"model larger than any", "", []string{"network.model_megabits=1e9"}, `--set network.model_megabits: 1000000000 is out of range (from 1e-06 to 8000000 megabits)`},
 		{"no such key", "", []string{"colour=red"}, `--set colour: unknown key (fedpace help configuration lists all)`},
 		{"misspelt key in a set", "", []string{"chort=5"}, `--set chort: unknown key (did you mean "cohort"?)`},
 		{"key that is no text", "1: 2", nil, `config.yaml:1: 1: unknown key (fedpace help configuration lists all)`},
@@ -263,7 +264,7 @@ func anyConfig(t *rapid.T) Config {
 		Rounds: rapid.IntRange(1, 1_000_000_000).Draw(t, "rounds"), VirtualSeconds: positive("virtual_seconds"),
 		EqualRuntimeRounds: maybe("equal", 100), ValidationAccuracy: rapid.Float64Range(0, 1).Draw(t, "accuracy"),
 	}
-	c.Network = Network{Network: clientmodel.Network{DownloadMbps: positive("down"), UploadMbps: positive("up")}, ModelMegabits: rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
+	c.Network = Network{Network: clientmodel.Network{DownloadMbps: positive("down"), UploadMbps: positive("up")}, ModelMegabits: rapid.SampledFrom([]float64{0, 320, 6.71, 1e-6}).Draw(t, "megabits")}
 	c.Compute = clientmodel.Compute{SecondsPerStep: rapid.Float64Range(0, 10).Draw(t, "step"), Std: rapid.Float64Range(0, 10).Draw(t, "std")}
 	anyRules(t, &c)
 	anyDevices(t, &c)

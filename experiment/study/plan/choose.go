@@ -25,7 +25,7 @@ func (p *Plan) choose() {
 				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, raise close.seconds, or let fewer clients drop out.", p.Chosen.Short, p.Draws)
 				return
 			}
-			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s. How good its model is then, that does not say.",
+			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s in the median. How good its model is then, that does not say.",
 				text(p.Chosen.Seconds, 1), text(p.Chosen.Joules, 1e-3), map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
 			return
 		}
@@ -106,7 +106,7 @@ func (p *Plan) unknown() (list []string) {
 	own := p.own()
 	c := &own.config
 	say(math.IsNaN(own.Joules.P50), "Energy: no class gives its watts.")
-	say(!some(func(s *Setting) bool {
+	say(p.Draws > 1 && !some(func(s *Setting) bool {
 		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
 	}),
 		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")

@@ -118,6 +118,15 @@ func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
 	}
 }
 
+// A grid that is misspelt compares nothing.
+func TestAGridWithoutASetting(t *testing.T) {
+	q := small()
+	q.Schedules, q.Grids = []string{"fixed"}, []study.Grid{{Key: "chort", Values: []string{"4", "5"}}}
+	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), `did you mean "cohort"?`) {
+		t.Errorf("chort=4,5: %v", err)
+	}
+}
+
 // Times alone tell how far draws of a fleet are apart where all have the same rounds.
 func TestAPlanForUpdatesSeesScatter(t *testing.T) {
 	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {
@@ -126,6 +135,9 @@ func TestAPlanForUpdatesSeesScatter(t *testing.T) {
 		unknown := strings.Join(made(t, q, t.TempDir()).unknown(), "\n")
 		if strings.Contains(unknown, "Scatter: ") == scatters {
 			t.Errorf("%s: %s", speeds, unknown)
+		}
+		if q.Draws = 1; strings.Contains(strings.Join(made(t, q, t.TempDir()).unknown(), "\n"), "Scatter: ") {
+			t.Error("one draw of a fleet tells nothing of scatter")
 		}
 	}
 }

@@ -110,7 +110,8 @@ func (s *Setting) defaultGrids() []study.Grid {
 // settings lists the points of the grid, all with the virtual time of the plan, first the
 // configuration's own, and says which make no configuration.
 func (q *Request) settings(ctx context.Context) (list []*Setting, left []string, err error) {
-	own := &Setting{Name: "as configured", Own: true}
+	const alone = "as configured"
+	own := &Setting{Name: alone, Own: true}
 	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
 	}
@@ -157,6 +158,9 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 		case at.Own:
 			at.Name, at.Values = s.Name+" (as configured)", s.Values
 		}
+	}
+	if len(list) == 1 && own.Name == alone && len(left) > 0 {
+		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", left[0])
 	}
 	return list, left, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -22,7 +23,7 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 	own.Config.Untrained()
 	most := max(1, tasks/tasksOf(&own.Config))
 	if len(p.Config.Devices.Names) == 0 && !registry.NeedsOf(p.Config.Select).Losses {
-		all, err := playPart(ctx, &own, limit, 1, 0, most)
+		all, _, err := playPart(ctx, &own, limit, 1, 0, most, 0)
 		if err != nil || all != nil {
 			if f.set(all); err == nil {
 				err = f.gain(ctx, &own, limit)
@@ -31,14 +32,14 @@ func (f *Forecast) play(ctx context.Context, p *problem.Problem, limit round.Tim
 		}
 	}
 	var of [3][]float64
-	by := 1.0
+	by, from := 1.0, round.Time(0) // each part begins where the last one ended: other spells and absences
 	for draw := 1; draw <= fewDraws; draw++ {
-		part, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws))
-		if err != nil {
+		part, length, err := playPart(ctx, &own, limit, by, draw, max(1, most/fewDraws), from)
+		if from += length; err != nil {
 			return err
 		}
 		if part == nil {
-			by, draw, of = 2*by, 0, [3][]float64{}
+			by, from, draw, of = 2*by, 0, 0, [3][]float64{}
 		}
 		if by > maxWalked {
 			return errNoEnd
@@ -71,12 +72,13 @@ func (f *Forecast) set(v []float64) {
 
 // playPart plays one of so many rounds of a run that ends at limit (0: at none), which one by the
 // draw, and returns the rounds, seconds and steps that the run comes to then; nil where more
-// rounds than may be are to be played. Draw 0 is the run's own.
-func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by float64, draw, most int) ([]float64, error) {
+// rounds than may be are to be played, and how long what was played is. Draw 0 is the run's own.
+// from is the moment of the run at which clients are when it begins.
+func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by float64, draw, most int, from round.Time) ([]float64, round.Time, error) {
 	c, err := roundsOf(p, limit)
 	n := int(math.Ceil(float64(c.Stop.Rounds) / by))
 	if err != nil || limit == 0 && n > most {
-		return nil, err
+		return nil, 0, err
 	}
 	if n > 0 {
 		by = float64(c.Stop.Rounds) / float64(n)
@@ -90,16 +92,31 @@ func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by floa
 		c.Seed = keyed.Hash(c.Seed, keyed.Twin, uint64(draw))
 		c.K, c.Stop.Time = thinned{c.K, c.Eta, by, (float64(draw) - 0.5) / fewDraws}, round.Time(float64(limit)/by)
 	}
-	steps := 0.0
-	t := timing{rounds: c, answer: answers(&p.Timing), report: func(r *round.Report) error { steps = float64(r.SGDSteps); return nil }}
+	if _, foresees := p.Config.Select.(selection.LeastAvailable); foresees { // what is at its own time
+		from = 0
+	}
+	if there, next := c.Available, c.NextChange; there != nil {
+		c.Available = func(client int, at round.Time) bool { return there(client, at+from) }
+		c.NextChange = func(at round.Time) (round.Time, bool) {
+			then, ok := next(at + from)
+			return then - from, ok
+		}
+	}
+	steps, usual := 0.0, answers(&p.Timing)
+	answer := func(t *round.Task) (round.Event, error) {
+		as := *t
+		as.Start += from
+		return usual(&as)
+	}
+	t := timing{rounds: c, answer: answer, report: func(r *round.Report) error { steps = float64(r.SGDSteps); return nil }}
 	stop, _, err := t.play(ctx)
 	if err != nil || stop.Rounds == most && n != most {
-		return nil, err
+		return nil, 0, err
 	}
 	if draw > 0 && limit > 0 && stop.At > 0 && stop.Rounds != n { // without the round that it broke off
 		by = limit.Seconds() / stop.At.Seconds()
 	}
-	return []float64{by * float64(stop.Rounds), by * stop.At.Seconds(), by * steps}, nil
+	return []float64{by * float64(stop.Rounds), by * stop.At.Seconds(), by * steps}, stop.At, nil
 }
 
 // thinned is a schedule of K that decides for one of so many rounds, at a place among them.

@@ -64,6 +64,23 @@ func TestARunIsForeseenExactly(t *testing.T) {
 	}
 }
 
+// Spells of slowness are others in each part, as they are over a run: were they those of its beginning in
+// all of them, the interval would be narrow, and beside the run.
+func TestPartsHaveSpellsOfTheirOwn(t *testing.T) {
+	inside := 0
+	const runs = 40
+	for n := range runs {
+		p := decaying(t, "fleet=[{name: any, seconds_per_step: 0.02, slowdown: {every_seconds: 2000, for_seconds: 200, factor: 10}}]", fmt.Sprintf("seed=%d", n+1))
+		all, of := foreseen(t, p, mostPlayed), foreseen(t, p, 4000).VirtualWithin
+		if of.P05 <= all.Virtual && all.Virtual <= of.P95 {
+			inside++
+		}
+	}
+	if inside < runs*3/4 {
+		t.Errorf("%d of %d runs are within the 90 %% of their parts", inside, runs)
+	}
+}
+
 // Where a fiftieth of the rounds is played, with each of 19 seeds, at least 90 % of 200 runs are within the interval, but for
 // the binomial error; and it is narrow.
 func TestNineOfTenRunsAreWithin(t *testing.T) {

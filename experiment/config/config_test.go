@@ -148,6 +148,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"key of several groups", "", []string{"rounds=3"}, `--set rounds: unknown key (did you mean "stop.rounds"?)`},
 		{"key without its group, near to another", "", []string{"server_upload_mbps=3"}, `--set server_upload_mbps: unknown key (did you mean "network.server_upload_mbps"?)`},
 		{"model larger than any", "", []string{"network.model_megabits=1e9"}, `--set network.model_megabits: 1000000000 is out of range (from 1e-06 to 8000000 megabits)`},
+		{"time of no known form", "", []string{"stop.virtual_seconds=10mins"}, `--set stop.virtual_seconds: "10mins" is not a number (more than 0 and at most 4000000000 seconds), or a time such as 1h30m, or null`},
 		{"no such key", "", []string{"colour=red"}, `--set colour: unknown key (fedpace help configuration lists all)`},
 		{"misspelt key in a set", "", []string{"chort=5"}, `--set chort: unknown key (did you mean "cohort"?)`},
 		{"key that is no text", "1: 2", nil, `config.yaml:1: 1: unknown key (fedpace help configuration lists all)`},

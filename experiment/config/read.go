@@ -399,6 +399,9 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path 
 	}
 	bad := func() error {
 		want := valueText(o, v.Type())
+		if _, timed := timeOf(o, "1s"); timed {
+			want += ", or a time such as 1h30m"
+		}
 		if o.Null {
 			want += ", or null"
 		}

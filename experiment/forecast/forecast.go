@@ -180,13 +180,14 @@ func (f *Forecast) work(ctx context.Context, p *problem.Problem, m measurements,
 func population(c *config.Config) string {
 	n := len(c.Devices.Names)
 	devices := fmt.Sprintf("%d %s", n, human.Plural(n, "device"))
+	clients := fmt.Sprintf("%d %s", c.Clients, human.Plural(c.Clients, "client"))
 	switch {
 	case n == 0:
-		return fmt.Sprintf("%d clients", c.Clients)
+		return clients
 	case c.DevicesAlone():
 		return devices
 	}
-	return fmt.Sprintf("%d clients and %s", c.Clients, devices)
+	return clients + " and " + devices
 }
 
 // Write writes the forecast for people, after the resolved configuration.

@@ -10,7 +10,7 @@ import (
 // Personal are the parameters of the model that each client keeps to itself.
 type Personal struct {
 	Names     []string `key:"names" is:"short,null" help:"layers or tensors of the model, or patterns, e.g. [head, 4.*]: each client has its own (FedPer)"`
-	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, which train these alone, the others the rest (FedRep); 0: all train both"`
+	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, which train these alone, the others the rest (FedRep); 0: all train both"`
 }
 
 // checkPersonal refuses what does not go with a model of which each client has a part of its own.

@@ -40,8 +40,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	for client := range p.Config.Clients {
 		clients[p.Fleet.Class(client)]++
 	}
-	// Spells of slowness and links' moments are those of the run itself: shifted by what is gained, others
-	// would hit other tasks, and by more than a tenth of the speed is worth. Absences shift.
+	// A task meets the spells of slowness and the links of the moment at which its round begins in the run
+	// itself, also where the round now begins earlier: other spells would change the time by more than a
+	// tenth of the speed does. Where clients are absent the moment is the new one.
 	var starts []round.Time
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
 	// some clients are faster.

@@ -73,7 +73,7 @@ func (f *Forecast) set(v []float64) {
 // playPart plays one of so many rounds of a run that ends at limit (0: at none), which one by the
 // draw, and returns the rounds, seconds and steps that the run comes to then; nil where more
 // rounds than may be are to be played, and how long what was played is. Draw 0 is the run's own.
-// from is the moment of the run at which clients are when it begins.
+// It begins with the clients' spells and absences of the run's moment from.
 func playPart(ctx context.Context, p *problem.Problem, limit round.Time, by float64, draw, most int, from round.Time) ([]float64, round.Time, error) {
 	c, err := roundsOf(p, limit)
 	n := int(math.Ceil(float64(c.Stop.Rounds) / by))

@@ -35,8 +35,11 @@ type timing struct {
 	vain    int          // tasks since the last update that counts
 }
 
+// MoreUpdates is how more updates come to count, for people.
+const MoreUpdates = "raise close.seconds, let fewer clients drop out"
+
 // errNoEnd is of a run to so many updates that gets none any more: [mostPlayed] tasks in a row had none.
-var errNoEnd = errors.New("no end is in sight: round after round brings no update that counts (raise close.seconds, let fewer clients drop out, or set stop.rounds)")
+var errNoEnd = errors.New("no end is in sight: round after round brings no update that counts (" + MoreUpdates + ", or set stop.rounds)")
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
 // fingerprint of its history, too.

@@ -71,7 +71,7 @@ func Budget(ctx context.Context, c config.Config, draws int, remedy string) (flo
 	}
 	u, err := UsageOf(ctx, c, round.Limits{Rounds: rounds, Accepted: c.Stop.Accepted}, draws, func() {})
 	if err == nil && u.Short == draws {
-		err = &config.KeyError{Key: "stop.accepted", Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, raise close.seconds, let fewer clients drop out" + remedy + ")"}
+		err = &config.KeyError{Key: "stop.accepted", Problem: "is more than the clients ever send in time, so it is not known how long a run is (lower it, " + MoreUpdates + remedy + ")"}
 	}
 	return u.Seconds.P50, err
 }

@@ -148,6 +148,16 @@ func ownMetric(r *folder.Run) string {
 	return list[0].Name
 }
 
+// takeMetric takes from the cell's run by what its models are compared: which way is better its model
+// has said, where the plan does not.
+func (c *Cell) takeMetric() error {
+	found, err := folder.Open(c.Config.Out)
+	if err == nil {
+		c.Config.Evaluate.Metric = found.Config.Evaluate.Metric
+	}
+	return err
+}
+
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
 // another command may have played the same. It returns how many are complete, and how many keep other
 // tags than they are asked to have.

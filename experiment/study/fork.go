@@ -5,7 +5,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 )
 
@@ -53,11 +52,10 @@ func (p *player) fork(c *Cell, forks []*Cell) func(*round.Report) {
 		if !r.Evaluated || plateau.Converged {
 			return
 		}
-		found, err := folder.Open(c.Config.Out) // with the metric of its model
-		if err != nil {
+		if c.takeMetric() != nil {
 			return
 		}
-		q, err := found.Quality()
+		q, err := c.Run().Quality()
 		if err != nil {
 			return
 		}

@@ -146,11 +146,9 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 			return err
 		}
 	}
-	found, err := folder.Open(c.Config.Out)
-	if err != nil {
+	if err := c.takeMetric(); err != nil {
 		return err
 	}
-	c.Config.Evaluate.Metric = found.Config.Evaluate.Metric // its model has said which way is better
 	if p.Played != nil && c.Diverged == "" {
 		if err := p.Played(ctx, c); err != nil {
 			return err

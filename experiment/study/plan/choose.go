@@ -9,6 +9,7 @@ import (
 	"fedpace/actors/clientmodel"
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
+	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 )
@@ -22,7 +23,7 @@ func (p *Plan) choose() {
 		p.Chosen = p.Settings[0]
 		if p.request.toUpdates() {
 			if p.Chosen.Short > 0 {
-				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, raise close.seconds, or let fewer clients drop out.", p.Chosen.Short, p.Draws)
+				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
 				return
 			}
 			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s in the median. How good its model is then, that does not say.",

@@ -110,8 +110,7 @@ func (s *Setting) defaultGrids() []study.Grid {
 // settings lists the points of the grid, all with the virtual time of the plan, first the
 // configuration's own, and says which make no configuration.
 func (q *Request) settings(ctx context.Context) (list []*Setting, left []string, err error) {
-	const alone = "as configured"
-	own := &Setting{Name: alone, Own: true}
+	own := &Setting{Name: "as configured", Own: true}
 	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
 		return nil, nil, err
 	}
@@ -133,11 +132,12 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 	list = []*Setting{own}
 	id, err := study.Identity(own.config)
 	known := map[string]*Setting{id: own} // by what settings compute
-	p := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}
+	p, points := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}, 0
 	for cell, problem := range p.Each(own.real, maxSettings) {
 		if err != nil || problem != nil && cell.Schedule == "" {
 			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
 		}
+		points++
 		s := &Setting{
 			Name:     strings.Join(append([]string{cell.Schedule}, study.Sets(q.Grids, cell.Values)...), ", "),
 			Schedule: cell.Schedule, Values: cell.Values, real: cell.Config,
@@ -159,7 +159,7 @@ func (q *Request) settings(ctx context.Context) (list []*Setting, left []string,
 			at.Name, at.Values = s.Name+" (as configured)", s.Values
 		}
 	}
-	if len(list) == 1 && own.Name == alone && len(left) > 0 {
+	if points > 0 && len(left) == points {
 		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", left[0])
 	}
 	return list, left, err

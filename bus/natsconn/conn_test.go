@@ -84,3 +84,26 @@ func TestAServerInABusyProcessIsWaitedFor(t *testing.T) {
 		conn.Close()
 	})
 }
+
+// What is given up is so for what the server said last, not for the silence of the attempt
+// that the end cut short.
+func TestTheEndOfRetryingSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, err := natsconn.Connect(t.Context(), natsconn.Config{Server: idle{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		calls := 0
+		err = conn.Retry(t.Context(), natsconn.Retry{For: time.Second}, func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return natsconn.Passing("it is full")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if want := "it is full (tried for 1s)"; err == nil || err.Error() != want || calls != 2 {
+			t.Errorf("got %v after %d calls, want %q", err, calls, want)
+		}
+	})
+}

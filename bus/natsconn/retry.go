@@ -82,6 +82,7 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	defer cancel()
 	w := c.waitFor(r.what, r.For, nil)
 	defer w.end()
+	var last error
 	for attempt := 1; ; attempt++ {
 		attempted, done := limited, context.CancelFunc(func() {})
 		if r.Attempt > 0 {
@@ -99,7 +100,10 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		if r.Passes != nil {
 			passes = r.Passes(err)
 		}
-		err = plain(err)
+		if err = plain(err); limited.Err() != nil && errors.Is(err, errSilent) && last != nil {
+			err = last // the end cut the attempt short: its silence says nothing
+		}
+		last = err
 		switch {
 		case c.life.Err() != nil && (passes || errors.Is(err, nats.ErrConnectionClosed)):
 			return c.Err()

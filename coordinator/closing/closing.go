@@ -3,6 +3,7 @@ package closing
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"fedpace/internal/registry"
 	"fedpace/simclock"
@@ -67,6 +68,21 @@ type Overlapping interface {
 func Overlaps(c Rule) bool {
 	_, ok := c.(Overlapping)
 	return ok
+}
+
+// Fewest is the least number of updates that closes a round of a cohort in which no task fails:
+// the cohort, if the rule names no number.
+func Fewest(c Rule, cohort int) int {
+	const never = 1 << 30
+	for _, overdue := range []bool{c.Deadline() > 0, false} {
+		n := sort.Search(never, func(n int) bool {
+			return c.Close(Standing{Cohort: cohort, Tasks: cohort, Accepted: n, Overdue: overdue})
+		})
+		if n > 0 && n < never {
+			return n
+		}
+	}
+	return cohort
 }
 
 // After is when a round with a standing closes, from its start, if its tasks are accepted at

@@ -285,13 +285,19 @@ func (c *Config) checkTheory() error {
 // UsesTheory reports whether K follows Eq. 9, which needs the group theory.
 func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == "theory" }
 
-// checkChoices asks the closing rule, the selection and the combining rule whether they fit
-// the cohort.
+// checkChoices asks the closing rule and the selection whether they fit the cohort, and the
+// combining rule whether it fits the updates that may close a round.
 func (c *Config) checkChoices() error {
 	if c.Cohort == 0 { // which is fitted when the clients are known
 		return nil
 	}
-	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.ask("aggregate.combine", c.Aggregate.Combine))
+	if err := cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select)); err != nil {
+		return err
+	}
+	if v, ok := c.Aggregate.Combine.(interface{ Validate(updates int) error }); ok {
+		return withOthers(Error("aggregate.combine", v.Validate(closing.Fewest(c.Close, c.Cohort))), "cohort", "close")
+	}
+	return nil
 }
 
 // ask asks a component, if it has an opinion, whether its options fit each other or the run.

@@ -21,7 +21,7 @@ type Krum struct {
 	once
 }
 
-func (k Krum) Validate(cohort int) error { return k.check(cohort) }
+func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
 
 func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) {
 	copy(dst, updates[k.rank(updates)[0]])
@@ -36,11 +36,11 @@ type MultiKrum struct {
 	once
 }
 
-func (k MultiKrum) Validate(cohort int) error {
-	if k.Keep > cohort {
-		return registry.Errorf("keep", "%d is more than the cohort, %d (at most that)", k.Keep, cohort)
+func (k MultiKrum) Validate(updates int) error {
+	if k.Keep > updates {
+		return registry.Errorf("keep", "%d is more than the updates that may close a round, %d (at most that)", k.Keep, updates)
 	}
-	return k.check(cohort)
+	return k.check("multi_krum", updates, 3)
 }
 
 func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
@@ -59,14 +59,6 @@ func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
 		factors[i] = min(1, factors[i]/total)
 	}
 	mix(dst, updates, factors)
-}
-
-// check refuses cohorts of which Krum's resilience does not hold.
-func (l Liars) check(cohort int) error {
-	if f := l.Of(cohort); cohort < 2*f+3 {
-		return registry.Errorf("liars", "%g of a cohort of %d are %d, with which Krum needs %d updates or more (lower it, or raise cohort)", l.Share, cohort, f, 2*f+3)
-	}
-	return nil
 }
 
 // rank lists the updates from the least score on.

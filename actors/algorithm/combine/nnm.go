@@ -33,11 +33,11 @@ func (m NNM) then() Rule {
 	return TrimmedMean{Liars: m.Liars}
 }
 
-func (m NNM) Validate(cohort int) error {
-	if v, ok := m.then().(interface{ Validate(cohort int) error }); ok {
-		return v.Validate(cohort)
+func (m NNM) Validate(updates int) error {
+	if v, ok := m.then().(interface{ Validate(updates int) error }); ok {
+		return v.Validate(updates)
 	}
-	return nil
+	return m.check("nnm", updates, 1)
 }
 
 // Needs are those of a rule that counts each update once, and of the one behind the mixing: few

@@ -31,6 +31,15 @@ func (l Liars) Of(n int) int {
 	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
 }
 
+// check refuses numbers of updates, f of them false, in which a rule does not stand f: it needs
+// so many beside 2 f.
+func (l Liars) check(rule string, updates, beside int) error {
+	if f := l.Of(updates); updates < 2*f+beside {
+		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+beside)
+	}
+	return nil
+}
+
 // once says that a rule counts each update once, so that nobody has two voices who claims
 // to have twice the samples.
 type once struct{}

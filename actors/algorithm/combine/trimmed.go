@@ -17,6 +17,8 @@ type TrimmedMean struct {
 	byValue
 }
 
+func (t TrimmedMean) Validate(updates int) error { return t.check("trimmed_mean", updates, 1) }
+
 func (t TrimmedMean) Combine(dst []int64, updates [][]int64, _ []float64) {
 	n := len(updates)
 	out := min(t.Of(n), (n-1)/2)

@@ -26,6 +26,9 @@ import (
 // progressEvery is how often progress is reported, in wall time.
 const progressEvery = 100 * time.Millisecond
 
+// vainRounds is after how many rounds without an update the user hears of it.
+const vainRounds = 1000
+
 // recorder follows a run: it hands what the run reports to the outputs, keeps what
 // the summary needs and reports progress. It belongs to the run's goroutine.
 type recorder struct {
@@ -51,6 +54,7 @@ type recorder struct {
 		trained  float64   // seconds of this round in which some were
 	}
 
+	vain     int               // rounds in a row, the last included, that brought no update
 	measures []measure.Quality // as the summary has them
 	progress Progress
 	saved    checkpoint.Summary
@@ -223,6 +227,12 @@ func (r *recorder) report(report *round.Report) error {
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = report.WindowLoss
+	}
+	if r.vain++; report.Outcomes[round.Accepted] > 0 {
+		r.vain = 0
+	}
+	if r.vain == vainRounds {
+		r.p.options.Tell(fmt.Sprintf("No update has counted for %d rounds. A run to a number of updates may never end so (%s, or set stop.rounds).", r.vain, forecast.MoreUpdates))
 	}
 	if report.Evaluated {
 		r.validated(report.ValidationLoss, report.Metrics, report.End)

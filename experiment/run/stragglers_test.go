@@ -164,6 +164,20 @@ func TestWaysToChoose(t *testing.T) {
 	}
 }
 
+// A run that gets no update says so, once.
+func TestARunWithoutUpdatesSaysSo(t *testing.T) {
+	t.Parallel()
+	told := 0
+	mustRun(t, runtest.Small(t, "train=false", "dropout.probability=1", "stop={rounds: 2500}"), Options{Shown: Shown{Notice: func(line string) {
+		if strings.HasPrefix(line, "No update has counted for 1000 rounds.") {
+			told++
+		}
+	}}})
+	if told != 1 {
+		t.Errorf("it is said %d times", told)
+	}
+}
+
 // Each algorithm runs end to end, with decaying K and with stragglers, to a
 // model of its own and the same history.
 func TestEveryAlgorithmRuns(t *testing.T) {

@@ -291,13 +291,16 @@ func (c *Config) checkChoices() error {
 	if c.Cohort == 0 { // which is fitted when the clients are known
 		return nil
 	}
-	if err := cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select)); err != nil {
-		return err
+	return cmp.Or(c.ask("close", c.Close), c.ask("select", c.Select), c.CheckUpdates(closing.Fewest(c.Close, c.Cohort)))
+}
+
+// CheckUpdates asks the combining rule whether a round of so many updates is enough for it.
+func (c *Config) CheckUpdates(updates int) error {
+	v, ok := c.Aggregate.Combine.(interface{ Validate(updates int) error })
+	if !ok {
+		return nil
 	}
-	if v, ok := c.Aggregate.Combine.(interface{ Validate(updates int) error }); ok {
-		return withOthers(Error("aggregate.combine", v.Validate(closing.Fewest(c.Close, c.Cohort))), "cohort", "close")
-	}
-	return nil
+	return withOthers(Error("aggregate.combine", v.Validate(updates)), "cohort", "close")
 }
 
 // ask asks a component, if it has an opinion, whether its options fit each other or the run.

@@ -55,6 +55,7 @@ type recorder struct {
 	}
 
 	vain     int               // rounds in a row, the last included, that brought no update
+	few      bool              // whether a round had too few for the combining rule
 	measures []measure.Quality // as the summary has them
 	progress Progress
 	saved    checkpoint.Summary
@@ -228,8 +229,13 @@ func (r *recorder) report(report *round.Report) error {
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = report.WindowLoss
 	}
-	if r.vain++; report.Outcomes[round.Accepted] > 0 {
+	updates := report.Outcomes[round.Accepted]
+	if r.vain++; updates > 0 {
 		r.vain = 0
+	}
+	if err := r.p.Config.CheckUpdates(updates); err != nil && updates > 0 && !r.few {
+		r.few = true
+		r.p.options.Tell(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
 	}
 	if r.vain == vainRounds {
 		r.p.options.Tell(fmt.Sprintf("No update has counted for %d rounds. A run to a number of updates may never end so (%s, or set stop.rounds).", r.vain, forecast.MoreUpdates))

@@ -499,3 +499,18 @@ func BenchmarkStragglersAtScale(b *testing.B) {
 		b.ReportMetric(float64(tasks)/s.WallSeconds, "client-rounds/s")
 	}
 }
+
+// A round with too few updates for the combining rule is told, the first time.
+func TestARoundThatIsNotProtectedIsTold(t *testing.T) {
+	t.Parallel()
+	var told []string
+	sets := []string{"cohort=6", "aggregate.combine={rule: trimmed_mean, liars: 0.1}", "dropout.probability=0.6", "stop={rounds: 30}"}
+	mustRun(t, runtest.Small(t, sets...), Options{Shown: Shown{Notice: func(line string) {
+		if strings.Contains(line, "is not protected: aggregate.combine.liars: 0.1 of ") {
+			told = append(told, line)
+		}
+	}}})
+	if len(told) != 1 {
+		t.Errorf("told %q", told)
+	}
+}

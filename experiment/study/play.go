@@ -159,7 +159,11 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	p.Run.Tell(fmt.Sprintf("run %d of %d: %s: %s", p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
+	what := "run"
+	if c.Control != "" {
+		what = "control"
+	}
+	p.Run.Tell(fmt.Sprintf("%s %d of %d: %s: %s", what, p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
 	if p.Done == nil {
 		return nil
 	}

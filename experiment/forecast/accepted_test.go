@@ -40,9 +40,12 @@ func TestARunWithoutEnd(t *testing.T) {
 	foresee := func(sets ...string) (forecast.Forecast, error) {
 		return run.DryRun(t.Context(), runtest.Small(t, append([]string{"train=false", "cohort=20", "schedule={k: fixed, k0: 10}", "stop={rounds: null, accepted: 200}"}, sets...)...), run.Options{})
 	}
-	for _, set := range []string{"dropout.probability=1", "close={rule: deadline, seconds: 0.1}"} {
-		if f, err := foresee(set); err == nil || !strings.Contains(err.Error(), "no end is in sight") {
-			t.Errorf("%s: %v, %d rounds", set, err, f.Rounds)
+	for _, sets := range [][]string{
+		{"dropout.probability=1"}, {"close={rule: deadline, seconds: 0.1}"},
+		{"dropout.probability=1", "close={rule: buffered, n: 2}", "stop={rounds: 10}"}, // no round closes
+	} {
+		if f, err := foresee(sets...); err == nil || !strings.Contains(err.Error(), "no end is in sight") {
+			t.Errorf("%v: %v, %d rounds", sets, err, f.Rounds)
 		}
 	}
 	f, err := foresee("close={rule: deadline, seconds: 3}", "fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 1}]")

@@ -97,11 +97,6 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	}
 	f.Follows = w.follows
 	f.Upper, w.follows = f.Follows && schedule.AtMostK0(c.K), false // without losses it says K_0
-	sample := trialOf(p, tasks)
-	t, err := try(ctx, sample)
-	if err != nil {
-		return f, err
-	}
 	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
 	if _, alike := p.FixedRound(); alike && !samples {
 		err = f.walk(w)
@@ -115,6 +110,10 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 		f.Privacy, f.private = v.Summary(f.Rounds), v.Text(f.Rounds)
 	}
 	f.LocalNoise, f.noise = p.LocalNoise(f.Rounds), p.AboutLocalNoise(f.Rounds)
+	t, err := try(ctx, trialOf(p, tasks)) // last: it ends only where the run does
+	if err != nil {
+		return f, err
+	}
 	return f, f.work(ctx, p, measurementsOf(&p.Data, &c), &t)
 }
 

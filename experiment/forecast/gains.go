@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -44,8 +45,9 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	// itself, also where the round now begins earlier: other spells would change the time by more than a
 	// tenth of the speed does. Where clients are absent the moment is the new one.
 	var starts []round.Time
+	var whole round.Time // how long the run itself is
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
-	// some clients are faster.
+	// some clients are faster. Without a class that it cannot do without a run stands still: a round never ends.
 	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {
@@ -55,6 +57,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			c.Available = func(client int, at round.Time) bool {
 				return p.Fleet.Class(client) != out && (there == nil || there(client, at))
 			}
+			c.Stop.Time = cmp.Or(c.Stop.Time, 2*whole) // then rounds are longer
 		}
 		usual := answers(&p.Timing)
 		t := timing{
@@ -74,8 +77,12 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			},
 		}
 		stop, _, err := t.play(ctx)
+		whole = cmp.Or(whole, stop.At)
 		if errors.Is(err, errNoEnd) { // without a class, whose updates were the only ones: its rounds have a length
 			err = nil
+		}
+		if out >= 0 && (stop.Rounds == 0 || slices.Contains([]string{round.Deserted, round.Drained, round.LeftOut}, stop.Reason)) {
+			return math.Inf(1), err
 		}
 		return stop.At.Seconds() / float64(max(1, stop.Rounds)), err
 	}
@@ -116,7 +123,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 			if err != nil {
 				return err
 			}
-			g.Without = 1 - after/before
+			g.Without = max(0, 1-after/before)
 		}
 		if err := add(g, func(client, _ int) bool { return p.Fleet.Class(client) == i }); err != nil {
 			return err

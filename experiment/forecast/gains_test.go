@@ -44,6 +44,11 @@ func TestWhatSpeedIsWorth(t *testing.T) {
 	if got := foreseen("fleet=[{name: none, weight: 0.000001}, {name: all, weight: 1}]").Gains; len(got) < 2 || got[0].Clients != 1 || got[0].Without != 0 {
 		t.Errorf("a class of all clients is left out: %+v", got)
 	}
+	for _, there := range []string{"always", "{model: share, share: {dist: uniform, min: 0.3, max: 0.9}, cycle_seconds: 8}"} {
+		if got := foreseen("select={rule: flanp, begin: 2, rounds: 20}", "availability="+there).Gains; got[0].What != "class phone" || got[0].Without != 0 {
+			t.Errorf("%s: the first stage has only phones, and without them rounds are shorter: %+v", there, got)
+		}
+	}
 	if len(foreseen("fleet=[{name: any, step_cv: 0.1}]").Gains) > 0 {
 		t.Error("a fleet of one class has gains")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fedpace/actors/clientmodel"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
 	"fedpace/simclock"
@@ -38,8 +39,9 @@ type timing struct {
 // MoreUpdates is how more updates come to count, for people.
 const MoreUpdates = "raise close.seconds, let fewer clients drop out"
 
-// errNoEnd is of a run to so many updates that gets none any more: [mostPlayed] tasks in a row had none.
-var errNoEnd = errors.New("no end is in sight: round after round brings no update that counts (" + MoreUpdates + ", or set stop.rounds)")
+// errNoEnd is of a run to so many updates, or to rounds that so many make, that gets none any more:
+// [mostPlayed] tasks in a row had none.
+var errNoEnd = errors.New("no end is in sight: task after task brings no update that counts (" + MoreUpdates + ", or set stop.virtual_seconds)")
 
 // Play plays a problem of simulated clients, which does not learn, to its end, and returns the
 // fingerprint of its history, too.
@@ -112,7 +114,7 @@ func (p *timing) act(effects *round.Effects) error {
 			return err
 		}
 	}
-	if s := &p.rounds.Stop; p.vain > mostPlayed && s.Rounds == 0 && (s.Accepted > 0 || s.Samples > 0 || s.Tokens > 0) {
+	if s := &p.rounds.Stop; p.vain > mostPlayed && s.Time == 0 && (s.Rounds == 0 || closing.Overlaps(p.rounds.Closing)) {
 		return errNoEnd
 	}
 	return nil

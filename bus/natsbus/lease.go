@@ -20,7 +20,7 @@ import (
 
 // A lease ends leaseFor after its holder renewed it last, unless the run's
 // configuration says otherwise. The holder renews it renewals times meanwhile: a
-// second coordinator knows after one of them that the first lives, and goes on when
+// second coordinator knows after two of them that the first lives, and goes on when
 // the lease of a dead one has ended.
 const (
 	leaseFor       = 5 * time.Second
@@ -65,8 +65,9 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 	l := &lease{conn: c, js: js, run: run, me: fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine), store: jetstream.KeyValueConfig{
 		Bucket: subject.LeaseBucket(run), Description: "who drives the run", TTL: config.Lease, Storage: jetstream.MemoryStorage, Replicas: config.Replicas,
 	}}
-	var first *heldBy
-	var seen time.Time // when the first was
+	var last *heldBy
+	var seen time.Time // when it was
+	renewed := 0       // times since the first; what a coordinator sent before it died may still arrive
 	for {
 		err := c.Do(ctx, "give the lease of run "+run, natsconn.RequestTimeout, l.renew)
 		var other *heldBy
@@ -75,14 +76,16 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.At())
 		case !errors.As(err, &other):
 			return l, err
-		case first == nil:
-			first, seen = other, time.Now()
+		case last == nil:
+			last, seen = other, time.Now()
 			c.Notice(bus.Notice{
 				Subject: run, State: bus.LeaseAwaited,
 				Text: fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease),
 			})
-		case other.revision != first.revision:
-			return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
+		case other.revision != last.revision:
+			if last, seen, renewed = other, time.Now(), renewed+1; renewed > 1 {
+				return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
+			}
 		case time.Since(seen) > config.Lease: // the server's clock was set back, so to it the entry is young
 			l.revision = other.revision // the next attempt replaces the entry, unless it has been renewed
 		}

@@ -14,6 +14,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/testkit/bustest"
@@ -68,6 +69,57 @@ func TestTheLeaseOfADeadCoordinatorEnds(t *testing.T) {
 	said.until(t, "Waiting for the lease of run r, which process")
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What a coordinator sent before it died may arrive when another already waits.
+func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	dead := p.connect(t)
+	if _, err := dead.OpenCoordinator(t.Context(), "r", lasting); err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	bare := p.bare(t)
+	defer bare.Close()
+	js, err := jetstream.New(bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), subject.LeaseBucket("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	renew := func() {
+		t.Helper()
+		if _, err := kv.PutString(t.Context(), "coordinator", "another process"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn, said := p.noticed(t)
+	opened := make(chan error)
+	go func() {
+		_, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: 10 * time.Second})
+		opened <- err
+	}()
+	said.until(t, "Waiting for the lease of run r, which process")
+	renew()
+	select {
+	case err := <-opened:
+		t.Fatalf("after one renewal: %v", err)
+	case <-time.After(1500 * time.Millisecond): // it looks each half of a second
+	}
+	for {
+		renew()
+		select {
+		case err := <-opened:
+			if err == nil || !strings.Contains(err.Error(), "run r has a coordinator on this server already (process)") {
+				t.Errorf("after renewals: %v", err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 

@@ -26,8 +26,12 @@ func (p *Plan) choose() {
 				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
 				return
 			}
-			p.Why = fmt.Sprintf("It has its updates after %s s, with %s kJ: no other setting has them with less %s in the median. How good its model is then, that does not say.",
-				text(p.Chosen.Seconds, 1), text(p.Chosen.Joules, 1e-3), map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
+			energy := ""
+			if !math.IsNaN(p.Chosen.Joules.P50) {
+				energy = fmt.Sprintf(", with %s kJ", text(p.Chosen.Joules, 1e-3))
+			}
+			p.Why = fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. How good its model is then, that does not say.",
+				text(p.Chosen.Seconds, 1), energy, map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
 			return
 		}
 		p.Why = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",

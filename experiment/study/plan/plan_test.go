@@ -107,6 +107,11 @@ func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
 		}
 	}
 	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
+	nan := math.NaN()
+	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{For: Updates}}
+	if bare.choose(); !strings.HasPrefix(bare.Why, "It has its updates after 2 (1 to 3) s: ") {
+		t.Errorf("without watts: %s", bare.Why)
+	}
 	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{For: Updates}}
 	if p.choose(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Why, "No setting has its updates") {
 		t.Errorf("%s: %s", p.updates(short), p.Why)

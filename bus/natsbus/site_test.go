@@ -274,6 +274,8 @@ func TestASiteSpeaksForItsDevicesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for s := range drain(heard, 500*time.Millisecond) {
-		t.Errorf("%s is reached with a site's credentials", s)
+		if s != own { // which may have been under way
+			t.Errorf("%s is reached with a site's credentials", s)
+		}
 	}
 }

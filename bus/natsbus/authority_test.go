@@ -124,12 +124,15 @@ func TestADeviceCanDoNothingElse(t *testing.T) {
 			}
 		}
 		got := map[string]int{}
-		for range 3 {
+		for n := 0; n < 3; {
 			m, err := heard.NextMsg(patience)
 			if err != nil {
 				t.Fatalf("%v after %v", err, got)
 			}
-			got[m.Subject]++
+			if !strings.HasSuffix(m.Subject, ".task") { // which may have been under way
+				got[m.Subject]++
+				n++
+			}
 		}
 		for _, s := range []string{"join", "heartbeat", "update.0"} {
 			if got["fedpace.r.client.pi."+s] != 1 {

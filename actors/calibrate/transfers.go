@@ -200,9 +200,9 @@ func MeasureNetwork(ctx context.Context, conn bus.Line, c NetworkConfig) (n Netw
 		return n, nil, fmt.Errorf("calibrate: the coordinator ended after %d transfers, which is too few", len(transfers))
 	}
 	n.LocalSteps = steps
-	for name, l := range map[string]*Link{"download": &n.Download, "upload": &n.Upload} {
+	for i, l := range []*Link{&n.Download, &n.Upload} {
 		if l.Noisy {
-			c.Notice(fmt.Sprintf("The %s stays noisy: ±%.3g %% after %d models.", name, 100*l.Whole.Width(), l.Transfers))
+			c.Notice(fmt.Sprintf("The %s stays noisy: ±%.3g %% after %d models.", [...]string{"download", "upload"}[i], 100*l.Whole.Width(), l.Transfers))
 		}
 	}
 	return n, welcome, nil

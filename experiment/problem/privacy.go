@@ -111,7 +111,7 @@ func (p *Data) draw() privacy.Draw {
 }
 
 // uncovered is what the run tells that epsilon does not cover, where that reaches models.
-func (p *Data) uncovered() (list []string) {
+func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	list = []string{}
 	for _, follows := range []struct {
@@ -128,6 +128,11 @@ func (p *Data) uncovered() (list []string) {
 		if needs.Stragglers {
 			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
 		}
+	}
+	keeps := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
+		slices.ContainsFunc([]any{c.Compress, c.Local, c.Aggregate.Algorithm}, func(of any) bool { return registry.NeedsOf(of).ClientState })
+	if keeps && p.draw().Displaces {
+		list = append(list, "clients keep something from task to task: who lost a place to another keeps something else, and later updates follow it")
 	}
 	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {
 		list = append(list, "how long clients take depends on their samples, and decides which updates count")

@@ -140,6 +140,14 @@ func TestWhatRoundsCost(t *testing.T) {
 			t.Errorf("%s: not covered is %q", sets, got)
 		}
 	}
+	for sets, want := range map[string]int{"select=round_robin": 1, "select=round_robin clients=10 cohort=10": 0, "availability={model:markov,on_seconds:30,off_seconds:10}": 1} {
+		if got := cost(strings.Fields(sets)...).NotCovered; len(got) != want || want > 0 && !strings.Contains(got[0], "who else is asked") {
+			t.Errorf("%s: not covered is %q", sets, got)
+		}
+	}
+	if got := cost("stop.validation_accuracy=0.9").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "the run's end follows validations") {
+		t.Errorf("an end by accuracy: %q", got)
+	}
 	for formula, want := range map[string]int{"k0 / r": 0, "k0 * F / F0": 1, "k0 * (1 - accuracy)": 1, "k0 * (1 - straggler_share)": 1, "k0 * F / F0 * (1 - accuracy) * (1 - straggler_share)": 3} {
 		if got := cost("schedule.k={rule: expression, formula: " + formula + "}").NotCovered; len(got) != want {
 			t.Errorf("%s: not covered is %q", formula, got)

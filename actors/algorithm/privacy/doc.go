@@ -28,7 +28,8 @@
 //     bound is that of the sampled Gaussian mechanism at half the noise multiplier, z/2
 //     (Mironov, Talwar, Zhang 2019, Theorem 4; its Theorem 5 covers the other direction).
 //   - Nothing is known of how the cohort comes about: q is 1, and the client still takes
-//     another's place.
+//     another's place. Should it change who else is asked, by turns or by how long rounds
+//     take, epsilon does not cover that.
 //
 // In the last two the one that is displaced must be no other in later rounds. A client that
 // keeps something from task to task (residuals, moments, a part of the model) is: it has had

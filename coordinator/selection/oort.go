@@ -35,7 +35,8 @@ func init() {
 // their speed, 1 / expected time for the local steps of round 1. The others are
 // drawn, without replacement, with probabilities in proportion to their utility
 // among those that have at least c times that of the last that fits. ε falls by a
-// factor after each round. A client that has had Picks tasks, accepted or not, comes last.
+// factor after each round. Clients that have had Picks tasks, accepted or not, come last, those
+// with the fewest first.
 //
 // The pacer is the paper's: after every Window rounds, if the sum of U over the updates of
 // these is less than over as many before, T grows by its first value. The authors' program has T

@@ -114,6 +114,7 @@ func (o *guided) Start(round int, _ Time) {
 	take(o.draw(round, keyed.Cohort, o.admitted(byUtility, utility, old), func(client int32) float64 { return utility[client] }), old)
 	o.fresh = o.draw(round, keyed.Explore, fresh, func(client int32) float64 { return 1 / float64(max(1, o.expected[client])) })
 	take(o.fresh, tried)
+	slices.SortStableFunc(tired, func(a, b int32) int { return cmp.Compare(o.Clients[a].Picks, o.Clients[b].Picks) })
 	o.rest = append(byUtility, tired...)
 }
 

@@ -162,7 +162,7 @@ func (c *Config) checkConvex() error {
 	return nil
 }
 
-// checkAccuracy refuses limits of an accuracy that is never measured.
+// checkAccuracy refuses limits of what is never measured, and settings of evaluations that never are.
 func (c *Config) checkAccuracy() error {
 	const quadratic = "a quadratic classifies nothing and has no validation accuracy (remove it)"
 	metric, accuracy, target := c.Stop.Metric, c.Evaluate.Metric.Name, c.Evaluate.Target
@@ -177,6 +177,8 @@ func (c *Config) checkAccuracy() error {
 		return problem("stop.validation_accuracy", []string{"task"}, quadratic)
 	case target != nil && c.Task == TaskQuadratic && accuracy == "":
 		return problem("evaluate.target", []string{"task"}, quadratic)
+	case c.Evaluate.Clients.Samples > 0 && !c.Evaluate.Clients.Any():
+		return problem("evaluate.clients.samples", nil, "%d is for evaluations by client, and there are none (set evaluate.clients.every or rounds)", c.Evaluate.Clients.Samples)
 	case s != 0 && !c.Train:
 		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", registry.Number(s))
 	}

@@ -100,18 +100,30 @@ func (p *Data) Population() int { return p.Config.Clients + len(p.Config.Devices
 func (p *Data) draw() privacy.Draw {
 	c := &p.Config
 	_, first := c.Close.(closing.First)
-	_, uniform := c.Select.(selection.Uniform)
-	battery := slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
-	everybody := c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
-	d := privacy.Draw{Rate: 1, Displaces: first || !everybody}
-	if uniform && !everybody && !battery && !c.EverAbsent() && len(c.Devices.Names) == 0 {
+	d := privacy.Draw{Rate: 1, Displaces: first || !p.everybody()}
+	if !p.everybody() && !p.othersFollow() && len(c.Devices.Names) == 0 {
 		d.Rate = float64(c.Cohort) / float64(c.Clients)
 	}
 	return d
 }
 
+// everybody reports whether each client is asked that is there.
+func (p *Data) everybody() bool {
+	c := &p.Config
+	return c.Cohort >= c.Clients && (!c.DrawsDevices() || c.Cohort >= p.Population())
+}
+
+// othersFollow reports whether a client more may change who else is asked, besides whom it takes the
+// place of: by the turns, or by how long rounds take where clients may be away.
+func (p *Data) othersFollow() bool {
+	c := &p.Config
+	_, uniform := c.Select.(selection.Uniform)
+	battery := slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
+	return !uniform && !p.everybody() || battery || c.EverAbsent()
+}
+
 // uncovered is what the run tells that epsilon does not cover, where that reaches models.
-func (p *Data) uncovered() (list []string) {
+func (p *Problem) uncovered() (list []string) {
 	c := &p.Config
 	list = []string{}
 	for _, follows := range []struct {
@@ -128,6 +140,17 @@ func (p *Data) uncovered() (list []string) {
 		if needs.Stragglers {
 			list = append(list, follows.key+" follows how long the clients take, and the models follow it")
 		}
+	}
+	keeps := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
+		slices.ContainsFunc([]any{c.Compress, c.Local, c.Aggregate.Algorithm}, func(of any) bool { return registry.NeedsOf(of).ClientState })
+	if keeps && p.draw().Displaces {
+		list = append(list, "clients keep something from task to task: who lost a place to another keeps something else, and later updates follow it")
+	}
+	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
+		list = append(list, "the run's end follows validations, which are covered only where no client's samples are held out")
+	}
+	if p.othersFollow() {
+		list = append(list, "a client more may change who else is asked, and epsilon allows for the one whose place it takes")
 	}
 	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {
 		list = append(list, "how long clients take depends on their samples, and decides which updates count")

@@ -263,9 +263,12 @@ func (p *Problem) aboutDevices() string {
 // accepted is the most updates that a round may have.
 func (p *Data) accepted() int {
 	c := &p.Config
+	first, closes := c.Close.(closing.First)
 	switch n := p.updates(); {
 	case n > 0:
 		return n
+	case closes:
+		return first.N
 	case c.DrawsDevices():
 		return c.Cohort
 	}

@@ -126,8 +126,27 @@ func TestWhatRoundsCost(t *testing.T) {
 	if !(sampled.Epsilon < absent.Epsilon && everybody.Epsilon < absent.Epsilon) {
 		t.Errorf("epsilon %g of a sample, %g of clients that may be away, %g of all", sampled.Epsilon, absent.Epsilon, everybody.Epsilon)
 	}
+	if all, first := cost().Updates, cost("close={rule:first,n:7}").Updates; all != 10 || first != 7 {
+		t.Errorf("sums are divided by %d and, where the first 7 close a round, by %d", all, first)
+	}
 	if got := cost("schedule.k=error").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "schedule.k follows the clients' training losses") {
 		t.Errorf("a schedule that follows losses: %q", got)
+	}
+	for sets, want := range map[string]int{
+		"compress=top_k": 1, "compress={method:top_k,error_feedback:false}": 0, "compress=top_k clients=10 cohort=10": 0, "compress=top_k clients=10 cohort=10 close={rule:first,n:9}": 1,
+		"local={momentum:0.9,keep:true}": 1, "local={momentum:0.9}": 0, "aggregate.algorithm=streaming": 1, "personal=[0]": 1,
+	} {
+		if got := cost(strings.Fields(sets)...).NotCovered; len(got) != want || want > 0 && !strings.Contains(got[0], "from task to task") {
+			t.Errorf("%s: not covered is %q", sets, got)
+		}
+	}
+	for sets, want := range map[string]int{"select=round_robin": 1, "select=round_robin clients=10 cohort=10": 0, "availability={model:markov,on_seconds:30,off_seconds:10}": 1} {
+		if got := cost(strings.Fields(sets)...).NotCovered; len(got) != want || want > 0 && !strings.Contains(got[0], "who else is asked") {
+			t.Errorf("%s: not covered is %q", sets, got)
+		}
+	}
+	if got := cost("stop.validation_accuracy=0.9").NotCovered; len(got) != 1 || !strings.HasPrefix(got[0], "the run's end follows validations") {
+		t.Errorf("an end by accuracy: %q", got)
 	}
 	for formula, want := range map[string]int{"k0 / r": 0, "k0 * F / F0": 1, "k0 * (1 - accuracy)": 1, "k0 * (1 - straggler_share)": 1, "k0 * F / F0 * (1 - accuracy) * (1 - straggler_share)": 3} {
 		if got := cost("schedule.k={rule: expression, formula: " + formula + "}").NotCovered; len(got) != want {

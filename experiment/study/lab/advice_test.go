@@ -270,3 +270,12 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The lines of a run's table are as many as were asked for.
+func TestSpacedRounds(t *testing.T) {
+	for n := 40; n < 2000; n++ {
+		if list := spaced(n, math.Pow(float64(n), 1.0/4)); len(list) != 5 || list[4] != n {
+			t.Fatalf("of %d rounds: %v", n, list)
+		}
+	}
+}

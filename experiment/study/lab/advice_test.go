@@ -279,3 +279,17 @@ func TestSpacedRounds(t *testing.T) {
 		}
 	}
 }
+
+// A fleet's classes are no constants of Eq. 3: the advice says whose times it has.
+func TestAdviceSaysThatClientsDiffer(t *testing.T) {
+	for _, fleet := range []string{"[]", "[{name: slow, weight: 1, seconds_per_step: 1}]"} {
+		c, err := config.Load("", []string{"task=quadratic", "fleet=" + fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Advise(c, Given{}, 2)
+		if err != nil || strings.Contains(strings.Join(a.Notes, "\n"), "Clients differ") != (fleet != "[]") {
+			t.Errorf("%s: %v, %v", fleet, a, err)
+		}
+	}
+}

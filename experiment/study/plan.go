@@ -175,6 +175,7 @@ func (p Plan) Cells() ([]Cell, error) {
 	}
 	var cells []Cell
 	names := map[string]string{} // by what the cells compute, and by their names
+	first := map[string]Cell{}   // by their points
 	for cell, err := range p.Each(base, maxCells) {
 		if err != nil {
 			return nil, err
@@ -184,6 +185,13 @@ func (p Plan) Cells() ([]Cell, error) {
 				return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
 			}
 			names[same] = cell.Name
+		}
+		point := fmt.Sprint(cell.Point)
+		other, found := first[point]
+		if mine := cell.Config; !found {
+			first[point] = cell
+		} else if theirs := other.Config.Schedule; mine.Stop.EqualRuntimeRounds > 0 && (mine.Schedule.K0 != theirs.K0 || mine.Schedule.Unit != theirs.Unit) {
+			return nil, &config.KeyError{Key: "stop.rounds", Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", cell.Schedule, other.Schedule)}
 		}
 		cells = append(cells, cell)
 	}

@@ -68,7 +68,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 		}
 		list = append(list, cells...)
 	}
-	return list, nil
+	return list, study.SameTime(list)
 }
 
 func (p Plan) of(name string) ([]study.Cell, error) {

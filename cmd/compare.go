@@ -36,7 +36,9 @@ func compareCommand(p program) *cobra.Command {
 same virtual time, and print one table. The folder has it (compare.txt,
 compare.csv), a row for each run (runs.csv), and all on one page (compare.html).
 The same command goes on with an interrupted comparison. The schedules are
-` + strings.Join(schedule.Names(), ", ") + `.` + cli.Statuses,
+` + strings.Join(schedule.Names(), ", ") + `.
+
+The exit status is 3 where --expect or the key expect is missed.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,rounds,error,step
   fedpace compare --schedules fixed,rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,

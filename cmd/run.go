@@ -28,7 +28,10 @@ runs/NAME-2, runs/NAME-3, ... that is free. Without arguments it is the
 demonstration: FedAvg with the schedule rounds on FEMNIST with synthetic data.
 
 A run with real devices keeps what they said in devices.log; --replay plays it
-again without them, to the same bits.` + cli.Statuses,
+again without them, to the same bits.
+
+The exit status is 3 where --expect or the key expect is missed, and 4 where the
+run never has evaluate.target.`,
 		Example: `  fedpace run
   fedpace run --config exp.yaml --set schedule.k=error --name error --tag paper
   fedpace run --set task=sent140 --dry-run

@@ -164,19 +164,18 @@ func (c *Config) checkConvex() error {
 
 // checkAccuracy refuses limits of what is never measured, and settings of evaluations that never are.
 func (c *Config) checkAccuracy() error {
-	const quadratic = "a quadratic classifies nothing and has no validation accuracy (remove it)"
 	metric, accuracy, target := c.Stop.Metric, c.Evaluate.Metric.Name, c.Evaluate.Target
 	switch s := c.Stop.ValidationAccuracy; {
 	case metric.Name != "" && metric.Reaches == nil:
 		return problem("stop.metric.reaches", []string{"stop.metric.name"}, "it is missing, so %s stops nothing (set both)", metric.Name)
 	case metric.Reaches != nil && !c.Train:
 		return problem("stop.metric", []string{"train"}, "it is never reached with train: false, which measures nothing (remove it)")
+	case target != nil && c.Task == TaskQuadratic && accuracy == "":
+		return problem("evaluate.target", []string{"task"}, "a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)")
 	case target != nil && (accuracy == "" || accuracy == measure.Accuracy) && !(*target > 0 && *target <= 1):
 		return problem("evaluate.target", []string{"evaluate.metric"}, "%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)", registry.Number(*target))
 	case s != 0 && c.Task == TaskQuadratic:
-		return problem("stop.validation_accuracy", []string{"task"}, quadratic)
-	case target != nil && c.Task == TaskQuadratic && accuracy == "":
-		return problem("evaluate.target", []string{"task"}, quadratic)
+		return problem("stop.validation_accuracy", []string{"task"}, "a quadratic classifies nothing and has no validation accuracy (remove it)")
 	case c.Evaluate.Clients.Samples > 0 && !c.Evaluate.Clients.Any():
 		return problem("evaluate.clients.samples", nil, "%d is for evaluations by client, and there are none (set evaluate.clients.every or rounds)", c.Evaluate.Clients.Samples)
 	case s != 0 && !c.Train:

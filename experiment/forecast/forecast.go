@@ -97,7 +97,7 @@ func Of(ctx context.Context, p *problem.Problem, limit round.Time, tasks int, tr
 	}
 	f.Follows = w.follows
 	f.Upper, w.follows = f.Follows && schedule.AtMostK0(c.K), false // without losses it says K_0
-	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0 // which follow from who is drawn
+	samples := c.Stop.Samples > 0 || c.Stop.Tokens > 0              // which follow from who is drawn
 	if _, alike := p.FixedRound(); alike && !samples {
 		err = f.walk(w)
 	} else if !w.open() || c.Stop.Accepted > 0 || samples {

@@ -39,7 +39,7 @@ func TestConvexMistakes(t *testing.T) {
 		{[]string{"task=quadratic", "quadratic.dimension=1"}, `--set quadratic.dimension: 1 is out of range (a whole number from 2 to 10000)`},
 		{[]string{"task=quadratic", "data=x"}, `--set data: quadratics are made, not read (set data: synthetic)`},
 		{[]string{"task=quadratic", "schedule.k=step"}, `--set schedule.k: "step" decides by the validation accuracy, and a quadratic classifies nothing`},
-		{[]string{"task=quadratic", "evaluate.target=0.5"}, `--set evaluate.target: a quadratic classifies nothing and has no validation accuracy (remove it)`},
+		{[]string{"task=quadratic", "evaluate.target=5.5"}, `--set evaluate.target: a quadratic classifies nothing and has no validation accuracy (set evaluate.metric: loss)`},
 		{[]string{"task=logistic", "data=x", "model=linear"}, `--set model: task logistic has a model of its own (set model: task)`},
 		{[]string{"schedule.k=theory"}, `--set schedule.k: theory.l: is not set: schedule.k: theory needs it, and it cannot be calculated for task femnist`},
 		{[]string{"task=quadratic", "schedule.k=theory", "schedule.eta=rounds"}, `--set schedule.eta: "rounds" goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)`},

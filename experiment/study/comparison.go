@@ -195,7 +195,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
 		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
 		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
-		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", metrics.Value(c.Summary.RelativeSGDSteps)) }},
+		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", c.relative()) }},
 	}...)
 }
 

@@ -170,7 +170,9 @@ func (d *Difference) Verdict() string {
 
 func (d *Difference) verdict() string {
 	switch {
-	case d.Missed > d.Never:
+	case d.Missed > 0 && d.Never > 0:
+		return fmt.Sprintf("reached by %s alone with %d, by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, d.Than, d.Never, len(d.BySeed))
+	case d.Missed > 0:
 		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Row.Schedule, d.Missed, len(d.BySeed))
 	case d.Never > 0:
 		return fmt.Sprintf("reached by %s alone with %d of %d seeds", d.Than, d.Never, len(d.BySeed))

@@ -144,6 +144,13 @@ func TestALevelThatSomeNeverReach(t *testing.T) {
 			t.Errorf("the mean of two of three seeds is %q", text)
 		}
 	}
+	c := planted(rand.New(rand.NewPCG(1, 1)), 3, 0)
+	for i := range c.Runs {
+		c.Runs[i].TimeToLevel = []float64{math.NaN(), math.NaN(), 1, 1, 1, math.NaN()}[i]
+	}
+	if v := c.Table().Differences()[1].Verdict(); v != "reached by rounds alone with 2, by fixed alone with 1 of 3 seeds" {
+		t.Error(v)
+	}
 }
 
 // What is seen of the seeds whose runs did not diverge is said of these alone.

@@ -145,6 +145,15 @@ func (r *Comparison) time(cells []*Cell) {
 	}
 }
 
+// relative is the sum of K_r over that of fixed K in the same time: the reference's fixed K, where the
+// run has a K_0 of its own.
+func (c *Cell) relative() float64 {
+	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
+		return r.relative() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
+	}
+	return metrics.Value(c.Summary.RelativeSGDSteps)
+}
+
 // against is by how much a quantity of the run is above that of another one, if there is one.
 func (c *Cell) against(other *Cell, of func(*Cell) float64) float64 {
 	if other == nil {

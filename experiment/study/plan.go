@@ -187,7 +187,24 @@ func (p Plan) Cells() ([]Cell, error) {
 		}
 		cells = append(cells, cell)
 	}
-	return cells, nil
+	return cells, SameTime(cells)
+}
+
+// SameTime refuses runs that would be compared though rounds of fixed K, whose time they have, are
+// others with each.
+func SameTime(cells []Cell) error {
+	first := map[string]*Cell{} // by their points
+	for i := range cells {
+		c, point := &cells[i], fmt.Sprint(cells[i].Point)
+		if first[point] == nil {
+			first[point] = c
+		}
+		mine, theirs := c.Config.Schedule, first[point].Config.Schedule
+		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
+			return &config.KeyError{Key: "stop.rounds", Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule)}
+		}
+	}
+	return nil
 }
 
 // Each are the plan's runs, at most so many, each with the error that makes it none. base is the

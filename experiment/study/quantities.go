@@ -26,7 +26,7 @@ func quantities(names []string) []quantity {
 	list := []quantity{
 		{name: "rounds", cost: true, title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
 		{name: "virtual_seconds", cost: true, title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-		{name: "relative_sgd_steps", cost: true, title: "relative", of: func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
+		{name: "relative_sgd_steps", cost: true, title: "relative", of: (*Cell).relative},
 		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
 	}
 	for _, name := range names {

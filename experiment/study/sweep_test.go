@@ -329,3 +329,20 @@ func tailOfASweepsRuns(t *testing.T, every string) {
 		}
 	}
 }
+
+// A K_0 of a schedule's own is refused where it would make another virtual time, and its work is
+// relative to that of the fixed K that all are compared with.
+func TestSchedulesWithTheirOwnK0HaveTheSameTime(t *testing.T) {
+	p := Plan{Load: setting("task=logistic", "clients=6", "cohort=2", "schedule.k0=20", "stop.rounds=8"), Schedules: []string{"fixed", "small={k: fixed, k0: 5}"}, Out: t.TempDir()}
+	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "stop.rounds: rounds of fixed K take another time with the schedule.k0 or unit of small than with that of fixed") {
+		t.Error(err)
+	}
+	p.Load = setting("task=logistic", "clients=6", "cohort=2", "schedule.k0=20", "stop={virtual_seconds: 3.6}") // 8 rounds of 0.45 s, or 12 of 0.3 s
+	r, err := Run(t.Context(), p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fixed, small := r.Runs[0].relative(), r.Runs[1].relative(); math.Abs(fixed-1) > 1e-9 || math.Abs(small-60./160) > 1e-9 {
+		t.Errorf("relative steps %v and %v, want 1 and 0.375", fixed, small)
+	}
+}

@@ -37,11 +37,13 @@ func EstimateMean(values []float64) Estimated {
 
 // TwoStage is the mean of values of which the first decided how many there are (Stein 1945): the
 // interval follows from the deviation of the first alone, and keeps its level for normal values
-// however many were added.
+// however many were added. First values that are all alike say nothing of the others.
 func TwoStage(values []float64, first int) Estimated {
 	e := EstimateMean(values)
 	if first >= 2 && e.N > first && e.N == len(values) {
-		e.First, e.Half = first, quantile(first)*stat.StdErr(stat.StdDev(values[:first], nil), float64(e.N))
+		if half := EstimateMean(values[:first]).Half; half > 0 {
+			e.First, e.Half = first, half*math.Sqrt(float64(first)/float64(e.N))
+		}
 	}
 	return e
 }

@@ -118,4 +118,9 @@ func TestTwoStagesByHand(t *testing.T) {
 	if n := Enough([]float64{1, 2, 3}, 1); n != 19 { // 4.302653² = 18.51
 		t.Errorf("%d values are enough", n)
 	}
+	for _, values := range [][]float64{{1, 1, 1, 5, -3}, {1, 1, 1 + 0x1p-52, 5, -3}} {
+		if e := TwoStage(values, 3); e != EstimateMean(values) {
+			t.Errorf("the first are alike, the others are not: %+v", e)
+		}
+	}
 }

@@ -35,12 +35,6 @@ type StatusError struct {
 func (e StatusError) Error() string { return e.Problem.Error() }
 func (e StatusError) Unwrap() error { return e.Problem }
 
-// Statuses explain in help the exit statuses of runs and comparisons.
-const Statuses = `
-
-The exit status is 3 where --expect or the key expect is missed, and 4 where a run
-never has evaluate.target.`
-
 // Main runs a program until its command ends or a signal stops it, and exits.
 func Main(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)

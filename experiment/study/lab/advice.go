@@ -251,6 +251,9 @@ func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*A
 	if a.Eta > a.MaxRate {
 		a.Notes = append(a.Notes, fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate))
 	}
+	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
+		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps and compute.seconds_per_step, as if all had these.")
+	}
 	if k.Form == theory.Appendix {
 		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
 	}

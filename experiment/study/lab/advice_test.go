@@ -270,3 +270,26 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The lines of a run's table are as many as were asked for.
+func TestSpacedRounds(t *testing.T) {
+	for n := 40; n < 2000; n++ {
+		if list := spaced(n, math.Pow(float64(n), 1.0/4)); len(list) != 5 || list[4] != n {
+			t.Fatalf("of %d rounds: %v", n, list)
+		}
+	}
+}
+
+// A fleet's classes are no constants of Eq. 3: the advice says whose times it has.
+func TestAdviceSaysThatClientsDiffer(t *testing.T) {
+	for _, fleet := range []string{"[]", "[{name: slow, weight: 1, seconds_per_step: 1}]"} {
+		c, err := config.Load("", []string{"task=quadratic", "fleet=" + fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Advise(c, Given{}, 2)
+		if err != nil || strings.Contains(strings.Join(a.Notes, "\n"), "Clients differ") != (fleet != "[]") {
+			t.Errorf("%s: %v, %v", fleet, a, err)
+		}
+	}
+}

@@ -220,6 +220,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
 		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = algorithm.FedProx{} },
 		"about local steps":   func(p *Plan) { p.Config.Schedule.Unit = config.Epochs },
+		"another time":        func(p *Plan) { p.Schedules = []string{"fixed", "small={k: fixed, k0: 2}"} },
 		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
 	} {
 		p := good

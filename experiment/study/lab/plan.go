@@ -68,7 +68,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 		}
 		list = append(list, cells...)
 	}
-	return list, nil
+	return list, study.SameTime(list)
 }
 
 func (p Plan) of(name string) ([]study.Cell, error) {
@@ -254,7 +254,7 @@ func least(seeds []*trace, iterations float64) float64 {
 
 // spaced returns numbers from 1 to n, each about so many times the one before.
 func spaced(n int, factor float64) (list []int) {
-	for x := 1.0; int(x) < n; x = max(x*factor, x+1) {
+	for x := 1.0; x < float64(n)-1e-6; x = max(x*factor, x+1) { // a power of an nth root may be a rounding below n
 		list = append(list, int(x))
 	}
 	return append(list, n)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 )
 
@@ -16,18 +15,7 @@ import (
 func TestALeaseEndsAlsoWhereTheServersTimeStands(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, true)
-	dead := p.connect(t)
-	if _, err := dead.OpenCoordinator(t.Context(), "r", lasting); err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
-	conn, said := p.noticed(t)
-	opened := make(chan error, 1)
-	go func() {
-		_, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: 2 * time.Second})
-		opened <- err
-	}()
-	said.until(t, "Waiting for the lease of run r")
+	opened := p.orphaned(t, 2*time.Second)
 	bare := p.bare(t)
 	defer bare.Close()
 	js, err := jetstream.New(bare)

@@ -72,15 +72,30 @@ func TestTheLeaseOfADeadCoordinatorEnds(t *testing.T) {
 	}
 }
 
-// What a coordinator sent before it died may arrive when another already waits.
-func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t, true)
+// orphaned is what comes to a coordinator that waits for the lease of run r, whose holder is dead,
+// until one of its own length would have ended.
+func (p *place) orphaned(t *testing.T, lease time.Duration) <-chan error {
+	t.Helper()
 	dead := p.connect(t)
 	if _, err := dead.OpenCoordinator(t.Context(), "r", lasting); err != nil {
 		t.Fatal(err)
 	}
 	dead.Close()
+	conn, said := p.noticed(t)
+	opened := make(chan error, 1)
+	go func() {
+		_, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: lease})
+		opened <- err
+	}()
+	said.until(t, "Waiting for the lease of run r, which process")
+	return opened
+}
+
+// What a coordinator sent before it died may arrive when another already waits.
+func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	opened := p.orphaned(t, 10*time.Second)
 	bare := p.bare(t)
 	defer bare.Close()
 	js, err := jetstream.New(bare)
@@ -97,13 +112,6 @@ func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	conn, said := p.noticed(t)
-	opened := make(chan error)
-	go func() {
-		_, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: 10 * time.Second})
-		opened <- err
-	}()
-	said.until(t, "Waiting for the lease of run r, which process")
 	renew()
 	select {
 	case err := <-opened:

@@ -69,6 +69,10 @@ devices: {names: [pi], liveness_seconds: 300}
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	revoked := s.creds("revoked")
+	if _, stderr, exit := finish(t, fedpace(t, "enroll", "--revoke", "revoked", "--keys", s.keys)); exit != 0 {
+		t.Fatal(stderr)
+	}
 	short := s.creds("short", "--expires", "1h", "--samples", "40")
 	for name, c := range map[string]struct {
 		args        []string
@@ -83,6 +87,7 @@ devices: {names: [pi], liveness_seconds: 300}
 		"missing":     {[]string{"--nats", s.url, "--client", "pi", "--creds", s.path("none")}, "credentials", "does not exist", doctor.Failure},
 		"no file":     {[]string{"--nats", s.url, "--client", "pi", "--creds", own}, "credentials", "own.csv", doctor.Failure},
 		"no server":   {[]string{"--nats", "nats://127.0.0.1:1", "--client", "pi", "--creds", creds}, "server", "no server answers there", doctor.Failure},
+		"revoked":     {[]string{"--nats", s.url, "--client", "revoked", "--creds", revoked}, "permissions", "does not accept these credentials", doctor.Failure},
 		"unfit data":  {[]string{"--nats", s.url, "--client", "pi", "--creds", creds, "--data", own}, "run ward", "data:", doctor.Failure},
 		"no data":     {[]string{"--data", s.path("none.parquet")}, "data", "no such file", doctor.Failure},
 		"no trainer":  {[]string{"--data", own, "--map", "label=label", "--trainer", "true"}, "trainer", "only a run says", doctor.Warning},
@@ -90,6 +95,9 @@ devices: {names: [pi], liveness_seconds: 300}
 		found, stderr, exit := examine(c.args...)
 		if f := found[c.check]; f.State != c.state || !strings.Contains(f.Text, c.want) {
 			t.Errorf("%s: %s is %+v, want %s with %q", name, c.check, f, c.state, c.want)
+		}
+		if strings.Contains(found["server"].Mend, "firewall") != (name == "no server") {
+			t.Errorf("%s: %+v", name, found["server"])
 		}
 		if fails := c.state == doctor.Failure; fails != (exit == 1) || fails != strings.Contains(stderr, "cannot take part as it is") {
 			t.Errorf("%s: exit %d, %s", name, exit, stderr)

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/bus/gateway"
@@ -72,8 +74,8 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	if c.Conn.URL == "" {
 		return []Finding{warning("server", "not tried: no URL is given", "give --nats URL")}
 	}
-	if _, err := os.ReadFile(c.Conn.Creds); c.Conn.Creds != "" && err != nil {
-		return []Finding{warning("server", "not tried without credentials", "mend these first")}
+	if _, err := c.Conn.Holder(); err != nil {
+		return []Finding{warning("server", "not tried without credentials that can be used", "mend these first")}
 	}
 	connecting, stop := context.WithTimeout(ctx, serverPatience)
 	defer stop()
@@ -83,6 +85,9 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	}
 	if errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, new(x509.HostnameError)) {
 		return []Finding{failure("encryption", err.Error(), "set the clock; or make the server's certificate again, for what stands in the URL: fedpace certificate --host NAME")}
+	}
+	if errors.Is(err, nats.ErrAuthorization) {
+		return []Finding{failure("permissions", err.Error(), "give --creds with the file that fedpace enroll made with the keys of this server; if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"))}
 	}
 	if err != nil {
 		return []Finding{failure("server", err.Error(), "check the URL, that the server runs, and that no firewall is between: nc -vz HOST PORT")}

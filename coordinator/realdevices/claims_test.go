@@ -5,11 +5,14 @@ import (
 	"math/big"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	_ "fedpace/internal/testkit/testseed"
 
+	"fedpace/bus"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator/round"
 )
 
@@ -98,5 +101,29 @@ func TestATaskIsCorrectedOnce(t *testing.T) {
 	tries(8)
 	if want := []Correction{{0, string(loss), 2, 100, 4}}; !slices.Equal(d.corrections, want) {
 		t.Errorf("corrections are %+v, want %+v", d.corrections, want)
+	}
+}
+
+// A task that a device may have had before its run was resumed counts with no more time than since
+// then, which is nothing to blame the device for.
+func TestATaskFromBeforeAResumeIsNoLie(t *testing.T) {
+	d := &Devices{
+		Config: Config{Names: []string{"a"}, Notice: func(string) {}}, open: map[uint64]*openTask{}, corrected: map[claimOf]uint64{},
+		resumed: make([]bool, 1), accounts: accounts{of: make([]account, 1)},
+	}
+	if err := d.Resume(&round.State{}, nil, Findings{}); err != nil {
+		t.Fatal(err)
+	}
+	for task, want := range []int{0, 1} {
+		if err := d.Issue(&round.Task{Task: uint64(task)}, &bus.Task{}, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		n := &gateway.Event{At: time.Now(), Update: &bus.DeviceUpdate{Update: &bus.Update{Task: uint64(task), ComputeNs: int64(time.Hour)}}}
+		if plan := d.planOf(n, 0); plan.Total() >= round.Time(time.Hour) {
+			t.Errorf("task %d counts with %v", task, plan)
+		}
+		if len(d.corrections) != want {
+			t.Errorf("task %d: corrections are %+v, want %d", task, d.corrections, want)
+		}
 	}
 }

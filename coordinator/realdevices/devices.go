@@ -39,6 +39,7 @@ type Devices struct {
 	leftOut  []int    // how often each device's update was left out
 	clipped  []bool   // devices of which Clipped has told
 	early    []early  // tasks of each device, until its class was looked at
+	resumed  []bool   // devices whose next task is the first since the run was resumed
 	accounts accounts // use of their quotas
 	news     []gateway.Event
 	looked   time.Time // when presence was asked for last
@@ -86,6 +87,7 @@ type openTask struct {
 	device   int
 	sent     time.Time // first
 	repeated time.Time // last
+	resumed  bool      // its device may have had it before the run was resumed
 }
 
 // lookEvery is how often silence is looked for, hardly ever at the instant of a call
@@ -104,7 +106,7 @@ const (
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)), early: make([]early, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)), gone: make([]bool, len(c.Names)), ends: make([]int64, len(c.Names)), told: make([]int, len(c.Names)), clipped: make([]bool, len(c.Names)), leftOut: make([]int, len(c.Names)), early: make([]early, len(c.Names)), resumed: make([]bool, len(c.Names)),
 		versions: make([]string, len(c.Names)), corrected: map[claimOf]uint64{},
 		accounts: accounts{quota: cmp.Or(c.Quota, quota.Default()), of: make([]account, len(c.Names))},
 	}
@@ -195,6 +197,7 @@ func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32, doubtf
 	}
 	now := time.Now()
 	o := &openTask{task: message, base: base, doubtful: doubtful, device: t.Client - d.run.First, sent: now}
+	o.resumed, d.resumed[o.device] = d.resumed[o.device], false
 	d.mu.Lock()
 	d.open[t.Task] = o
 	d.mu.Unlock()

@@ -210,6 +210,9 @@ func (d *Devices) Resume(s *round.State, kept []Answer, found Findings) error {
 		return nil
 	}
 	copy(d.there, s.Present)
+	for i := range d.resumed {
+		d.resumed[i] = true
+	}
 	for i, k := range s.Known {
 		d.told[i] = k.Samples
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/singleflight"
@@ -140,6 +141,10 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	return nil
 }
 
+// modelLag is how long a server of a cluster may lack a model that others hold: any of them answers.
+// Asked for again, it costs less than to be put again.
+const modelLag = 250 * time.Millisecond
+
 // cacheBytes is how much a host keeps of the models that it fetched.
 const cacheBytes = 256 << 20
 
@@ -170,7 +175,7 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 		if params := h.models.find(d); params != nil {
 			return params, nil
 		}
-		params, err := h.conn.FetchModel(h.life, h.run, d)
+		params, err := h.conn.AwaitModel(h.life, h.run, d, modelLag)
 		if err == nil {
 			h.models.keep(cachedModel{d, params})
 		}

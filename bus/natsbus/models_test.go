@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
@@ -52,6 +53,20 @@ func TestModelsAreFetchedOnceAndTheLeastRecentlyUsedLeave(t *testing.T) {
 		if kept := err == nil; kept != x.kept || !kept && !errors.Is(err, bus.ErrNoModel) {
 			t.Errorf("%d bytes: the older one: %v, want it kept: %v", x.bytes, err, x.kept)
 		}
+	}
+}
+
+// A job may reach a host sooner than its model the server that the host asks.
+func TestAModelThatLagsIsWaitedFor(t *testing.T) {
+	c, h, _, _ := cached(t, 1<<20)
+	late := []float32{9, 10}
+	time.AfterFunc(50*time.Millisecond, func() {
+		if err := c.PutModel(t.Context(), bus.DigestOf(late), late); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := h.Model(t.Context(), bus.DigestOf(late)); err != nil {
+		t.Error(err)
 	}
 }
 

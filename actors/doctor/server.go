@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/bus/gateway"
@@ -86,7 +84,7 @@ func server(ctx context.Context, c *Config) (findings []Finding) {
 	if errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, new(x509.HostnameError)) {
 		return []Finding{failure("encryption", err.Error(), "set the clock; or make the server's certificate again, for what stands in the URL: fedpace certificate --host NAME")}
 	}
-	if errors.Is(err, nats.ErrAuthorization) {
+	if natsconn.Refused(err) {
 		return []Finding{failure("permissions", err.Error(), "give --creds with the file that fedpace enroll made with the keys of this server; if they were revoked, renew them: fedpace enroll --renew "+cmp.Or(c.Device.ID, "NAME"))}
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -51,6 +52,9 @@ func Sealed(b []byte) []byte {
 	}
 	return b
 }
+
+// Await has a host wait so long for a model that is not there.
+func Await(h bus.Host, lag time.Duration) { h.(*Host).models.lag = lag }
 
 // LimitCache limits the models that a host keeps.
 func LimitCache(h bus.Host, bytes int64) { h.(*Host).models.limit = bytes }

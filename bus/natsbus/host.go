@@ -64,7 +64,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes}}
+	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, lag: replicaLag}}
 	var err error
 	if h.js, err = jetstream.New(c.NATS(), jetstream.WithDefaultTimeout(natsconn.RequestTimeout)); err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)

@@ -73,9 +73,11 @@ func TestTheLeaseOfADeadCoordinatorEnds(t *testing.T) {
 }
 
 // orphaned is what comes to a coordinator that waits for the lease of run r, whose holder is dead,
-// until one of its own length would have ended.
-func (p *place) orphaned(t *testing.T, lease time.Duration) <-chan error {
+// until one of its own length would have ended; and somebody who may do anything meanwhile.
+func orphaned(t *testing.T, lease time.Duration) (<-chan error, jetstream.JetStream) {
 	t.Helper()
+	t.Parallel()
+	p := newPlace(t, true)
 	dead := p.connect(t)
 	if _, err := dead.OpenCoordinator(t.Context(), "r", lasting); err != nil {
 		t.Fatal(err)
@@ -88,20 +90,18 @@ func (p *place) orphaned(t *testing.T, lease time.Duration) <-chan error {
 		opened <- err
 	}()
 	said.until(t, "Waiting for the lease of run r, which process")
-	return opened
-}
-
-// What a coordinator sent before it died may arrive when another already waits.
-func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t, true)
-	opened := p.orphaned(t, 10*time.Second)
 	bare := p.bare(t)
-	defer bare.Close()
+	t.Cleanup(bare.Close)
 	js, err := jetstream.New(bare)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return opened, js
+}
+
+// What a coordinator sent before it died may arrive when another already waits.
+func TestTheLastRenewalOfADeadCoordinatorIsNoLife(t *testing.T) {
+	opened, js := orphaned(t, 10*time.Second)
 	kv, err := js.KeyValue(t.Context(), subject.LeaseBucket("r"))
 	if err != nil {
 		t.Fatal(err)

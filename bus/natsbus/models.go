@@ -141,9 +141,9 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	return nil
 }
 
-// modelLag is how long a server of a cluster may lack a model that others hold: any of them answers.
-// Asked for again, it costs less than to be put again.
-const modelLag = 250 * time.Millisecond
+// replicaLag is how long a server of a cluster may lack a model that others hold: any of them answers.
+// To ask for it again costs less than to have it put again.
+const replicaLag = 250 * time.Millisecond
 
 // cacheBytes is how much a host keeps of the models that it fetched.
 const cacheBytes = 256 << 20
@@ -152,6 +152,7 @@ const cacheBytes = 256 << 20
 // when they exceed the limit; the newest stays.
 type modelCache struct {
 	limit   int64
+	lag     time.Duration      // for which a model that is not there is asked for again
 	fetches singleflight.Group // by digest: workers share a fetch
 
 	mu    sync.Mutex
@@ -175,7 +176,7 @@ func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 		if params := h.models.find(d); params != nil {
 			return params, nil
 		}
-		params, err := h.conn.AwaitModel(h.life, h.run, d, modelLag)
+		params, err := h.conn.AwaitModel(h.life, h.run, d, h.models.lag)
 		if err == nil {
 			h.models.keep(cachedModel{d, params})
 		}

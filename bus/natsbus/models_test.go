@@ -59,6 +59,7 @@ func TestModelsAreFetchedOnceAndTheLeastRecentlyUsedLeave(t *testing.T) {
 // A job may reach a host sooner than its model the server that the host asks.
 func TestAModelThatLagsIsWaitedFor(t *testing.T) {
 	c, h, _, _ := cached(t, 1<<20)
+	natsbus.Await(h, patience)
 	late := []float32{9, 10}
 	time.AfterFunc(50*time.Millisecond, func() {
 		if err := c.PutModel(t.Context(), bus.DigestOf(late), late); err != nil {

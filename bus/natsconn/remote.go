@@ -167,8 +167,8 @@ func (c *Conn) clarified(err error) error {
 		hint string
 	}{
 		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
-		{errors.Is(err, nats.ErrAuthorization) && c.config.Creds == "", "the server asks for credentials"},
-		{errors.Is(err, nats.ErrAuthorization), "the server does not accept these credentials"},
+		{Refused(err) && c.config.Creds == "", "the server asks for credentials"},
+		{Refused(err), "the server does not accept these credentials"},
 		{errors.Is(err, nats.ErrMaxConnectionsExceeded), "the server takes no more connections, or no more of this device"},
 		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},
 		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
@@ -184,6 +184,9 @@ func (c *Conn) clarified(err error) error {
 	}
 	return err
 }
+
+// Refused tells whether a server does not let in who connects.
+func Refused(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
 
 // absent tells whether a server could not be reached, which may pass.
 func absent(err error) bool {

@@ -47,7 +47,7 @@ func (f *Forecast) gain(ctx context.Context, p *problem.Problem, limit round.Tim
 	var starts []round.Time
 	var whole round.Time // how long the run itself is
 	// play returns the mean time of a round in which a class (-1: none) is not asked and some phases of
-	// some clients are faster. Without a class that it cannot do without a run stands still: a round never ends.
+	// some clients are faster. Where the run stands still without the class, a round has no end.
 	play := func(out int, changes func(client, phase int) bool, accepted func(*round.TaskReport), closed func(*round.Report) error) (float64, error) {
 		c, err := roundsOf(p, limit)
 		if err != nil {

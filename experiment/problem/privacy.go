@@ -144,13 +144,13 @@ func (p *Problem) uncovered() (list []string) {
 	keeps := len(c.Personal.Names) > 0 || p.Trainer != nil && p.Trainer.State > 0 ||
 		slices.ContainsFunc([]any{c.Compress, c.Local, c.Aggregate.Algorithm}, func(of any) bool { return registry.NeedsOf(of).ClientState })
 	if keeps && p.draw().Displaces {
-		list = append(list, "clients keep something from task to task: who lost a place to another keeps something else, and later updates follow it")
+		list = append(list, "clients keep something from task to task: one that loses its place to another keeps something else, which its later updates follow")
 	}
 	if c.Stop.ValidationAccuracy != 0 || c.Stop.Metric.Reaches != nil {
 		list = append(list, "the run's end follows validations, which are covered only where no client's samples are held out")
 	}
 	if p.othersFollow() {
-		list = append(list, "a client more may change who else is asked, and epsilon allows for the one whose place it takes")
+		list = append(list, "one client more may change who else is asked, and epsilon allows only for the one whose place it takes")
 	}
 	if c.Schedule.Unit == config.Epochs || c.Correlation.Given() {
 		list = append(list, "how long clients take depends on their samples, and decides which updates count")

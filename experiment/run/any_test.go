@@ -100,27 +100,28 @@ func TestAnyRunHasOneResult(t *testing.T) {
 				t.Errorf("%s, %s:\n%s", sets, how, diff)
 			}
 		}
-		if c, err = load("events.sample=0"); err == nil {
-			var s folder.Summary
-			s, err = Run(t.Context(), c, Options{Place: Place{Hosts: 2, Workers: 3}})
-			same("through NATS", s, err)
+		if c, err = load("events.sample=0"); err != nil {
+			t.Fatal(err)
 		}
-		if c, err = load("nats.url=none", "checkpoint.seconds=1000"); err == nil {
-			last := 1 + r.IntN(max(1, want.Rounds))
-			ctx, stop := context.WithCancel(t.Context())
-			s, err := Run(ctx, c, Options{Shown: Shown{Round: func(r *round.Report) {
-				if r.Round >= last {
-					stop()
-				}
-			}}})
-			stop()
-			if errors.Is(err, context.Canceled) {
-				var resumed Resumed
-				resumed, err = Resume(t.Context(), c.Out, Options{})
-				s = resumed.Summary
+		s, err := Run(t.Context(), c, Options{Place: Place{Hosts: 2, Workers: 3}})
+		same("through NATS", s, err)
+		if c, err = load("nats.url=none", "checkpoint.seconds=1000"); err != nil {
+			t.Fatal(err)
+		}
+		last := 1 + r.IntN(max(1, want.Rounds))
+		ctx, stop := context.WithCancel(t.Context())
+		s, err = Run(ctx, c, Options{Shown: Shown{Round: func(r *round.Report) {
+			if r.Round >= last {
+				stop()
 			}
-			same(fmt.Sprint("stopped in round ", last), s, err)
+		}}})
+		stop()
+		if errors.Is(err, context.Canceled) {
+			var resumed Resumed
+			resumed, err = Resume(t.Context(), c.Out, Options{})
+			s = resumed.Summary
 		}
+		same(fmt.Sprint("stopped in round ", last), s, err)
 		f, err := DryRun(t.Context(), c, Options{})
 		exact := f.VirtualWithin == nil && f.RoundsWithin == nil && !f.Follows && !f.About && !f.Upper && !f.Open
 		if exact {

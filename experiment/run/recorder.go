@@ -233,12 +233,14 @@ func (r *recorder) report(report *round.Report) error {
 	if r.vain++; updates > 0 {
 		r.vain = 0
 	}
-	if err := r.p.Config.CheckUpdates(updates); err != nil && updates > 0 && !r.few {
-		r.few = true
-		r.p.options.Tell(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
-	}
 	if r.vain == vainRounds {
-		r.p.options.Tell(fmt.Sprintf("No update has counted for %d rounds. A run to a number of updates may never end so (%s, or set stop.rounds).", r.vain, forecast.MoreUpdates))
+		r.p.options.Tell(fmt.Sprintf("No update has counted for %d rounds: a run to a number of updates does not end so (%s).", r.vain, forecast.MoreUpdates))
+	}
+	if updates > 0 && !r.few && r.p.Config.Train {
+		if err := r.p.Config.CheckUpdates(updates); err != nil {
+			r.few = true
+			r.p.options.Tell(fmt.Sprintf("Round %d is not protected: %v. This is told once.", report.Round, err))
+		}
 	}
 	if report.Evaluated {
 		r.validated(report.ValidationLoss, report.Metrics, report.End)

@@ -169,7 +169,7 @@ func TestARunWithoutUpdatesSaysSo(t *testing.T) {
 	t.Parallel()
 	told := 0
 	mustRun(t, runtest.Small(t, "train=false", "dropout.probability=1", "stop={rounds: 2500}"), Options{Shown: Shown{Notice: func(line string) {
-		if strings.HasPrefix(line, "No update has counted for 1000 rounds.") {
+		if strings.HasPrefix(line, "No update has counted for 1000 rounds:") {
 			told++
 		}
 	}}})

@@ -85,7 +85,7 @@ actors/host: actors actors/clientmodel bus golang.org/x/sync/... time
 actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway actors/algorithm actors/algorithm/privacy time
 actors/calibrate: internal/human internal/keyed internal/names internal/robust internal/tasks actors actors/data/federated actors/external actors/learn actors/real bus bus/gateway actors/algorithm os
 	os time google.golang.org/protobuf/proto
-actors/doctor: actors/calibrate actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time github.com/nats-io/nats.go golang.org/x/sys/unix
+actors/doctor: actors/calibrate actors/learn actors/real bus bus/auth bus/gateway bus/natsconn internal/human os time golang.org/x/sys/unix
 coordinator/realdevices: internal/human internal/portable internal/robust bus bus/gateway bus/quota actors/algorithm coordinator/round simclock time
 coordinator: internal/registry actors/learn bus actors/algorithm actors/algorithm/combine coordinator/realdevices actors/measure actors/algorithm/privacy coordinator/round simclock time
 

@@ -33,10 +33,8 @@
 //
 // In the last two the one that is displaced must be no other in later rounds. A client that
 // keeps something from task to task (residuals, moments, a part of the model) is: it has had
-// fewer tasks, so that as many later updates differ as have lost their place. With residuals
-// and 999 of 1,000 clients a round, sums came to differ by 70 S in 100 rounds. Epsilon does
-// not cover that. Where a client is in its samples counts as one draw of minibatches among
-// equals.
+// fewer tasks, so that as many later updates differ as have lost their place. Epsilon does not
+// cover that. Where a client is in its samples counts as one draw of minibatches among equals.
 //
 // The usual figure, that of a Poisson sample at z, does not hold for cohorts of a fixed
 // size. [Accountant.Poisson] gives it to compare with other work.

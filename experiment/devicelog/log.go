@@ -60,7 +60,11 @@ type Log struct {
 	answers map[uint64]int64 // of a replay, where the last is in the file, by task
 	present []realdevices.Presence
 	bans    []realdevices.Ban
+	Told    map[int]Samples // of a replay, by client
 }
+
+// Samples are the numbers of samples that a client told last; 0: it told none.
+type Samples struct{ Joined, Answered int }
 
 func init() {
 	metrics.Sinks.Register("devices", "what real devices answered, in "+File, Sink{})
@@ -111,7 +115,7 @@ var ErrBare = errors.New("it holds how long tasks took and no updates")
 // Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but the
 // updates.
 func Open(dir string) (*Log, error) {
-	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}}
+	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}, Told: map[int]Samples{}}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
@@ -153,10 +157,16 @@ func (l *Log) scan(in *bufio.Reader) error {
 		}
 		if p := r.GetPresence(); p != nil {
 			l.present = append(l.present, realdevices.Presence{Clock: p.Clock, Client: int(p.Client), Joined: p.Joined, Samples: int(p.Samples)})
+			if p.Joined {
+				l.Told[int(p.Client)] = Samples{Joined: int(p.Samples), Answered: l.Told[int(p.Client)].Answered}
+			}
 		}
 		if a := r.GetAnswer(); a != nil {
 			bare = bare || a.Kind == record.Answer_UPDATE && a.Values == nil
 			l.answers[a.Task] = at
+			if a.Kind == record.Answer_UPDATE {
+				l.Told[int(a.Client)] = Samples{Joined: l.Told[int(a.Client)].Joined, Answered: int(a.Samples)}
+			}
 		}
 	}
 }

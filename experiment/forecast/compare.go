@@ -10,9 +10,11 @@ import (
 
 	"fedpace/actors/clientmodel"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
+	"fedpace/internal/registry"
 	"fedpace/metrics"
 )
 
@@ -133,6 +135,9 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	if err != nil {
 		return err
 	}
+	if needs := registry.NeedsOf(p.Config.Select); t.rounds.Devices.Sampled && (needs.Losses || needs.Samples && r.told == nil) {
+		c.say("Who is drawn follows what clients tell (select: %s), which the prediction does not know: it draws others.", selection.Rules.NameOf(p.Config.Select))
+	}
 	list, err := t.play(ctx, draws)
 	if err != nil {
 		return err
@@ -184,13 +189,16 @@ const maxDevices = 100
 
 // compareDevices lists the devices, those that are furthest off if they are many.
 func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
-	var constant []string
+	var constant, undrawn []string
 	for i, name := range t.problem.Config.Devices.IDs() {
 		phase := func(p int) folder.Predicted {
 			return against(m, list, func(d *means) float64 { return d.devices[i][p].mean() })
 		}
 		seconds := against(m, list, func(d *means) float64 { return d.device(i) })
-		if math.IsNaN(seconds.P50) { // it was never there
+		if math.IsNaN(seconds.P50) {
+			if m.devices[i][0].by > 0 { // else it was never there
+				undrawn = append(undrawn, name)
+			}
 			continue
 		}
 		class := t.class(i).Name
@@ -201,6 +209,9 @@ func (c *Comparison) compareDevices(t *twin, m *means, list []*means) {
 			Device: name, Class: class, Tasks: int(m.devices[i][0].by),
 			Seconds: seconds, Download: phase(0), Compute: phase(1), Upload: phase(2),
 		})
+	}
+	if len(undrawn) > 0 {
+		c.say("Drawn in the run alone, and not listed: %s.", human.Some(undrawn))
 	}
 	if len(constant) > 0 {
 		c.say("Without scatter (vary, step_cv) every task takes the same, and nothing measured is in such an interval: %s.", strings.Join(constant, ", "))

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/problem"
 )
 
@@ -218,6 +220,48 @@ func TestLostDevicesAreLostInTheTwin(t *testing.T) {
 	}
 	if n := c.Devices[2].Tasks; n != 10 || len(c.Devices) != 3 {
 		t.Errorf("device c has answered %d tasks, want 10", n)
+	}
+}
+
+// Where clients are drawn by their samples, a prediction draws by those that devices told.
+func TestThePredictionHasTheRunsCohorts(t *testing.T) {
+	p := prepare(t, "devices.include=sampled", "select=size")
+	cohorts := func(told map[int]devicelog.Samples, n int) (list [][]int) {
+		r := record{rounds: slices.Repeat([]measured{{steps: 2, all: 4}}, 20), told: told}
+		twin, err := newTwin(p, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := twin.draw(t.Context(), n, func(m *measured) {
+			var devices []int
+			for _, t := range m.tasks {
+				devices = append(devices, t.device)
+			}
+			list = append(list, slices.Sorted(slices.Values(devices)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	told := map[int]devicelog.Samples{8: {Joined: 900, Answered: 900}, 9: {Joined: 900, Answered: 900}, 10: {Answered: 5000}}
+	was := cohorts(told, 1000)
+	if again := cohorts(told, 7); !reflect.DeepEqual(again, was) {
+		t.Errorf("another draw has the devices %v, want %v", again, was)
+	}
+	if others := cohorts(nil, 1000); reflect.DeepEqual(others, was) {
+		t.Error("what devices told makes no difference")
+	}
+	const unknown = "Who is drawn follows what clients tell (select: size)"
+	for _, known := range []bool{true, false} {
+		r := made(t, p, 3, 1000)
+		r.rounds[0].tasks = append(r.rounds[0].tasks, deviceTask{device: 2})
+		if r.told = told; !known {
+			r.told = nil
+		}
+		said := strings.Join(compared(t, p, r, fewDraws).Unknown, " ")
+		if strings.Contains(said, unknown) == known || !strings.Contains(said, "Drawn in the run alone, and not listed: c.") {
+			t.Errorf("known %v: %q", known, said)
+		}
 	}
 }
 

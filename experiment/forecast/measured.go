@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -14,9 +15,10 @@ import (
 // record is what a run with real devices left of its times.
 type record struct {
 	rounds []measured
-	known  bool // the tasks of devices are known: the run kept an event log
-	ahead  bool // the run is to come: nothing is measured
-	left   int  // rounds that were left out, since the log had reached its size
+	known  bool                      // the tasks of devices are known: the run kept an event log
+	ahead  bool                      // the run is to come: nothing is measured
+	left   int                       // rounds that were left out, since the log had reached its size
+	told   map[int]devicelog.Samples // by client; nil: not known
 }
 
 // measured is a round of a run, or of a draw.
@@ -44,8 +46,11 @@ func taskOf(e *round.TaskReport, first int) deviceTask {
 	}
 }
 
-// read reads the rounds of the run in a folder.
+// read reads the rounds of the run in a folder, whose devices are the first-th client and later ones.
 func read(dir string, first int) (r record, err error) {
+	if log, err := devicelog.Open(dir); err == nil || errors.Is(err, devicelog.ErrBare) {
+		r.told = log.Told
+	} // else a published folder, which lacks it
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
 			return r, err

@@ -12,6 +12,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
 )
@@ -25,12 +26,13 @@ type twin struct {
 	bits    clientmodel.Bits                               // of a device's transfers
 	link    func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
 	was     [][]presence                                   // by round, then device; nil: all are there
+	told    map[int]devicelog.Samples                      // by client; nil: not known
 }
 
 // newTwin makes the twin of a problem that trains, for the rounds of a record.
 func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 	c := &p.Config
-	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits()}
+	t = &twin{problem: p, first: c.Clients, devices: len(c.Devices.Names), bits: p.DeviceBits(), told: r.told}
 	if t.rounds, err = roundsOf(p, 0); err != nil {
 		return nil, err
 	}
@@ -119,6 +121,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 				return round.Event{Kind: round.Silent, Task: x.Task, Client: x.Client}, nil
 			}
 			e, err := planned(devices, x, t.bits)
+			e.Samples = t.told[x.Client].Answered
 			paces[i].apply(&e.Plan)
 			if t.link != nil {
 				e.Plan.Download, e.Plan.Upload = t.link(x.Client)
@@ -130,7 +133,7 @@ func (t *twin) draw(ctx context.Context, n int, report func(*measured)) error {
 				now := t.of(number, d).there
 				switch {
 				case now && !there[d]:
-					list = append(list, round.Event{Kind: round.Joined, Client: t.first + d})
+					list = append(list, round.Event{Kind: round.Joined, Client: t.first + d, Samples: t.told[t.first+d].Joined})
 				case !now && there[d]:
 					list = append(list, round.Event{Kind: round.Left, Client: t.first + d})
 				}

@@ -504,6 +504,7 @@ func TestBadClasses(t *testing.T) {
 		{"a slowdown that speeds up", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 1, Factor: Constant{Value: 0.5}}}, "slowdown.factor: 0.5 comes down to 0.5 (at least 1"},
 		{"a slowdown longer than its cycle", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.for_seconds: 10 is out of range (from 0.001 to 9.999"},
 		{"a slowdown that never comes", Config{Slowdown: Spells{ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.every_seconds: is not set"},
+		{"a slowdown of links alone", Config{Slowdown: Spells{Links: true}}, "slowdown.every_seconds: is not set"},
 		{"a probability", Config{Dropout: Dropout{Probability: 1.5}}, "dropout.probability: 1.5 is out of range (from 0 to 1)"},
 		{"a class's own dropout", Config{Fleet: []Class{{Name: "b", Dropout: &Dropout{Probability: -1}}}}, "fleet[0].dropout.probability: -1"},
 		{"a class's own availability", Config{Fleet: []Class{{Name: "b", Availability: Daily{Probability: 1}}}}, "fleet[0].availability.jitter_hours: 0 with 24 hours"},

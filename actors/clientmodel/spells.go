@@ -43,7 +43,7 @@ type Spells struct {
 func (s Spells) Slowing() (Slowing, error) {
 	const least = 1e-3 // part of mean times
 	switch {
-	case s.EverySeconds == 0 && s.ForSeconds == 0 && s.Factor == nil:
+	case s.EverySeconds == 0 && s.ForSeconds == 0 && s.Factor == nil && !s.Links:
 		return nil, nil
 	case s.EverySeconds == 0:
 		return nil, registry.Errorf("every_seconds", "is not set (the mean time from one spell to the next)")

@@ -20,7 +20,7 @@ func (d *Devices) WaitForAll(ctx context.Context) error {
 	if d == nil || d.gateway == nil {
 		return nil
 	}
-	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, human.Some(d.Names))
+	d.notice("Waiting for %d %s to join, %v at most: %s.", len(d.Names), human.Plural(len(d.Names), "device"), d.Liveness, human.Some(d.Names))
 	waiting, stop := context.WithTimeout(ctx, d.Liveness)
 	defer stop()
 	for d.gathered() < len(d.Names) {

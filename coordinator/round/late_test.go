@@ -185,7 +185,7 @@ func TestLateUpdatesInAnyRun(t *testing.T) {
 			}
 		}
 	})
-	if used < 10 {
+	if used < 10 && !testing.Short() {
 		t.Errorf("%d late updates count: the test says little", used)
 	}
 }

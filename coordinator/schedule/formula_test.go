@@ -117,7 +117,7 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 		f.value(&round8)
 		values++
 	})
-	if values == 0 {
+	if values == 0 && !testing.Short() {
 		t.Error("no text is a formula")
 	}
 }

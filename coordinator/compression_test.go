@@ -10,6 +10,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 )
 
 // sentByTopK are the tenth of values that are largest.
@@ -67,6 +68,7 @@ func sentBySparseLoCo(p []float64) (sent []float64) {
 // 2025, Algorithm 1, both written out here, whoever trains. Late and dropped tasks
 // leave the residual as it was.
 func TestErrorFeedbackIsPublished(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	testFeedback(t, algorithm.TopK{Share: 0.1, Feedback: true}, 1, 1, sentByTopK)
 	testFeedback(t, algorithm.SparseLoCo{Share: 0.02, Chunk: 512, Decay: 0.75}, 0.75, 0.5, sentBySparseLoCo)

@@ -11,12 +11,14 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 )
 
 // Over a run whose tasks have unequal staleness and unequal K, and in which few of
 // the clients take part, every next model is that of the paper's formula, written
 // out here in float64 over the clients' own models.
 func TestAsynchronousRulesArePublished(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	// A formula adds one client's part: x the newest model, own the client's, base

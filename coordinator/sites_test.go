@@ -11,12 +11,14 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
+	"fedpace/internal/testkit/slow"
 )
 
 // Over runs whose sites differ in size, and whose clients leave under way, every next model is
 // that of hierarchical FedAvg (Liu et al. 2020, Algorithm 1), written out here in float64 over the
 // clients' own models, to 1e-6 of the way that it moves; on three hosts and from four jobs.
 func TestSitesAreHierarchicalFedAvg(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	const sites = 4

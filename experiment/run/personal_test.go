@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )
@@ -107,6 +108,7 @@ func shares(t *testing.T, c config.Config, tasks []tables.Task, headSteps int, o
 // Evaluations by client are of each client's own model, and the personal part of the shared model
 // stays as it began.
 func TestPersonalParametersAreFedPers(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const trained = 784*20 + 20
 	sets := []string{

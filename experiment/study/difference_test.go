@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // planted are pairs of runs with the same seeds: what they have in common, what each has alone
@@ -218,6 +219,7 @@ func TestTheLevelIsReached(t *testing.T) {
 // What a comparison says of schedules that read no loss does not depend on the rounds over which the
 // training loss is averaged.
 func TestNoMeasureReadsTheWindow(t *testing.T) {
+	slow.NotUnderRace(t)
 	said := map[string]string{}
 	for _, window := range []string{"1", "10", "30", "100"} {
 		s := smallSweep(t, "stop.rounds=40", "evaluate.every=2", "schedule.window="+window)

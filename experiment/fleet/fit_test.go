@@ -164,6 +164,26 @@ func TestAFleetIsFoundAgain(t *testing.T) {
 	again(t, f, three)
 }
 
+// Where a round's factors stand for the scatter of single steps, too, no device is said to have it
+// besides: step_cv is the class's.
+func TestStepsThatScatterInRoundsTogether(t *testing.T) {
+	together := func(r int, e *round.TaskReport) {
+		if r%4 == 0 {
+			e.Plan.Upload *= 3
+		}
+	}
+	alike := "fleet: [{name: a, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.05, step_cv: 0.6}]\ndevices: {names: {pi1: a, pi2: a, pi3: a}}\n"
+	f, err := FitRun(made{text: three, classes: alike, rounds: 120, steps: decay, spoil: together}.play(t), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Devices {
+		if k := classOf(&f.config, d.Class); !f.Together || d.StepCV != k.StepCV {
+			t.Errorf("together %v: device %s has step_cv %g, its class %g", f.Together, d.ID, d.StepCV, k.StepCV)
+		}
+	}
+}
+
 // Devices that are slow in the same rounds make these longer and the others shorter than devices
 // that are slow by themselves: dealing what was measured anew shows it, and the classes have it.
 // One class of all devices cannot.

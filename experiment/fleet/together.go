@@ -33,6 +33,7 @@ func (f *Fit) together(r *record, rounds []span) {
 		if d := &f.Devices[i]; d.Tasks > 0 {
 			f.Together = true
 			d.law.ofRounds(r.inRounds(rounds, i), r.bits, f.LinksMeasured)
+			d.StepCV = d.law.cv
 		}
 	}
 }

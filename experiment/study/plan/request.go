@@ -25,7 +25,7 @@ type Request struct {
 	Grids       []study.Grid // values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
 	Hours       float64      // virtual time of all settings; 0: what the configuration's own takes
 	Draws       int          // of each setting's time
-	Learn       int          // settings that are trained, and the configuration's own beside them; 0: none is
+	Learn       int          // most promising settings that are trained, and the configuration's own; 0: none is
 	Seeds       int          // of each that is trained
 	For         string       // what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
 

@@ -71,6 +71,10 @@ func TestAMixedRound(t *testing.T) {
 	if again.Fingerprint != summary.Fingerprint || *again.ModelSHA256 != *summary.ModelSHA256 {
 		t.Errorf("a replay comes to %s, %s; the run came to %s, %s", again.Fingerprint, *again.ModelSHA256, summary.Fingerprint, *summary.ModelSHA256)
 	}
+	// What goes further than the run did ends where its devices have said nothing, and there is nothing to resume.
+	if _, stderr, exit := finish(t, fedpace(t, "run", "--replay", s.path("run"), "--out", s.path("further"), "--quiet", "--set", "stop.rounds=4")); exit != 1 || !strings.Contains(stderr, "--force") || strings.Contains(stderr, "fedpace resume") {
+		t.Errorf("a replay that goes too far ends with %d and says %s", exit, stderr)
+	}
 	if same(t, s.path("alone"), s.path("run")) {
 		t.Error("the devices' updates are not in the model")
 	}

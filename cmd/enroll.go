@@ -155,7 +155,7 @@ func (e *enrollment) do(c *cobra.Command, g auth.Grant) (err error) {
 		if err := authority.Revoke(g.Role, g.ID); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
+		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config), reload it, and start its sites' servers again.\n", g.Role, g.ID)
 		return nil
 	case e.list != "":
 		return e.enrollList(c, authority, g)

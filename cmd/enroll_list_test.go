@@ -47,7 +47,7 @@ cp "$DEPLOY/install.sh" "$DEPLOY/fedpace-actor@.service" made/fedpace-device
 cp "$PROGRAM" made/fedpace-device/fedpace-device
 tar -C made -czf dist/fedpace-device-v1-$PLATFORM.tar.gz fedpace-device`, "DEPLOY="+deploy, "PROGRAM="+program, "PLATFORM="+platform)
 
-	list := "name,platform,class,data\npi-kitchen," + platform + ",board,\npi-hall," + platform + ",,synthetic.csv\npi-old,,,\n"
+	list := "\ufeffname,platform,class,data\npi-kitchen," + platform + ",board,\npi-hall," + platform + ",,synthetic.csv\npi-old,,,\n"
 	enroll := []string{"enroll", "--list", s.path("list.csv"), "--server", "tls://" + address, "--keys", s.keys, "--dist", s.path("dist"), "--out", s.path("boards")}
 	for want, text := range map[string]string{
 		`list.csv:3: data "synthetic.csv" is not a whole path`:           list,

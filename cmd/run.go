@@ -170,7 +170,7 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 		kept = r.Config.Out
 	}
 	if kept != "" {
-		kept += ", to go on: fedpace resume " + kept
+		kept = o.Kept(kept)
 	}
 	return errors.Join(cli.Interruption(c.Context(), err, kept), printSummary(c, r.Config, r.Summary, err), missed)
 }

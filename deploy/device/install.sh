@@ -37,6 +37,7 @@ name_of() {
 if [ "${1:-}" = --remove ]; then
 	[ $# -eq 2 ] || fail "want --remove and the name of one device"
 	id=$(name_of "$2")
+	[ -e "$etc/$id.creds" ] || fail "no device $id is installed here"
 	service disable --now "fedpace-actor@$id" || true
 	rm -f "$etc/$id.creds" "$etc/$id.env" "$etc/$id.ca.pem"
 	if ! ls "$etc"/*.creds >/dev/null 2>&1; then # it was the last one here
@@ -73,7 +74,10 @@ env=$etc/$id.env
 case ${3:-synthetic} in # the service sees neither homes nor /tmp
 synthetic | trainer) ;;
 /home/* | /root/* | /tmp/* | /var/tmp/*) fail "the service cannot see $3: move it to /var/lib/fedpace" ;;
-/*) [ -e "$3" ] || fail "$3 does not exist" ;;
+/*)
+	[ -e "$3" ] || fail "$3 does not exist"
+	[ -n "$(find -L "$3" -prune -perm -004)" ] || fail "the service cannot read $3: sudo chmod o+r $3"
+	;;
 *) fail "$3: give the whole path of the data, such as /var/lib/fedpace/own.parquet" ;;
 esac
 "$here/fedpace-device" version >/dev/null || fail "this is the program of another architecture: uname -m says $(uname -m)"

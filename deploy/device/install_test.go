@@ -152,6 +152,7 @@ func TestMistakesOfInstallingChangeNothing(t *testing.T) {
 		"give the whole path":         {b.creds, "nats://lab:4222", "x.csv"},
 		"want samples, loss":          {"--withhold", "labels", b.creds, "nats://lab:4222"},
 		"--withhold belongs to":       {"--withhold", "loss", b.creds},
+		"no device typo is installed": {"--remove", "typo"},
 		"../x is no device's name":    {"--remove", "../x"},
 		"want --remove and the name":  {"--remove"},
 	} {

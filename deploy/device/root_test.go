@@ -29,6 +29,9 @@ eval "$(sed -n 's/^ExecStart=//p' "/etc/systemd/system/${2%@*}@.service" | sed "
 END
 chmod 755 /etc/bin/systemctl
 export PATH=/etc/bin:$PATH
+echo x >/etc/own.csv
+chmod 640 /etc/own.csv
+! ./install.sh pi.creds nats://lab:4222 /etc/own.csv
 ./install.sh pi.creds nats://lab:4222 trainer
 ./install.sh --withhold loss pi.creds nats://other:4222
 cp pi.creds hall.creds
@@ -41,7 +44,8 @@ ls /etc/systemd/system /usr/local/bin
 test ! -e /etc/fedpace
 `
 
-const asRootSays = `systemctl daemon-reload
+const asRootSays = `install.sh: the service cannot read /etc/own.csv: sudo chmod o+r /etc/own.csv
+systemctl daemon-reload
 systemctl enable fedpace-actor@pi
 systemctl restart fedpace-actor@pi
 started with actor --nats nats://lab:4222 --tls-ca --client pi --creds /etc/credentials/creds --data trainer --withhold=

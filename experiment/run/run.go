@@ -74,6 +74,14 @@ type Again struct {
 	Trust     bool           // the folder may name the trainer's command
 }
 
+// Kept is the folder of a run that was not finished, and what to do with it.
+func (o *Again) Kept(dir string) string {
+	if o.Replay != "" { // which heeds no checkpoint
+		return fmt.Sprintf("%[1]s, to play it again: fedpace run --replay %[2]s --out %[1]s --force", dir, o.Replay)
+	}
+	return fmt.Sprintf("%[1]s, to go on: fedpace resume %[1]s", dir)
+}
+
 // change changes the configuration of the resumed run in a folder.
 func (o *Again) change(c *config.Config, dir string) error {
 	if m := o.Overrides; m != nil {
@@ -238,7 +246,7 @@ func (p *experiment) execute(ctx context.Context, started time.Time, previous at
 		err = results.Complete()
 	}
 	if err = errors.Join(err, results.Close()); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, coordinator.ErrDiverged) {
-		err = errors.Join(err, fmt.Errorf("what was done is in %[1]s, to go on: fedpace resume %[1]s", p.Config.Out))
+		err = errors.Join(err, fmt.Errorf("what was done is in %s", p.options.Kept(p.Config.Out)))
 	}
 	return s, err
 }

@@ -223,7 +223,7 @@ func Of[T any]() (list Columns[T]) {
 	return list
 }
 
-// Read reads a file that Write wrote, with exactly its header. Errors name the file
+// Read reads a file as Write writes it, with exactly its header. Errors name the file
 // and the line.
 func Read[T any](path string) (rows []T, err error) {
 	f, _, err := regular.Open(path)
@@ -240,6 +240,7 @@ func Read[T any](path string) (rows []T, err error) {
 			return rows, nil
 		}
 		if err == nil && line == 1 {
+			record[0] = strings.TrimPrefix(record[0], "\ufeff") // as Excel has it
 			if want := Of[T]().Records(nil, 0)[0]; !slices.Equal(record, want) {
 				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), strings.Join(want, ","))
 			}

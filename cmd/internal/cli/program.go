@@ -40,11 +40,12 @@ func Main(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	heeded := &heeded{Context: ctx}
 	context.AfterFunc(ctx, func() {
-		// After the first signal the next one ends the process at once: a person
-		// must not wait for a clean stop that does not come.
+		time.Sleep(doubled)
+		// From now on the next signal ends the process at once: a person must not wait
+		// for a clean stop that does not come.
 		stop()
 		// A command that does not even look for a signal has nothing to stop cleanly.
-		time.Sleep(unheeded)
+		time.Sleep(unheeded - doubled)
 		if !heeded.looked.Load() {
 			complain(os.Stderr, root, "interrupted")
 			os.Exit(ExitInterrupted)
@@ -54,6 +55,10 @@ func Main(root *cobra.Command) {
 	stop()
 	os.Exit(status)
 }
+
+// doubled is how long a signal that comes again is the same one: timeout(1) sends it to
+// the process and to its group.
+const doubled = 200 * time.Millisecond
 
 // unheeded is how long a command goes on after a signal that it does not look for.
 const unheeded = time.Second

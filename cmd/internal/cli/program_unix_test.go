@@ -9,11 +9,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// One signal ends each command: one that looks for it by itself, and one that hangs.
+// One signal ends each command: one that looks for it by itself, one that gets it twice at
+// once, and one that hangs.
 func TestOneSignalEndsACommand(t *testing.T) {
 	const marks = "FEDPACE_TEST_SIGNALLED" // the process that is the command
 	if kind := os.Getenv(marks); kind != "" {
@@ -21,14 +23,21 @@ func TestOneSignalEndsACommand(t *testing.T) {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 				return err
 			}
-			if kind == "looks" {
+			if kind != "hangs" {
 				<-c.Context().Done()
+				if kind == "looks twice" {
+					time.Sleep(20 * time.Millisecond) // until the first has been heeded
+					if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+						return err
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
 				return Interrupted{Note: "all is kept"}
 			}
 			select {}
 		}, Args: cobra.ArbitraryArgs})
 	}
-	for kind, want := range map[string]string{"looks": "demo: interrupted: all is kept\n", "hangs": "demo: interrupted\n"} {
+	for kind, want := range map[string]string{"looks": "demo: interrupted: all is kept\n", "looks twice": "demo: interrupted: all is kept\n", "hangs": "demo: interrupted\n"} {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOneSignalEndsACommand$")
 		command.Env = append(os.Environ(), marks+"="+kind)
 		said, err := command.CombinedOutput()

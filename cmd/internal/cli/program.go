@@ -58,7 +58,7 @@ func Main(root *cobra.Command) {
 
 // doubled is how long a signal that comes again is the same one: timeout(1) sends it to
 // the process and to its group.
-const doubled = 200 * time.Millisecond
+var doubled = 200 * time.Millisecond
 
 // unheeded is how long a command goes on after a signal that it does not look for.
 const unheeded = time.Second

@@ -19,6 +19,9 @@ import (
 func TestOneSignalEndsACommand(t *testing.T) {
 	const marks = "FEDPACE_TEST_SIGNALLED" // the process that is the command
 	if kind := os.Getenv(marks); kind != "" {
+		if kind == "looks twice" {
+			doubled = time.Hour // however busy the machine is
+		}
 		Main(&cobra.Command{Use: "demo", RunE: func(c *cobra.Command, _ []string) error {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 				return err
@@ -26,7 +29,6 @@ func TestOneSignalEndsACommand(t *testing.T) {
 			if kind != "hangs" {
 				<-c.Context().Done()
 				if kind == "looks twice" {
-					time.Sleep(20 * time.Millisecond) // until the first has been heeded
 					if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 						return err
 					}

@@ -175,7 +175,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	r := newReading(t, o)
 	for _, f := range files {
 		from := r.rows
-		err := f.read(r.columns(), r)
+		err := f.read(r.columns, r)
 		if err == nil && r.single != nil {
 			err = r.single.close()
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
 )
 
@@ -114,7 +115,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		for _, c := range columns {
 			names = append(names, c.name)
 		}
-		return fmt.Errorf("label: there is no column %q; the columns are %s", named, shortList(names))
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(names))
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
@@ -132,7 +133,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		}
 		what := ""
 		if perhaps != nil {
-			what = " (" + shortList(perhaps) + "?)"
+			what = " (" + federated.ShortList(perhaps) + "?)"
 		}
 		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
 	}
@@ -392,7 +393,7 @@ func (p *Proposal) YAML(path string) string {
 		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.why)
 	}
 	if len(p.left) > 0 {
-		fmt.Fprintf(&b, "  # without a meaning: %s\n", shortList(p.left))
+		fmt.Fprintf(&b, "  # without a meaning: %s\n", federated.ShortList(p.left))
 	}
 	return b.String()
 }

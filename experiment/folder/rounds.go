@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/internal/names"
 	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
@@ -29,11 +30,7 @@ func columnsOf(names []string) []metrics.Column {
 }
 
 func header(columns []metrics.Column) string {
-	var names []string
-	for _, c := range columns {
-		names = append(names, c.Name)
-	}
-	return strings.Join(names, ",")
+	return strings.Join(names.Of(columns, func(c metrics.Column) string { return c.Name }), ",")
 }
 
 func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }

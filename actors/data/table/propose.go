@@ -10,6 +10,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/names"
 )
 
 // Proposal is what the columns of a table seem to mean.
@@ -111,11 +112,8 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	switch {
 	case named == "":
 	case label == nil:
-		var names []string
-		for _, c := range columns {
-			names = append(names, c.name)
-		}
-		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(names))
+		there := names.Of(columns, func(c *profile) string { return c.name })
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(there))
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
@@ -321,11 +319,7 @@ func (p *Proposal) shorten(columns []*profile) bool {
 
 // listed writes texts as a list in YAML.
 func listed(texts []string) string {
-	var list []string
-	for _, text := range texts {
-		list = append(list, quoted(text))
-	}
-	return "[" + strings.Join(list, ", ") + "]"
+	return "[" + strings.Join(names.Of(texts, quoted), ", ") + "]"
 }
 
 // guessScale proposes a scale for features that are far from 1.

@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
 
@@ -389,11 +390,7 @@ func csvFiles(dir string) (files []string) {
 // hashTables identifies files by their content and, where a name decides which are
 // held out, by that.
 func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
-	var paths []string
-	for _, f := range files {
-		paths = append(paths, f.path())
-	}
-	sums, err := federated.Hash(paths)
+	sums, err := federated.Hash(names.Of(files, tableFile.path))
 	for i, f := range files {
 		if f.heldOut() && err == nil {
 			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))

@@ -71,16 +71,15 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 }
 
 func readHeader(path string) ([]string, error) {
-	f, _, err := regular.Open(path)
+	text, err := regular.ReadHead(path, maxLine)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
-	line, err := bufio.NewReader(io.LimitReader(f, maxLine)).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("%s:1: no header: %w", path, err)
+	line, _, whole := strings.Cut(string(text), "\n")
+	if !whole {
+		return nil, fmt.Errorf("%s:1: no header: %w", path, io.EOF)
 	}
-	names := strings.Split(strings.TrimSuffix(line, "\n"), ",")
+	names := strings.Split(line, ",")
 	if err := checkHeader(names); err != nil {
 		return nil, fmt.Errorf("%s:1: %w", path, err)
 	}

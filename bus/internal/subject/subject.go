@@ -53,16 +53,32 @@ func ClientsOf(run string) Clients { return Clients(Root + "." + run + ".client.
 
 // Of is a simulated client's subject.
 func (s Clients) Of(client int, verb string) string {
-	return string(s) + strconv.Itoa(client) + "." + verb
+	var b [3*64 + 32]byte
+	t := append(b[:0], s...)
+	t = strconv.AppendInt(t, int64(client), 10)
+	t = append(t, '.')
+	return string(append(t, verb...))
 }
 
 // Client finds the index in a simulated client's subject; false for every other
 // subject, those of real devices among them.
 func (s Clients) Client(subject, verb string) (int, bool) {
-	id, mine := strings.CutPrefix(subject, string(s))
-	id, its := strings.CutSuffix(id, "."+verb)
-	n, err := strconv.ParseUint(id, 10, 32)
-	return int(n), mine && its && err == nil && n <= bus.MaxClients && (id == "0" || id[0] != '0')
+	if len(subject) < len(s)+2+len(verb) || subject[:len(s)] != string(s) {
+		return 0, false
+	}
+	id := subject[len(s):]
+	dot := len(id) - len(verb) - 1
+	if id[dot] != '.' || id[dot+1:] != verb || dot > 10 || (id[0] == '0' && dot > 1) {
+		return 0, false
+	}
+	n := 0
+	for i := range dot {
+		if id[i] < '0' || id[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(id[i]-'0')
+	}
+	return n, n <= bus.MaxClients
 }
 
 // TaskFor is the verb of a task that one host is to answer.

@@ -51,8 +51,10 @@ func beginsWithTweet(s *federated.Source) bool {
 	if err != nil {
 		return false
 	}
-	head, _ := in.Peek(maxFirstLine) // an error shows again
-	line, _, _ := bytes.Cut(head, []byte("\n"))
+	line, _ := in.Peek(maxFirstLine) // an error shows again
+	if at := bytes.IndexByte(line, '\n'); at >= 0 {
+		line = line[:at]
+	}
 	if len(line) > 1 && line[1] == '\t' {
 		return isDigit(line[:1])
 	}

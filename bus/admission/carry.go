@@ -16,17 +16,24 @@ import (
 func (x *session) free() {
 	var other sync.WaitGroup
 	other.Go(func() {
-		carryAll(x.client, x.back)
+		carryAll(x.client, x.back, x.nats)
 		_ = x.client.Close()
 	})
-	carryAll(x.nats, x.from)
+	carryAll(x.nats, x.from, x.client)
 	_ = x.nats.Close()
 	other.Wait()
 }
 
-// carryAll carries all that comes from a connection, in larger parts than its reader's own.
-func carryAll(to io.Writer, from *bufio.Reader) {
-	_, _ = io.CopyBuffer(to, struct{ io.Reader }{from}, make([]byte, 64<<10)) // either end may be gone
+// carryAll carries all that comes from a connection, of which a part is read.
+func carryAll(to io.Writer, read *bufio.Reader, from io.Reader) {
+	b := make([]byte, 64<<10)
+	if n := read.Buffered(); n > 0 {
+		n, _ = read.Read(b[:n]) // never fails on what is there
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+	_, _ = io.CopyBuffer(to, from, b) // either end may be gone
 }
 
 // limited carries a device's connection within its quota.

@@ -21,6 +21,7 @@ import (
 	"fedpace/experiment/study/tune"
 	"fedpace/experiment/ui"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/names"
 )
 
 func compareCommand(p program) *cobra.Command {
@@ -180,10 +181,7 @@ func keep(out string, r *study.Comparison) (page string, err error) {
 	if err := r.Save(out); err != nil || len(r.Runs) > report.MaxRuns { // fedpace report makes pages of parts of them
 		return "", err
 	}
-	folders := make([]string, len(r.Runs))
-	for i := range r.Runs {
-		folders[i] = r.Runs[i].Config.Out
-	}
+	folders := names.Of(r.Runs, func(one study.Cell) string { return one.Config.Out })
 	library, err := ui.Open(cli.Version(), folders...)
 	if err != nil {
 		return "", err

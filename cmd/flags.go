@@ -191,13 +191,7 @@ func (f *flags) missed(c *config.Config, dir string, s *folder.Summary) error {
 // setsOf are the keys that the flags set.
 func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := slices.Clone(f.sets)
-	quoted := func(list []string) string {
-		var texts []string
-		for _, v := range list {
-			texts = append(texts, strconv.Quote(v))
-		}
-		return "[" + strings.Join(texts, ", ") + "]"
-	}
+	quoted := func(list []string) string { return "[" + strings.Join(names.Of(list, strconv.Quote), ", ") + "]" }
 	for _, flag := range []struct{ name, set string }{
 		{"out", "out=" + f.out}, {"name", fmt.Sprintf("name=%q", f.name)}, {"trainer", fmt.Sprintf("trainer.command=%q", f.trainer)},
 		{"tag", "tags=" + quoted(f.tags)}, {"expect", "expect=" + quoted(f.expect)},

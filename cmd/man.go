@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -53,10 +54,7 @@ func writeManual(c *cobra.Command, dir string) (pages int, err error) {
 			return pages, err
 		}
 	}
-	if c.Long == "" {
-		c.Long = c.Short
-	}
-	c.Long = verbatim(c.Long)
+	c.Long = verbatim(cmp.Or(c.Long, c.Short))
 	if !c.HasParent() {
 		c.Long += "\n# EXIT STATUS\n" + verbatim("0    success\n1    failure\n2    a command line that cannot be understood\n"+
 			"3    something expected was missed\n4    evaluate.target was never reached\n130  interrupted: stopped cleanly, can be resumed") +

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -172,9 +173,7 @@ func ColumnsOf(metrics ...string) []Column {
 
 // complete fills in what follows from the name and the field.
 func (c *Column) complete() {
-	if c.Tag == "" {
-		c.Tag = "round/" + c.Name
-	}
+	c.Tag = cmp.Or(c.Tag, "round/"+c.Name)
 	if field := c.Field; field != nil {
 		c.read(field)
 	}

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -73,22 +74,12 @@ func (g *Greeting) check() error {
 	if err := checkText("name", g.Name); err != nil || strings.Contains(g.Name, "@") {
 		return fmt.Errorf("its name %.40q is not one: 1 to %d characters without @", g.Name, maxText)
 	}
-	if err := names.CheckToken("class", g.Class); err != nil {
+	switch err := cmp.Or(names.CheckToken("class", g.Class), checkDigest(g.Digest), g.checkTensors(), g.checkMetrics()); {
+	case err != nil:
 		return err
-	}
-	if err := checkDigest(g.Digest); err != nil {
-		return err
-	}
-	if err := g.checkTensors(); err != nil {
-		return err
-	}
-	if err := g.checkMetrics(); err != nil {
-		return err
-	}
-	if len(g.Optimizers) > maxKinds {
+	case len(g.Optimizers) > maxKinds:
 		return fmt.Errorf("it lists %d optimizers, want at most %d", len(g.Optimizers), maxKinds)
-	}
-	if g.State < 0 || g.State > maxState {
+	case g.State < 0 || g.State > maxState:
 		return fmt.Errorf("it has a client keep %d bytes, want 0 to %d", g.State, maxState)
 	}
 	return g.Data.check()

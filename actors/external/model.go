@@ -19,7 +19,7 @@ type Model struct {
 	frozen            int // that never change
 	tensors           []learn.Tensor
 	metrics           []learn.Metric
-	samples           learn.Samples
+	samples           learn.Samples // that the process reads
 }
 
 // prefix begins the name of a model that a trainer has.
@@ -29,7 +29,10 @@ const prefix = "external:"
 func Is(model string) bool { return strings.HasPrefix(model, prefix) }
 
 func (p *Program) Model() *Model {
-	m := &Model{samples: p.samples()}
+	m := new(Model)
+	if s := p.config.Data; s != nil {
+		m.samples = s.set.Info().Samples
+	}
 	for _, t := range p.Tensors {
 		m.tensors = append(m.tensors, learn.Tensor{Name: t.Name, Shape: t.Shape, Offset: m.params})
 		if m.params += t.len(); t.Trainable {
@@ -47,14 +50,6 @@ func (p *Program) Model() *Model {
 	}
 	m.name = fmt.Sprintf("%s%s@%s@%d-%.16x", prefix, p.Name, p.Digest, m.params, sha256.Sum256(tensors))
 	return m
-}
-
-// samples are those that the process reads.
-func (p *Program) samples() learn.Samples {
-	if s := p.config.Data; s != nil {
-		return s.set.Info().Samples
-	}
-	return learn.Samples{}
 }
 
 func (m *Model) String() string          { return m.name }

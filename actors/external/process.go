@@ -101,7 +101,10 @@ func start(c *Config, held bool) (_ *process, err error) {
 	}
 	command := exec.Command(list[0], list[1:]...)
 	command.Stdout, command.Stderr = out, out
-	command.ExtraFiles = append([]*os.File{asked, said, p.memory.file}, c.Data.files()...)
+	command.ExtraFiles = []*os.File{asked, said, p.memory.file}
+	if c.Data != nil {
+		command.ExtraFiles = append(command.ExtraFiles, c.Data.open...)
+	}
 	command.Env = c.environment()
 	command.SysProcAttr = ownGroup()
 	if err := command.Start(); err != nil {

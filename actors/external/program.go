@@ -104,7 +104,10 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 		}
 	}()
 	c := &p.config
-	h := &hello{Protocol: version, Threads: max(1, c.Threads), Worker: worker, Device: cmp.Or(c.Device, "cpu"), Data: c.Data.data()}
+	h := &hello{Protocol: version, Threads: max(1, c.Threads), Worker: worker, Device: cmp.Or(c.Device, "cpu")}
+	if c.Data != nil {
+		h.Data = &c.Data.about
+	}
 	if err = process.send(ctx, &request{Hello: h}); err != nil {
 		return nil, nil, p.explain(process, err)
 	}

@@ -93,20 +93,6 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	return s, err
 }
 
-func (s *Shared) data() *Data {
-	if s == nil {
-		return nil
-	}
-	return &s.about
-}
-
-func (s *Shared) files() []*os.File {
-	if s == nil {
-		return nil
-	}
-	return s.open
-}
-
 // Close removes the temporary file, once no process has it any more.
 func (s *Shared) Close() error {
 	if s == nil || s.own == nil {

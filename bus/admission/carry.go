@@ -160,8 +160,7 @@ func write(to net.Conn, b []byte, deadline time.Time) error {
 		return err
 	}
 	_, err := to.Write(b)
-	var late net.Error
-	if errors.As(err, &late) && late.Timeout() {
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return errStalled
 	}
 	return err

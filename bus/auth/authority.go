@@ -555,14 +555,10 @@ func (a *Authority) SiteConfiguration(urls []string, creds, ca string) (string, 
 	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
 	c.devices.Imports = nil // the account is not here: messages go to the leaf's other end
 	text, err := a.configuration(c.system, c.devices)
-	quoted := make([]string, len(urls))
-	for i, u := range urls {
-		quoted[i] = strconv.Quote(u)
-	}
 	tls := ""
 	if ca != "" {
 		tls = fmt.Sprintf(", tls: { ca_file: %q }", ca)
 	}
 	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n"+siteLimits+"%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q%s } ]\n}\n",
-		text, strings.Join(quoted, ", "), a.devices.public, creds, tls), err
+		text, strings.Join(names.Of(urls, strconv.Quote), ", "), a.devices.public, creds, tls), err
 }

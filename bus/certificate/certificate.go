@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -85,26 +86,14 @@ func (f Folder) authority() (*x509.Certificate, crypto.Signer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ca, err := Read(f.CA())
+	pair, err := tls.LoadX509KeyPair(f.CA(), f.caKey())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("certificate: %s with %s: %w", f.CA(), f.caKey(), err)
 	}
-	if time.Now().After(ca.NotAfter) {
+	if time.Now().After(pair.Leaf.NotAfter) {
 		return nil, nil, fmt.Errorf("certificate: the authority in %s has ended: remove %s and %s for another, which everybody must be given", f, f.CA(), f.caKey())
 	}
-	block, err := block(f.caKey())
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, nil, fmt.Errorf("certificate: %s: %w", f.caKey(), err)
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, nil, fmt.Errorf("certificate: %s holds no key that signs", f.caKey())
-	}
-	return ca, signer, nil
+	return pair.Leaf, pair.PrivateKey.(crypto.Signer), nil // as all keys of certificates are
 }
 
 // sign makes a key and a certificate for it, signed by parent's key (nil: by its own),
@@ -136,29 +125,4 @@ func (f Folder) sign(template, parent *x509.Certificate, signer crypto.Signer, c
 		return fmt.Errorf("certificate: %w", err)
 	}
 	return nil
-}
-
-// Read reads the first certificate of a PEM file.
-func Read(path string) (*x509.Certificate, error) {
-	block, err := block(path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %s: %w", path, err)
-	}
-	return c, nil
-}
-
-func block(path string) (*pem.Block, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	block, _ := pem.Decode(b)
-	if block == nil {
-		return nil, fmt.Errorf("certificate: %s is no PEM file", path)
-	}
-	return block, nil
 }

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,15 @@ import (
 
 func read(t *testing.T, path string) *x509.Certificate {
 	t.Helper()
-	c, err := Read(path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatalf("%s is no PEM file", path)
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +113,21 @@ func TestWhatIsNoAuthority(t *testing.T) {
 		if err := os.WriteFile(path, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A key of another authority signs nothing in this one's name.
+func TestAKeyThatIsNotTheAuthoritys(t *testing.T) {
+	f, other := Folder(t.TempDir()), Folder(t.TempDir())
+	for _, folder := range []Folder{f, other} {
+		if _, err := folder.Issue([]string{"a"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(other.caKey(), f.caKey()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Issue([]string{"a"}, time.Hour); err == nil || !strings.Contains(err.Error(), f.caKey()) {
+		t.Errorf("the key of another authority: %v", err)
 	}
 }

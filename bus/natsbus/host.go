@@ -58,9 +58,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
-	if config.Name == "" {
-		config.Name = nats.NewInbox()[len(nats.InboxPrefix):]
-	}
+	config.Name = cmp.Or(config.Name, nats.NewInbox()[len(nats.InboxPrefix):])
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/internal/names"
 	"fedpace/internal/regular"
 	"fedpace/metrics"
 )
@@ -29,11 +30,7 @@ func columnsOf(names []string) []metrics.Column {
 }
 
 func header(columns []metrics.Column) string {
-	var names []string
-	for _, c := range columns {
-		names = append(names, c.Name)
-	}
-	return strings.Join(names, ",")
+	return strings.Join(names.Of(columns, func(c metrics.Column) string { return c.Name }), ",")
 }
 
 func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }
@@ -74,16 +71,15 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 }
 
 func readHeader(path string) ([]string, error) {
-	f, _, err := regular.Open(path)
+	text, err := regular.ReadHead(path, maxLine)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
-	line, err := bufio.NewReader(io.LimitReader(f, maxLine)).ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("%s:1: no header: %w", path, err)
+	line, _, whole := strings.Cut(string(text), "\n")
+	if !whole {
+		return nil, fmt.Errorf("%s:1: no header: %w", path, io.EOF)
 	}
-	names := strings.Split(strings.TrimSuffix(line, "\n"), ",")
+	names := strings.Split(line, ",")
 	if err := checkHeader(names); err != nil {
 		return nil, fmt.Errorf("%s:1: %w", path, err)
 	}

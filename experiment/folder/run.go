@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -240,12 +239,7 @@ type Notes struct {
 
 // Notes are those of the run; without any, or where they cannot be read, the tags of its configuration.
 func (r *Run) Notes() (n Notes) {
-	f, _, err := regular.Open(r.Path(NotesFile))
-	if err != nil {
-		return Notes{Tags: r.Config.Tags}
-	}
-	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxNotes))
+	text, err := regular.ReadHead(r.Path(NotesFile), maxNotes)
 	if errors.Join(err, json.Unmarshal(text, &n)) != nil {
 		return Notes{Tags: r.Config.Tags}
 	}

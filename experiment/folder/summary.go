@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -272,12 +271,7 @@ const maxSummary = 1 << 20
 // ReadSummary reads a summary.json. It refuses keys that it does not know, and a
 // file that is not as it was written.
 func ReadSummary(path string) (Summary, error) {
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return Summary{}, err
-	}
-	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxSummary))
+	text, err := regular.ReadHead(path, maxSummary)
 	if err != nil {
 		return Summary{}, err
 	}

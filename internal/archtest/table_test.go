@@ -49,7 +49,7 @@ internal/testkit/datatest: actors/data/federated actors/learn os github.com/parq
 actors/data/parquetfile: actors/data/federated
 	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
-actors/data/table: internal/registry actors/data/federated actors/data/parquetfile actors/learn
+actors/data/table: internal/names internal/registry actors/data/federated actors/data/parquetfile actors/learn
 	github.com/parquet-go/parquet-go/...
 actors/data: internal/atomicfile internal/vector actors/data/federated actors/data/parquetfile actors/data/table actors/learn net/http os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/... github.com/parquet-go/parquet-go/...
@@ -143,7 +143,7 @@ experiment/study/plan: actors/clientmodel coordinator/closing actors/measure coo
 cmd/internal/cli: actors/calibrate actors/doctor actors/learn actors/real bus bus/natsconn internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
-cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human metrics/figure os time github.com/spf13/cobra
+cmd/internal/dataset: actors/data actors/data/federated actors/data/fetch actors/data/synthetic actors/data/table actors/learn cmd/internal/cli experiment/config internal/human internal/names metrics/figure os time github.com/spf13/cobra
 cmd/internal/folders: cmd/internal/cli actors/measure experiment/config experiment/folder experiment/study experiment/ui internal/human internal/table metrics metrics/web os github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli cmd/internal/dataset cmd/internal/folders coordinator/... deploy/grafana/dashboards experiment/... internal/atomicfile internal/cputime internal/human internal/names internal/table
 	metrics metrics/figure os/... syscall time github.com/spf13/...

@@ -165,3 +165,12 @@ func editDistance(a, b string) int {
 	}
 	return d[len(a)][len(b)]
 }
+
+// Of names the elements of a list, or has another text of each.
+func Of[T any](list []T, name func(T) string) []string {
+	texts := make([]string, len(list))
+	for i, one := range list {
+		texts[i] = name(one)
+	}
+	return texts
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 )
 
@@ -27,11 +28,14 @@ func OpenFile(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag, mode)
 }
 
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return ReadHead(path, math.MaxInt64) }
+
+// ReadHead reads a file up to so many bytes.
+func ReadHead(path string, most int64) ([]byte, error) {
 	f, _, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // read only
-	return io.ReadAll(f)
+	return io.ReadAll(io.LimitReader(f, most))
 }

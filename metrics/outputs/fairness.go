@@ -60,10 +60,7 @@ func (o *fairness) Round(*metrics.Round) error { return nil }
 // Clients implements [metrics.ClientsObserver].
 func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 	for _, s := range e.Scores {
-		b := strconv.AppendInt(o.row[:0], int64(e.Round), 10)
-		b = strconv.AppendInt(append(b, ','), int64(s.Client), 10)
-		b = append(append(b, ','), o.run.ClassName(s.Client)...)
-		b = strconv.AppendInt(append(b, ','), int64(s.Samples), 10)
+		b := fmt.Appendf(o.row[:0], "%d,%d,%s,%d", e.Round, s.Client, o.run.ClassName(s.Client), s.Samples)
 		o.row = append(appendValues(appendValues(b, s.Loss), s.Metrics...), '\n')
 		_, _ = o.clients.Write(o.row) // Flush returns the error
 	}
@@ -76,9 +73,7 @@ func (o *fairness) Clients(e *metrics.ClientEvaluation) error {
 
 // sum writes a row of fairness.csv; class is empty for all clients.
 func (o *fairness) sum(round int, class string, f *metrics.Fairness) {
-	b := strconv.AppendInt(o.row[:0], int64(round), 10)
-	b = append(append(b, ','), class...)
-	b = strconv.AppendInt(append(b, ','), int64(f.Clients), 10)
+	b := fmt.Appendf(o.row[:0], "%d,%s,%d", round, class, f.Clients)
 	for _, m := range f.Metrics {
 		b = appendValues(b, m.Mean, m.Worst, m.Jain)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/internal/names"
+	"fedpace/internal/registry"
 )
 
 // Files lists a folder's files with such names, in lexical order; nil if there
@@ -98,10 +99,7 @@ func OpenSource(path string) (*Source, error) {
 
 // Layouts is what the readers read, in the words of its errors.
 func Layouts() string {
-	var list []string
-	for _, e := range Readers.Entries {
-		list = append(list, e.Help)
-	}
+	list := names.Of(Readers.Entries, func(e registry.Entry) string { return e.Help })
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + ", or " + list[last]
 }

@@ -170,10 +170,7 @@ func Shuffle[T any](s []T, random *rand.PCG) {
 // probability C a/(C a + i), and else where an earlier one went. Every client
 // has Min places first.
 func (p Partition) sizes(n int, random *rand.PCG) []int {
-	sizes := make([]int, p.Clients)
-	for c := range sizes {
-		sizes[c] = p.Min
-	}
+	sizes := slices.Repeat([]int{p.Min}, p.Clients)
 	urn := make([]int32, 0, n-p.Min*p.Clients)
 	for i := range cap(urn) {
 		fresh := float64(float64(p.Clients) * p.Alpha)

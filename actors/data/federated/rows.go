@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -243,13 +244,10 @@ func (r *InkRows) Memory() int {
 
 // Whole are the same images with all their pixels.
 func (r *InkRows) Whole() *ByteRows {
-	all := &ByteRows{Width: FEMNISTPixels, Bytes: make([]byte, len(r.starts)*FEMNISTPixels), Coding: Ink}
+	all := &ByteRows{Width: FEMNISTPixels, Bytes: bytes.Repeat([]byte{white}, len(r.starts)*FEMNISTPixels), Coding: Ink}
 	var same [256]byte
 	for v := range same {
 		same[v] = byte(v)
-	}
-	for i := range all.Bytes {
-		all.Bytes[i] = white
 	}
 	for i := range r.starts {
 		unpack(all.soon(i), r.at(i), &same)

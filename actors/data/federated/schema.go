@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,24 +41,29 @@ func (s *Schema) Label(class int) string {
 // shownNames is how many names a line of text lists.
 const shownNames = 10
 
+// ShortList joins names for a line of text, at most ten of them.
+func ShortList(names []string) string {
+	most := min(len(names), shownNames)
+	text := strings.Join(names[:most], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return cmp.Or(text, "none")
+}
+
 // ClassNames lists the names of the classes for a line of text; "" if they have none, or
 // are tokens.
 func (s *Schema) ClassNames() string {
-	if len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
+	if len(s.Labels) == 0 || len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
 		return ""
 	}
-	var list []string
-	for _, name := range s.Labels[:min(shownNames, len(s.Labels))] {
+	list := slices.Clone(s.Labels)
+	for i, name := range list {
 		if len(name) > 20 || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
-			name = fmt.Sprintf("%.20q", name)
+			list[i] = fmt.Sprintf("%.20q", name)
 		}
-		list = append(list, name)
 	}
-	text := strings.Join(list, ", ")
-	if more := len(s.Labels) - shownNames; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return ShortList(list)
 }
 
 // Target is the name of a target, its number where it has none.

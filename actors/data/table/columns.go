@@ -28,7 +28,7 @@ func (n *nameColumn) take(_ int, c cell) error {
 	before := len(n.List)
 	i := n.Number(name)
 	if i == before && n.known {
-		return fmt.Errorf("%.40q is none of the classes %s", name, shortList(n.List[:before]))
+		return fmt.Errorf("%.40q is none of the classes %s", name, federated.ShortList(n.List[:before]))
 	}
 	n.of = append(n.of, int32(i))
 	return nil
@@ -94,7 +94,7 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 		}
 	default:
 		if classes != 0 && classes != len(l.List) {
-			return nil, 0, nil, fmt.Errorf("%d different labels (%s), want %d classes", len(l.List), shortList(l.List), classes)
+			return nil, 0, nil, fmt.Errorf("%d different labels (%s), want %d classes", len(l.List), federated.ShortList(l.List), classes)
 		}
 		of := places(l.List)
 		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
 
@@ -26,10 +27,7 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	}
 	v := reflect.ValueOf(&t).Elem()
 	options := registry.Options(v.Type())
-	var known []string
-	for _, o := range options {
-		known = append(known, o.Key)
-	}
+	known := names.Of(options, func(o registry.Option) string { return o.Key })
 	for at, change := range changes {
 		key, text, ok := strings.Cut(change, "=")
 		i := slices.Index(known, key)

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/names"
 )
 
 // Proposal is what the columns of a table seem to mean.
@@ -96,9 +98,6 @@ func hasWord(name string, list []string) bool {
 
 // guess gives the columns their meaning, and each the reason. named is the one to be predicted, if any.
 func (p *Proposal) guess(columns []*profile, named string) error {
-	add := func(option, value, why string, args ...any) {
-		p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
-	}
 	free := slices.Clone(columns)
 	pick := func(fits func(*profile) bool) *profile {
 		i := slices.IndexFunc(free, fits)
@@ -113,11 +112,8 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 	switch {
 	case named == "":
 	case label == nil:
-		var names []string
-		for _, c := range columns {
-			names = append(names, c.name)
-		}
-		return fmt.Errorf("label: there is no column %q; the columns are %s", named, shortList(names))
+		there := names.Of(columns, func(c *profile) string { return c.name })
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(there))
 	case !label.classes(maxDistinct) && !label.numbers():
 		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
 	}
@@ -125,7 +121,7 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		return hasWord(c.name, clientWords) && c.bytes == 0 && !c.list && len(c.distinct) > 1 && len(c.distinct) <= max(2, c.rows/2)
 	}); c != nil {
 		p.Table.Client = c.name
-		add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
+		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
 	} else {
 		var perhaps []string
 		for _, c := range free {
@@ -135,28 +131,33 @@ func (p *Proposal) guess(columns []*profile, named string) error {
 		}
 		what := ""
 		if perhaps != nil {
-			what = " (" + shortList(perhaps) + "?)"
+			what = " (" + federated.ShortList(perhaps) + "?)"
 		}
-		add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
+		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
 	}
 	split := pick((*profile).isParts)
 	if label == nil {
 		label, why = findLabel(free, columns[len(columns)-1])
 	}
 	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
-	p.guessFeatures(free, add)
-	p.addLabel(label, why, add)
+	p.guessFeatures(free)
+	p.addLabel(label, why)
 	if split != nil {
 		p.Table.Split = split.name
-		add("split", quoted(split.name), "its values are %s", split.some())
+		p.add("split", quoted(split.name), "its values are %s", split.some())
 	}
 	for _, c := range free {
 		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !c.feature && c.name != p.Table.Text {
 			p.left = append(p.left, shown(c.name)+" ("+c.unused()+")")
 		}
 	}
-	p.guessMissing(columns, add)
+	p.guessMissing(columns)
 	return nil
+}
+
+// add gives an option its value, and the reason.
+func (p *Proposal) add(option, value, why string, args ...any) {
+	p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
 }
 
 // findLabel finds what is to be predicted: a column of such a name, the last one, or the last of few
@@ -190,36 +191,36 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 }
 
 // addLabel makes the column that was found a label or a target.
-func (p *Proposal) addLabel(label *profile, why string, add func(option, value, why string, args ...any)) {
+func (p *Proposal) addLabel(label *profile, why string) {
 	classes := label != nil && label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2)
 	switch {
 	case !classes && p.Table.Text != "":
-		add("label", "null", "none: a model learns the next token")
+		p.add("label", "null", "none: a model learns the next token")
 	case label == nil:
-		add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
+		p.add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
 	case classes:
 		p.Table.Label = label.name
 		what := "words"
 		if !label.words() {
 			what = "whole numbers"
 		}
-		add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
+		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
 		if !label.words() && label.least >= 0 && label.most >= float64(len(label.distinct)) && p.All {
 			p.Table.Classes = label.inOrder()
-			add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
+			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
 		}
 	default:
 		p.Table.Target = []string{label.name}
 		if max(label.most, -label.least) > 100 {
 			why += "; for numbers that large take another unit, or a small schedule.eta0"
 		}
-		add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
+		p.add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
 	}
 }
 
 // guessFeatures takes one column of lists or images, else one of sentences, else all columns
 // of numbers and of few words.
-func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why string, args ...any)) {
+func (p *Proposal) guessFeatures(free []*profile) {
 	for _, c := range free {
 		if c.other == "" && (c.list || c.bytes > 0) {
 			p.Table.Features, c.feature = []string{c.name}, true
@@ -230,7 +231,7 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 			if c.images > 0 {
 				what = "PNG images"
 			}
-			add("features", quoted(c.name), "%s", what)
+			p.add("features", quoted(c.name), "%s", what)
 			return
 		}
 	}
@@ -253,12 +254,12 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 		if mean > p.Table.Window {
 			window += "; with a label, the rest of a text is not read"
 		}
-		add("text", quoted(text.name), "texts of %d bytes on average", mean)
-		add("window", "80", "%s", window)
+		p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
+		p.add("window", "80", "%s", window)
 		return
 	}
 	if len(wide)+len(few) == 0 {
-		add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
+		p.add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
 	}
 	for _, c := range wide {
 		p.Table.Features = append(p.Table.Features, c.name)
@@ -277,15 +278,15 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 		if len(wide) > 1 {
 			what = fmt.Sprint(len(wide), " columns")
 		}
-		add("features", listed(p.Table.Features), "%s of numbers", what)
-		p.guessScale(wide, add)
+		p.add("features", listed(p.Table.Features), "%s of numbers", what)
+		p.guessScale(wide)
 	}
 	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
 		n := 0
 		for _, c := range few {
 			p.Table.Words, c.feature, n = append(p.Table.Words, c.name), true, n+len(c.distinct)
 		}
-		add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
+		p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
 	}
 }
 
@@ -318,15 +319,11 @@ func (p *Proposal) shorten(columns []*profile) bool {
 
 // listed writes texts as a list in YAML.
 func listed(texts []string) string {
-	var list []string
-	for _, text := range texts {
-		list = append(list, quoted(text))
-	}
-	return "[" + strings.Join(list, ", ") + "]"
+	return "[" + strings.Join(names.Of(texts, quoted), ", ") + "]"
 }
 
 // guessScale proposes a scale for features that are far from 1.
-func (p *Proposal) guessScale(wide []*profile, add func(option, value, why string, args ...any)) {
+func (p *Proposal) guessScale(wide []*profile) {
 	least, most, whole := math.Inf(1), math.Inf(-1), true
 	for _, c := range wide {
 		least, most, whole = min(least, c.least), max(most, c.most), whole && c.whole == c.real
@@ -334,20 +331,20 @@ func (p *Proposal) guessScale(wide []*profile, add func(option, value, why strin
 	switch side := int(math.Sqrt(float64(len(wide)))); {
 	case whole && least >= 0 && most > 1 && most <= 255 && len(wide) >= 64:
 		p.Table.Scale = scalePixels
-		add("scale", scalePixels, "all are whole numbers from 0 to 255")
+		p.add("scale", scalePixels, "all are whole numbers from 0 to 255")
 		if side*side == len(wide) {
 			p.Table.Shape = []int{1, side, side}
-			add("shape", fmt.Sprintf("[1, %d, %d]", side, side), "as many columns as an image of %d×%d has pixels", side, side)
+			p.add("shape", fmt.Sprintf("[1, %d, %d]", side, side), "as many columns as an image of %d×%d has pixels", side, side)
 		}
 	case most > 10 || least < -10:
 		p.Table.Scale = scaleStandard
-		add("scale", scaleStandard, "values reach from %.4g to %.4g", least, most)
+		p.add("scale", scaleStandard, "values reach from %.4g to %.4g", least, most)
 	}
 }
 
 // guessMissing says what becomes of values that are missing: the mean of a feature that
 // mostly has one; anything else leaves the row out.
-func (p *Proposal) guessMissing(columns []*profile, add func(option, value, why string, args ...any)) {
+func (p *Proposal) guessMissing(columns []*profile) {
 	var lacks *profile
 	for _, c := range columns {
 		if c.missing == 0 || c.missing == c.rows || !c.feature && !slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
@@ -362,7 +359,7 @@ func (p *Proposal) guessMissing(columns []*profile, add func(option, value, why 
 		}
 	}
 	if lacks != nil {
-		add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", shown(lacks.name), lacks.missing, lacks.rows)
+		p.add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", shown(lacks.name), lacks.missing, lacks.rows)
 	}
 }
 
@@ -390,7 +387,7 @@ func (p *Proposal) YAML(path string) string {
 		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.why)
 	}
 	if len(p.left) > 0 {
-		fmt.Fprintf(&b, "  # without a meaning: %s\n", shortList(p.left))
+		fmt.Fprintf(&b, "  # without a meaning: %s\n", federated.ShortList(p.left))
 	}
 	return b.String()
 }

@@ -15,6 +15,7 @@ import (
 type reading struct {
 	t       Table // with names of columns alone
 	options federated.Options
+	columns []column // that have a meaning, in the order in which their errors count
 
 	rows    int      // complete ones
 	heldOut [][2]int // numbers of rows, from and to, that their file's name holds out
@@ -35,74 +36,59 @@ type reading struct {
 
 func newReading(t Table, o federated.Options) *reading {
 	r := &reading{t: t, options: o, dropped: map[int]bool{}}
-	if t.Client != "" {
-		r.client = new(nameColumn)
-	}
 	if t.Label != "" {
 		r.label = newClassNames(&t, o.Classes)
-	}
-	if t.Split != "" {
-		r.split = new(parts)
+		r.add(t.Label, false, r.label.take)
 	}
 	if len(t.Target) > 0 {
 		r.targets = &matrix{width: len(t.Target)}
 	}
+	for i, name := range t.Target {
+		r.add(name, false, r.targets.column(i, 0))
+	}
+	if t.Split != "" {
+		r.split = new(parts)
+		r.add(t.Split, false, r.split.take)
+	}
+	if t.Client != "" {
+		r.client = new(nameColumn)
+		r.add(t.Client, false, r.client.take)
+	}
+	hole := float32(0)
+	if t.Missing == missingMean {
+		hole = nan
+	}
 	switch {
 	case t.Text != "":
 		r.text = new(texts)
+		r.add(t.Text, false, r.text.take)
 	case len(t.Features) == 1 && t.Words == nil:
-		r.single = new(vectors)
+		r.single = &vectors{hole: hole}
 		copy(r.single.shape[:], t.Shape)
-		if t.Missing == missingMean {
-			r.single.hole = nan
-		}
+		r.add(t.Features[0], true, r.single.take)
 	default:
 		r.wide = &matrix{width: len(t.Features)}
-		for range t.Words {
-			r.words = append(r.words, new(words))
+		for _, name := range t.Words {
+			of := new(words)
+			r.words = append(r.words, of)
+			r.add(name, true, of.take)
+		}
+		for i, name := range t.Features {
+			r.add(name, true, r.wide.column(i, hole))
 		}
 	}
 	return r
 }
 
-// columns are those that have a meaning, in the order in which their errors count.
-func (r *reading) columns() (list []column) {
-	add := func(name string, feature bool, take taker) {
-		list = append(list, column{name, feature && r.single != nil, func(row int, c cell) error {
-			err := take(row, c)
-			if !errors.Is(err, errMissing) {
-				return err
-			}
-			return r.lacks(row, feature, err)
-		}})
-	}
-	if r.label != nil {
-		add(r.t.Label, false, r.label.take)
-	}
-	for i, name := range r.t.Target {
-		add(name, false, r.targets.column(i, 0))
-	}
-	if r.split != nil {
-		add(r.t.Split, false, r.split.take)
-	}
-	if r.client != nil {
-		add(r.t.Client, false, r.client.take)
-	}
-	for i, name := range r.t.Words {
-		add(name, true, r.words[i].take)
-	}
-	if r.text != nil {
-		add(r.t.Text, false, r.text.take)
-	}
-	missing := map[bool]float32{true: nan}[r.t.Missing == missingMean]
-	for i, name := range r.t.Features {
-		if r.single != nil {
-			add(name, true, r.single.take)
-		} else {
-			add(name, true, r.wide.column(i, missing))
+// add has a column's values taken.
+func (r *reading) add(name string, feature bool, take taker) {
+	r.columns = append(r.columns, column{name, feature && r.single != nil, func(row int, c cell) error {
+		err := take(row, c)
+		if !errors.Is(err, errMissing) {
+			return err
 		}
-	}
-	return list
+		return r.lacks(row, feature, err)
+	}})
 }
 
 // nan stands for a feature that is missing until its mean is known.

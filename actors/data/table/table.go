@@ -1,7 +1,6 @@
 package table
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/names"
 	"fedpace/internal/registry"
 )
 
@@ -146,7 +146,7 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 				return nil, f.at(err)
 			}
 		}
-		return nil, fmt.Errorf("columns %s: %w", shortList(files[0].columns()), ErrUnmapped)
+		return nil, fmt.Errorf("columns %s: %w", federated.ShortList(files[0].columns()), ErrUnmapped)
 	}
 	set, err := t.read(files, o)
 	if err != nil {
@@ -175,7 +175,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	r := newReading(t, o)
 	for _, f := range files {
 		from := r.rows
-		err := f.read(r.columns(), r)
+		err := f.read(r.columns, r)
 		if err == nil && r.single != nil {
 			err = r.single.close()
 		}
@@ -204,7 +204,7 @@ func (t *Table) resolve(columns []string) error {
 	take := func(option, name string) error {
 		switch _, there := known[name]; {
 		case !there:
-			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, shortList(columns))
+			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, federated.ShortList(columns))
 		case taken[name] != "":
 			return fmt.Errorf("%s: column %q is %s already; want it in one of both", option, name, taken[name])
 		}
@@ -241,7 +241,7 @@ func (t *Table) resolve(columns []string) error {
 			}
 		}
 		if len(features) == before {
-			return fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, shortList(columns))
+			return fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, federated.ShortList(columns))
 		}
 	}
 	t.Features = features
@@ -339,7 +339,7 @@ func openTables(from string, reading *federated.Reading) (list []tableFile, err 
 		}
 		list = append(list, one)
 		if first := list[0].columns(); !slices.Equal(slices.Sorted(slices.Values(one.columns())), slices.Sorted(slices.Values(first))) {
-			return list, of.at(fmt.Errorf("columns %s, and those of %s are %s", shortList(one.columns()), filepath.Base(files[0]), shortList(first)))
+			return list, of.at(fmt.Errorf("columns %s, and those of %s are %s", federated.ShortList(one.columns()), filepath.Base(files[0]), federated.ShortList(first)))
 		}
 	}
 	if len(files) > 1 && !slices.ContainsFunc(list, func(f tableFile) bool { return !f.heldOut() }) {
@@ -390,25 +390,11 @@ func csvFiles(dir string) (files []string) {
 // hashTables identifies files by their content and, where a name decides which are
 // held out, by that.
 func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
-	var paths []string
-	for _, f := range files {
-		paths = append(paths, f.path())
-	}
-	sums, err := federated.Hash(paths)
+	sums, err := federated.Hash(names.Of(files, tableFile.path))
 	for i, f := range files {
 		if f.heldOut() && err == nil {
 			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))
 		}
 	}
 	return sums, err
-}
-
-// shortList joins names for a message, at most ten of them.
-func shortList(names []string) string {
-	most := min(len(names), 10)
-	text := strings.Join(names[:most], ", ")
-	if len(names) > most {
-		text += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return cmp.Or(text, "none")
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image/color"
@@ -78,9 +79,7 @@ func (v *vectors) close() error {
 		return nil
 	}
 	v.open = false
-	if v.width == 0 {
-		v.width = len(v.values)
-	}
+	v.width = cmp.Or(v.width, len(v.values))
 	if n := len(v.values) - v.full*v.width; n != v.width {
 		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.at), n, v.width)
 	}

@@ -13,6 +13,7 @@ import (
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
+	"fedpace/internal/names"
 	"fedpace/internal/tasks"
 )
 
@@ -79,11 +80,7 @@ gives every client this speed. --seconds 600 shows what heat does.`,
 	s.StringVar(&f.run, "run", calibrate.Run, "name under which devices are calibrated, with --nats")
 	s.StringVar(&f.name, "name", "device", "name of the class")
 	s.StringVarP(&f.out, "out", "o", "", "`FILE` to write the class to")
-	var known []string
-	for _, p := range tasks.Paper() {
-		known = append(known, string(p.Task))
-	}
-	OneOf(c, "task", known...)
+	OneOf(c, "task", names.Of(tasks.Paper(), func(p tasks.Row) string { return string(p.Task) })...)
 	CheckRun(c)
 	CheckTimes(c)
 	Check(c, "name", calibrate.CheckName)

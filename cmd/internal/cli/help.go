@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -16,11 +17,7 @@ const widestHelp = 100
 // wrapHelp has a program's help fit into so many columns.
 func wrapHelp(root *cobra.Command, columns int) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		about := c.Long
-		if about == "" {
-			about = c.Short
-		}
-		about = strings.TrimSpace(about) + "\n"
+		about := strings.TrimSpace(cmp.Or(c.Long, c.Short)) + "\n"
 		if c.Runnable() || c.HasSubCommands() {
 			about += "\n" + c.UsageString()
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fedpace/internal/names"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -46,11 +47,7 @@ func ReadingStatus(state func() (path string, share float64)) func() (s Status, 
 func (s *Status) Line() string { return join(s.parts) }
 
 func join(parts []part) string {
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		texts[i] = p.text
-	}
-	return strings.Join(texts, "  ")
+	return strings.Join(names.Of(parts, func(p part) string { return p.text }), "  ")
 }
 
 // barWidths are the cells of a bar, from the widest; 0: a percentage alone.

@@ -54,16 +54,15 @@ func flagError(c *cobra.Command, err error) error {
 	if refused := (refusedError{}); errors.As(err, &refused) {
 		return refused
 	}
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a time, such as 30s"}[wrong.GetFlag().Value.Type()]
 		if kind != "" {
 			return fmt.Errorf("--%s: %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), kind)
 		}
 		return err
 	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}
 	name := unknown.GetSpecifiedName()

@@ -14,14 +14,12 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/internal/human"
+	"fedpace/internal/names"
 )
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
 	var to string
-	names := make([]string, len(archives))
-	for i, a := range archives {
-		names[i] = a.Name
-	}
+	known := names.Of(archives, func(a fetch.Archive) string { return a.Name })
 	c := &cobra.Command{
 		Use:   "fetch NAME",
 		Short: "Download a public archive",
@@ -31,7 +29,7 @@ download goes on where it stopped. The archives:
 ` + archiveTable(archives),
 		Example: `  fedpace data fetch shakespeare
   fedpace data fetch cifar100 --to /data`,
-		Args: cli.One("the name of an archive, " + strings.Join(names, ", ")),
+		Args: cli.One("the name of an archive, " + strings.Join(known, ", ")),
 		RunE: func(c *cobra.Command, args []string) error {
 			archive, err := fetch.Find(archives, args[0])
 			if err != nil {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ yours to change. No file is overwritten.`,
 			if !errors.Is(err, table.ErrUnmapped) {
 				return err
 			}
-			if out == "" {
-				out = nameOf(s.path) + ".yaml"
-			}
+			out = cmp.Or(out, nameOf(s.path)+".yaml")
 			script := strings.TrimSuffix(out, filepath.Ext(out)) + "_model.py" // no module of Python's is called so
 			return s.begin(c.OutOrStdout(), out, label, script, torch)
 		},

@@ -17,11 +17,13 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/installed"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )
 
 // A run that is stopped and resumed leaves TensorBoard the bytes of one that never stopped.
 func TestTensorBoardAfterAStop(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const tensorboard = "outputs=[tensorboard]"
 	whole, c := runtest.Small(t, tensorboard), runtest.Small(t, tensorboard, "pace=10") // a second: long enough to be stopped
@@ -45,6 +47,7 @@ func TestTensorBoardAfterAStop(t *testing.T) {
 // The lines of Python on the page bring every round of a run into MLflow and W&B: stand-ins
 // for their clients record the calls.
 func TestMLflowAndWandbOnThePage(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	python := installed.Program(t, "python3", "python3")
 	page, err := os.ReadFile("../../python/README.md")

@@ -252,6 +252,7 @@ func playInLives(t *testing.T, c config.Config, options func(life int, stop func
 // A run that is stopped and goes on leaves the log and the tables of one that
 // was never stopped, byte for byte.
 func TestLogAndTablesGoOn(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	whole := runtest.Uneven(t, "stop.virtual_seconds=300", "outputs=[tasks]")
 	mustRun(t, whole, Options{})

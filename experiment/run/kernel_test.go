@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testkit/slow"
 )
 
 // training is a small run of a network, whose arithmetic differs between classes.
@@ -28,6 +29,7 @@ func training(t *testing.T, sets ...string) config.Config {
 // Each class has model bits of its own, and all have one history. Plain Go's bits are
 // the same on every machine.
 func TestKernels(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	fastest, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // A model from layers, with dropout, has the same bits through NATS and without, and the
@@ -27,6 +28,7 @@ func TestAModelFromLayersRuns(t *testing.T) {
 // Frozen layers keep their first values whatever is done to updates, and a task takes the time of
 // the others: 20 rounds of K_0 steps, of which each transfers 20·62 + 62 parameters of 32 bits (Eq. 3).
 func TestFrozenLayersTravelNowhere(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const frozen, trained = 784*20 + 20, 20*62 + 62
 	sets := []string{

@@ -183,6 +183,7 @@ func apart(got, want, base []float32) float64 {
 // Tasks take the time of what travels, and neither compression nor noise sees what is personal or
 // frozen: here the layers in the middle travel, and 6 rounds of 4 steps take what Eq. 3 says.
 func TestPersonalParametersDoNotTravel(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	const travels, all = 20*12 + 12, 784*20 + 20 + 20*12 + 12 + 12*62 + 62
 	sets := []string{

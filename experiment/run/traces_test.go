@@ -16,6 +16,7 @@ import (
 	"fedpace/internal/cputime"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 // phones returns the path of a file of measured phones; without the file the test is skipped.
@@ -29,6 +30,7 @@ const byPhones = "availability={model: trace, sessions: %q, columns: [phone, rea
 // Six days of 710 phones, round by round, against a simulation of its own: every phone that is there
 // is asked, and drops out when it leaves before its work is done.
 func TestPhonesAgreeWithASimulationWrittenOut(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	path := phones(t, "phone_availability.csv")
 	const days, work = 6 * 86_400_000_000_000, 601_677_500_000 // nanoseconds: 6.71 Mb at 20 and 5 Mbps, and 100 steps of 6 s

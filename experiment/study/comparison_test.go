@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
 	"fedpace/internal/testkit/runtest"
+	"fedpace/internal/testkit/slow"
 )
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {
@@ -157,6 +158,7 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 // A run that was compared by another quantity than the model's own is no run of a
 // configuration that names none: what is best, and a plateau, are others.
 func TestACellHasItsMetric(t *testing.T) {
+	slow.NotUnderRace(t)
 	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
 	byLoss := c
 	byLoss.Evaluate.Metric.Name = measure.Loss

@@ -61,6 +61,7 @@ func verdicts(seeds, times int, gain float64) (none, better, worse float64) {
 // A schedule against itself, with seeds of its own, shows no difference, but for as many times as
 // intervals of 95 % miss; and a gain of two standard errors is found as often as theory says.
 func TestWhatAComparisonSees(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, seeds := range []int{3, 5, 10} {
 		none, _, _ := verdicts(seeds, 500, 0)
 		if none < 0.93 {

@@ -16,6 +16,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/testkit/slow"
 )
 
 func TestParseGrid(t *testing.T) {
@@ -276,6 +277,7 @@ func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) er
 // stopped before, what the final model came to; and its gain what is above that of K-eta-fixed with
 // the same seed.
 func TestTheTailOfASweepsRuns(t *testing.T) {
+	slow.NotUnderRace(t)
 	for _, every := range []string{"1", "13"} { // of 25 rounds
 		t.Run(every, func(t *testing.T) { tailOfASweepsRuns(t, every) })
 	}

@@ -8,11 +8,13 @@ import (
 
 	"fedpace/experiment/run"
 	"fedpace/internal/statistics"
+	"fedpace/internal/testkit/slow"
 )
 
 // Seeds are added until the difference is known as well as wanted, no more than are allowed, and the
 // same command goes on with what was played.
 func TestSeedsAreAddedUntilItIsDecided(t *testing.T) {
+	slow.NotUnderRace(t)
 	out := t.TempDir()
 	p := Plan{
 		Load:      setting("task=logistic", "clients=20", "cohort=3", "stop.equal_runtime_rounds=20", "schedule.k0=8", "evaluate.every=2", "out="+filepath.Join(out, "runs")),

@@ -112,13 +112,16 @@ func readMagic(in io.Reader) error {
 // ErrBare is wrapped by the error for a log without the updates that a replay needs.
 var ErrBare = errors.New("it holds how long tasks took and no updates")
 
+// ErrNone is wrapped by the error for a folder without a log.
+var ErrNone = errors.New("no run with real devices is there")
+
 // Open opens the log of the run in a folder, to be played again. With [ErrBare] it has all but the
 // updates.
 func Open(dir string) (*Log, error) {
 	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]int64{}, Told: map[int]Samples{}}
 	f, _, err := regular.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
+		return nil, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNone, File)
 	}
 	if err != nil {
 		return nil, err

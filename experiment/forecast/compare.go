@@ -35,6 +35,11 @@ func Compare(ctx context.Context, p *problem.Problem, dir string) (*Comparison, 
 	if err != nil || len(r.rounds) == 0 {
 		return nil, err
 	}
+	if p.Config.DrawsDevices() && registry.NeedsOf(p.Config.Select).Samples {
+		if r.told, err = told(dir); err != nil {
+			return nil, err
+		}
+	}
 	if !r.known {
 		c.say("The run kept no event log (events.sample: off): nothing is known of single tasks, and devices are taken to be there in every round.")
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -262,6 +264,20 @@ func TestThePredictionHasTheRunsCohorts(t *testing.T) {
 		if strings.Contains(said, unknown) == known || !strings.Contains(said, "Drawn in the run alone, and not listed: c.") {
 			t.Errorf("known %v: %q", known, said)
 		}
+	}
+}
+
+// A folder that was published has no log of devices. A damaged one is told.
+func TestWhatDevicesToldIsReadOrNotThere(t *testing.T) {
+	dir := t.TempDir()
+	if list, err := told(dir); list != nil || err != nil {
+		t.Errorf("without a log: %v, %v", list, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, devicelog.File), []byte("fedpace"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := told(dir); list != nil || err == nil {
+		t.Errorf("of a log that is cut off: %v, %v", list, err)
 	}
 }
 

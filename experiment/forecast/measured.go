@@ -46,11 +46,20 @@ func taskOf(e *round.TaskReport, first int) deviceTask {
 	}
 }
 
+// told reads what a run's devices told of their samples; nil: its folder was published, without that.
+func told(dir string) (map[int]devicelog.Samples, error) {
+	switch log, err := devicelog.Open(dir); {
+	case errors.Is(err, devicelog.ErrNone):
+		return nil, nil
+	case err == nil || errors.Is(err, devicelog.ErrBare):
+		return log.Told, nil
+	default:
+		return nil, err
+	}
+}
+
 // read reads the rounds of the run in a folder, whose devices are the first-th client and later ones.
 func read(dir string, first int) (r record, err error) {
-	if log, err := devicelog.Open(dir); err == nil || errors.Is(err, devicelog.ErrBare) {
-		r.told = log.Told
-	} // else a published folder, which lacks it
 	for report, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
 		if err != nil {
 			return r, err

@@ -332,7 +332,6 @@ var longAttacks = []struct {
 // Attackers of 60 rounds, beside three honest devices and more: none of these is banned, the model
 // learns, the clock shows no time that was not waited, and the run holds no more at its end.
 func TestLongAttacks(t *testing.T) {
-	slow.NotUnderRace(t)
 	for _, x := range longAttacks {
 		seeds := uint64(1)
 		switch {

@@ -255,7 +255,6 @@ func TestNoiseOfDevicesIsSecret(t *testing.T) {
 // No device is banned for what the coordinator's own noise does to the model: in about half of
 // such runs one would be, by the measure for runs without noise.
 func TestNoiseBlamesNoDevice(t *testing.T) {
-	slow.NotUnderRace(t)
 	t.Parallel()
 	for range 8 {
 		o, all := devicesAlone(t, "[d1, d2, d3, d4, d5, d6]", "privacy.clip=1", "privacy.noise_multiplier=15", "privacy.delta=0.01", "stop.rounds=20", "devices.keep_updates=true")

@@ -166,7 +166,7 @@ func editDistance(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
-// Of names the elements of a list, or has another text of each.
+// Of has a text of each element of a list, such as its name.
 func Of[T any](list []T, name func(T) string) []string {
 	texts := make([]string, len(list))
 	for i, one := range list {

@@ -80,7 +80,7 @@ func newReading(t Table, o federated.Options) *reading {
 	return r
 }
 
-// add has a column's values taken.
+// add appends a column, whose values go to take.
 func (r *reading) add(name string, feature bool, take taker) {
 	r.columns = append(r.columns, column{name, feature && r.single != nil, func(row int, c cell) error {
 		err := take(row, c)

@@ -84,8 +84,8 @@ roughly. W is the time since the start, or with theory.time: ahead to the end.`,
 	} {
 		s.Func(n.name, "`number`: "+n.what, func(text string) error {
 			x, err := strconv.ParseFloat(text, 64)
-			if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-				return fmt.Errorf("%.40q is not a number", text)
+			if err != nil || !(math.Abs(x) <= 1e30) { // as the configuration's
+				return fmt.Errorf("%.40q is not a number from -1e30 to 1e30", text)
 			}
 			*n.to = &x
 			return nil

@@ -61,6 +61,7 @@ func TestTheoryMistakes(t *testing.T) {
 	}{
 		{"advise --l four", 2, `"four" is not a number`},
 		{"advise --l 4x", 2, `is not a number`},
+		{"advise --g 1e31", 2, `from -1e30 to 1e30`},
 		{"advise --points 1", 2, "2 to 1000"},
 		{"advise --seeds 3", 2, "unknown flag: --seeds"},
 		{"lab --seeds 0", 2, "1 to 1000"},

@@ -84,6 +84,7 @@ func TestAttackersAreReported(t *testing.T) {
 // K_r-error believes the losses that it is told: an offset that never falls holds K up, and
 // an exponent brings it down. A factor cancels out, as F_0 has it, too.
 func TestLiesAboutTheLossMoveK(t *testing.T) {
+	slow.NotUnderRace(t)
 	t.Parallel()
 	steps := func(attack string) int64 {
 		return mustRun(t, runtest.Convex(t, config.TaskLogistic, "cohort=12", "schedule={k: error, k0: 50, window: 1, f0: first}", "stop.rounds=30",

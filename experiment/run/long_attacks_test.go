@@ -345,6 +345,9 @@ func TestLongAttacks(t *testing.T) {
 		worst, began := 0.0, time.Now()
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("one that %s, seed %d", x.name, seed), func(t *testing.T) {
+				if x.hostile < 2 {
+					slow.NotUnderRace(t)
+				}
 				honest := 3 + 2*int(seed%4)
 				o := siege{honest: honest, hostile: max(1, x.hostile), seed: seed, attack: x.attack, leaves: x.leaves, sets: x.sets}.play(t)
 				worst = max(worst, o.loss)

@@ -286,6 +286,7 @@ func TestTheTailOfASweepsRuns(t *testing.T) {
 // On a grid of time a schedule is measured as often as fixed K, which alone has a round that ends
 // at the last instant.
 func TestSchedulesAreMeasuredEquallyOften(t *testing.T) {
+	slow.NotUnderRace(t)
 	cells, err := sweep(t.Context(), smallSweep(t, "evaluate.every=5", "evaluate.every_seconds=fixed", "stop.rounds=25"), Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -307,6 +307,7 @@ class Models(unittest.TestCase):
             ("running statistics", normed, {"batched": 4}),
             ("leave out optimizer=", dense, {"batched": 4, "optimizer": torch.optim.RMSprop}),
             ("lower names error", dense, {"lower": ["error"]}),
+            *([] if torch.cuda.is_available() else [("device cuda: PyTorch .* sees no card", dense, {"device": "cuda"})]),
             ("shapes cannot be multiplied", lambda: nn.Linear(7, 3), {}),
         ):
             with self.subTest(says), self.assertRaisesRegex(Exception, says):
@@ -320,6 +321,7 @@ class Models(unittest.TestCase):
         for says, change in (
             ("returns a float; want a tensor", {"_loss": lambda model, x, y: 0.5}),
             (r"returns a tensor of shape \[\d+\]; want", {"_loss": lambda model, x, y: model(x)[:, 0]}),
+            ("returns a tensor without a gradient", {"_loss": lambda model, x, y: loss(model, x, y).detach()}),
             ("a sum and a weight each", {"_measure": names}),
         ):
             with self.subTest(says), self.assertRaisesRegex(TypeError, says) as raised:
@@ -334,6 +336,39 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "the same metrics every time: precision, loss; at first loss, accuracy") as raised:
             made.evaluate(made.initialise(1), np.arange(5), lambda: None)
         self.assertEqual(library._place(raised.exception)[0], "test_torch.py")
+
+    def test_tensors_that_a_step_replaces(self):
+        """They would be no part of the model any more, and a task would find what the one before has left."""
+        class Centred(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(6, 3)
+                self.register_buffer("mean", torch.zeros(6))
+                self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+            def forward(self, x):
+                return self.inner(x - self.mean)
+
+        def averages(m):
+            m.mean = 0.9 * m.mean + 0.1
+
+        def counts(m):
+            m.seen = m.seen + 1
+
+        def clamps(m):
+            m.inner.weight.data = m.inner.weight.data.clamp(-0.1, 0.1)
+
+        def renews(m):
+            m.inner.bias = nn.Parameter(m.inner.bias.data)
+
+        def grows(m):
+            m.more = nn.Linear(2, 2, bias=False)
+
+        for replace, name in ((averages, "mean"), (counts, "seen"), (clamps, "inner.weight"), (renews, "inner.bias"), (grows, "more.weight")):
+            with self.subTest(name):
+                t = trainer(Centred, lambda m, x, y: (m.training and replace(m), loss(m, x, y))[1])
+                with self.assertRaisesRegex(TypeError, f"^a step replaces {name}: "):
+                    run(t, fedpace.Job(t.initialise(1), [task(0)]))
 
     def test_the_shape_of_a_sample(self):
         seen = []

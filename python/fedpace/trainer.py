@@ -652,7 +652,7 @@ def _digest(files: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-class _Misused(TypeError):
+class Misused(TypeError):
     """A function of the user's that returned what it should not: its place is the function's."""
 
     def __init__(self, function: Any, text: str):
@@ -663,7 +663,7 @@ class _Misused(TypeError):
 
 def _place(e: BaseException) -> Tuple[str, int]:
     """Where in the user's own files an exception came from: the innermost such line."""
-    if isinstance(e, _Misused) and e.place:
+    if isinstance(e, Misused) and e.place:
         return e.place
     script = _script()
     own = [f for f in traceback.extract_tb(e.__traceback__)
@@ -843,6 +843,8 @@ class _Torch(Trainer):
         # Subnormal numbers take many times as long.
         torch.set_flush_denormal(True)
         if self.device.type == "cuda":
+            if not torch.cuda.is_available():
+                raise ValueError(f"device {self.device}: PyTorch {torch.__version__} sees no card")
             if self.device.index is None:  # each worker has a card of its own, if there are as many
                 self.device = torch.device("cuda", setting.worker % torch.cuda.device_count())
             torch.cuda.set_device(self.device)
@@ -887,6 +889,11 @@ class _Torch(Trainer):
         # What does not travel, such as a batch norm's count of batches, is as in the
         # beginning when a task starts: a task depends on nothing before it.
         self._fixed = [(b, b.clone()) for name, b in module.named_buffers() if name not in floats]
+        self._laid = self._places()
+
+    def _places(self) -> Dict[str, Tuple[int, int]]:
+        """Which tensors the module has, and where they lie."""
+        return {name: (id(t), t.data_ptr()) for name, t in [*self._module.named_parameters(), *self._module.named_buffers()]}
 
     def _new(self, seed: int) -> Any:
         """The module with its initial values, always drawn on the processor."""
@@ -981,6 +988,10 @@ class _Torch(Trainer):
         for k, i in enumerate(index):
             losses[k] = step(i)
             alive()
+        # A tensor in another's place is no part of the flat one: it is not trained and does not travel.
+        replaced = sorted({name for name, _ in self._laid.items() ^ self._places().items()})
+        if replaced:
+            raise TypeError(f"a step replaces {', '.join(replaced)}: change a model's tensors in place, as with copy_")
         return losses.cpu().numpy()
 
     def recall(self, state: bytes) -> None:
@@ -1036,7 +1047,7 @@ class _Torch(Trainer):
         loss = self._loss(self._module, x, y)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
-            raise _Misused(self._loss, f"loss(model, x, y) returns {what}; want a tensor with the mean loss of the minibatch")
+            raise Misused(self._loss, f"loss(model, x, y) returns {what}; want a tensor with the mean loss of the minibatch")
         return loss.reshape(())
 
     def _backward(self, x: Any, y: Any) -> Any:
@@ -1044,6 +1055,8 @@ class _Torch(Trainer):
         import torch
 
         loss = self._mean_loss(x, y)
+        if not loss.requires_grad:
+            raise Misused(self._loss, "loss(model, x, y) returns a tensor without a gradient; want one calculated from the model's trainable tensors")
         parts = torch.autograd.grad(loss, self._parameters, allow_unused=True)
         torch.cat([torch.zeros_like(p).reshape(-1) if g is None else g.reshape(-1)
                    for g, p in zip(parts, self._parameters)], out=self._gradient)
@@ -1086,7 +1099,7 @@ class _Torch(Trainer):
             try:
                 scores = {name: (float(s), float(w)) for name, (s, w) in found.items()}
             except (AttributeError, TypeError, ValueError):
-                raise _Misused(self._measure, "metrics(model, x, y) must return names with a sum and a weight each, "
+                raise Misused(self._measure, "metrics(model, x, y) must return names with a sum and a weight each, "
                                'such as {"accuracy": (right, len(y))}') from None
             if "loss" not in scores:
                 scores["loss"] = (float(self._mean_loss(x, y)) * len(x), len(x))
@@ -1096,7 +1109,7 @@ class _Torch(Trainer):
         """The loss, then the metrics as they were named when the trainer began."""
         names = ["loss", *(m.name for m in self.metrics)]
         if sorted(scores) != sorted(names):
-            raise _Misused(self._measure, f"metrics(model, x, y) must name the same metrics every time: {', '.join(scores)}; at first {', '.join(names)}")
+            raise Misused(self._measure, f"metrics(model, x, y) must name the same metrics every time: {', '.join(scores)}; at first {', '.join(names)}")
         return [scores[name] for name in names]
 
 

@@ -118,6 +118,20 @@ class Results(unittest.TestCase):
         np.testing.assert_array_equal(clients["loss"], [0.5, np.nan])
         self.assertEqual(clients["client"].tolist(), [0, 1])
 
+    def test_parquet_in_a_folder_of_a_comparison(self):
+        """pyarrow's read_table makes a column of the = in a folder's name, since its version 17."""
+        path = self.root / "fixed,seed=1/clients.parquet"
+        path.parent.mkdir()
+        for file in (path, path.with_name("rounds.csv")):
+            file.touch()
+        table = types.SimpleNamespace(column_names=["client"], column=lambda name: types.SimpleNamespace(to_numpy=lambda zero_copy_only: np.arange(2)))
+        more = types.SimpleNamespace(column_names=["client", "fixed,seed"], column=table.column)
+        reader = types.ModuleType("pyarrow.parquet")
+        reader.read_table = lambda path: more if "=" in path else table
+        reader.ParquetFile = lambda path: types.SimpleNamespace(read=lambda: table)
+        with has({"pandas": None, "pyarrow": types.ModuleType("pyarrow"), "pyarrow.parquet": reader}):
+            self.assertEqual(fedpace.Run(path.parent).clients.dtype.names, ("client",))
+
     def test_a_table_that_is_not_there(self):
         with self.assertRaisesRegex(FileNotFoundError, "tasks.parquet: the run has no such table"):
             self.run.tasks

@@ -149,7 +149,7 @@ def _column(cells: Sequence[str]) -> np.ndarray:
 
 
 def _arrow(module: Any, path: str) -> Mapping[str, Any]:
-    table = module.read_table(path)
+    table = module.ParquetFile(path).read()  # read_table makes a column of a folder's name with =, as comparisons have
     return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
 
 

@@ -34,6 +34,14 @@ func TestTheNotebook(t *testing.T) {
 		paths = append(paths, path)
 	}
 	dir := t.TempDir()
+	for _, run := range []string{"fixed", "mine"} { // which are none of the notebook's
+		if err := os.MkdirAll(filepath.Join(dir, "runs", run), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "runs", run, "rounds.csv"), []byte("round\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fedpace := filepath.Join(dir, "fedpace")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", fedpace, "../cmd/fedpace").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -42,5 +50,8 @@ func TestTheNotebook(t *testing.T) {
 	c.Dir, c.Env = dir, append(os.Environ(), "FEDPACE="+fedpace, "PYTHONPATH="+paths[2])
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
+	}
+	if own, err := os.ReadFile(filepath.Join(dir, "runs/fixed/rounds.csv")); string(own) != "round\n" {
+		t.Errorf("it plays over a run of another's (%v)", err)
 	}
 }

@@ -9,13 +9,14 @@ on a quiet machine. It needs Linux, Go and, for peers, a Python with PyTorch and
 """
 import argparse
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 
 import growth
 import peers
-from measure import ROOT, Fedpace, machine, tell, write
+from measure import CHILDREN, ROOT, Fedpace, machine, tell, write
 
 PAGE = ROOT / "docs" / "performance"
 
@@ -29,8 +30,12 @@ def main():
     flags.add_argument("--out", type=pathlib.Path, default=PAGE, help="folder of the tables; docs/performance, and then the pages are written, too")
     flags.add_argument("--check", action="store_true", help="exit status 1 where a target is missed")
     given = flags.parse_args()
+    if given.length < 1 and given.out == PAGE:
+        flags.error("the pages show whole turns: give --out FOLDER to a first look")
     missed = []
-    with tempfile.TemporaryDirectory(prefix="fedpace-bench-") as folder:
+    given.out.mkdir(parents=True, exist_ok=True)  # now, and not when all is measured
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what stands behind with
+    with tempfile.TemporaryDirectory(prefix="fedpace-bench-") as folder, CHILDREN:
         fedpace = Fedpace(folder)
         for name in given.parts or ["peers", "growth"]:
             if name == "peers":

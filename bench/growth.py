@@ -6,7 +6,7 @@ one. Memory is the peak of the longer run. docs/performance_test.go lays lines t
 import socket
 import time
 
-from measure import CORES, ONE, Child, tell
+from measure import CORES, ONE, Child, ended, tell
 
 SPEED = "{dist: lognormal, mean: %s, sigma: 0.5}"
 FLEET = "[{name: phone, seconds_per_step: %s, download_mbps: %s, upload_mbps: %s}]" % tuple(
@@ -71,7 +71,7 @@ def hosts(fedpace, count, rounds):
             Child([fedpace.binary, "enroll", "--keys", keys, "--host", "hosts", "--out", creds]).wait()
         others = [Child([fedpace.binary, "host", "--once", "--quiet", "--nats", f"nats://{address}", "--creds", creds,
                          "--name", f"host{i}"]) for i in range(count)]
-        used = [c.wait() for c in [leader, *others]]
+        used = ended([leader, *others])
         cpu[n], peak = sum(u.cpu for u in used), max(u.peak for u in used[1:])
     return row("hosts", count, rounds, (cpu[rounds + least] - cpu[least]) / rounds, peak)
 

@@ -1,4 +1,5 @@
 """Runs programs on chosen cores and says what they used."""
+import contextlib
 import csv
 import json
 import os
@@ -16,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("FEDPACE_DATA") or ROOT.parent / "shared" / "data")
 CORES = sorted(os.sched_getaffinity(0))
 ONE = CORES[-1:]  # core 0 has most of the interrupts
+CHILDREN = contextlib.ExitStack()  # its end kills those that run
 
 
 class Used(NamedTuple):
@@ -35,6 +37,7 @@ class Child:
             self.command, cwd=ROOT, env=env, stdout=self.out, stderr=subprocess.STDOUT,
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
+        CHILDREN.callback(self.process.kill)
 
     def wait(self):
         _, status, used = os.wait4(self.process.pid, 0)
@@ -45,6 +48,15 @@ class Child:
         if self.process.returncode:
             sys.exit(f"{' '.join(self.command)}\nended with {self.process.returncode}:\n{self.printed}")
         return Used(used.ru_utime + used.ru_stime, wall, used.ru_maxrss * 1024)
+
+
+def ended(children):
+    """What each has used when all have ended; the first that fails ends this program, whoever waits for it."""
+    running, of = {c.process.pid: c for c in children}, {}
+    while running:
+        pid = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+        of[pid] = running.pop(pid).wait()
+    return [of[c.process.pid] for c in children]
 
 
 class Fedpace:

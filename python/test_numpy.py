@@ -168,6 +168,32 @@ class Failures(unittest.TestCase):
         self.assertEqual(host.last, {"id": 0, "error": {"index": -1, "text": "KeyError: 'there is no such thing'", "file": "own_model.py", "line": 5}})
         self.assertEqual(host.close()[1].count("there is no such thing"), 2)  # the line of the script, and the error
 
+    def test_what_is_no_score_and_no_loss(self):
+        """One number is not taken for a sum and a weight, nor the loss for a metric; a loss that is no number diverges."""
+        host = self.start("""\
+            import fedpace
+
+            class Own(fedpace.Trainer):
+                tensors = [fedpace.Tensor("a", (3,))]
+                metrics = [fedpace.Metric("accuracy")]
+
+                def measure(self, model, x, y):
+                    return [(0.5, []), ((1, 2), [])][len(x) - 1]
+
+                def train(self, job, alive):
+                    yield job.base, float("nan"), b""
+
+            fedpace.run(Own())
+            """)
+        base = np.zeros(3, np.float32)
+        for rows in ([0], [0, 1]):
+            said = host.evaluate(base, rows)["error"]
+            self.assertRegex(said["text"], "measure returns .*; want a sum and a weight of the loss, and of each of 1 metrics")
+            self.assertEqual((said["file"], said["line"]), ("own_model.py", 7))
+        self.assertEqual(host.train(base, [{"client": 4, "rate": 1, "seed": 0, "steps": [[1, 2]]}]), [])
+        self.assertEqual(host.last["diverged"], {"index": 0, "step": 1, "cause": "the loss is nan"})
+        host.close()
+
     def test_names_of_metrics(self):
         for metrics, says in (
             ('[fedpace.Metric("top-1")]', 'metric "top-1" is not 1 to 40 letters, digits and _'),

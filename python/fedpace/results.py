@@ -105,7 +105,7 @@ class Run:
         """
         path = self.path / name
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: the run has no such table (docs/results.md says which output writes it)")
+            raise FileNotFoundError(f"{path}: the run has no such table, or not before it ends (docs/results.md says which output writes it)")
         return _frame(_csv(path) if path.suffix == ".csv" else _parquet(path))
 
     def model(self, best: bool = False) -> Dict[str, np.ndarray]:

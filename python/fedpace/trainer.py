@@ -357,7 +357,10 @@ class Trainer:
         total = np.zeros((1 + len(self.metrics), 2))
         for at in range(0, len(rows), self.evaluation_batch):
             loss, metrics = self.measure(model, *self.batch(rows[at : at + self.evaluation_batch]))
-            total += np.array([loss, *metrics], np.float64)
+            found = [loss, *metrics]
+            if [np.shape(score) for score in found] != [(2,)] * len(total):
+                raise Misused(self.measure, f"measure returns {(loss, metrics)}; want a sum and a weight of the loss, and of each of {len(self.metrics)} metrics")
+            total += np.array(found, np.float64)
             alive()
         scores = [(float(s), float(w)) for s, w in total]
         return scores[0], scores[1:]
@@ -552,6 +555,8 @@ class _Conversation:
         job = Job(self._model(todo["base"]), tasks, todo.get("proximal", 0.0), todo.get("optimizer"))
         self._taken, self._index = -1, 0
         for i, (model, first, *kept) in enumerate(self._trainer.train(job, self._alive)):
+            if not np.isfinite(first):
+                raise Diverged(1, f"the loss is {first:g}")
             while self._taken < i - len(slots):  # fedpace still reads the slot
                 self._listen(self._read())
             self._model(slots[i % len(slots)])[:] = model

@@ -254,6 +254,16 @@ class Class(unittest.TestCase):
 
 
 class OwnData(unittest.TestCase):
+    def test_samples_and_labels_go_together(self):
+        x, y = np.zeros((4, 2)), np.zeros(4)
+        for clients, held_out, says in (
+            ({"a": (x[:3], y), "b": (x, y[:3])}, (x, y), "client a: 3 samples and 4 labels"),  # as many in all
+            ({"a": (x, y)}, (x, y[:2]), "held_out: 4 samples and 2 labels"),
+        ):
+            with self.assertRaisesRegex(ValueError, says):
+                fedpace.Grouped(clients, held_out)
+        self.assertEqual(fedpace.Grouped({7: (x, y)}, (x, y)).names, ["7"])
+
     def test_rows_are_numbered_client_by_client(self):
         x, y = blobs(30)
         data = fedpace.Grouped({"ann": (x[:10], y[:10]), "bob": (x[10:25], y[10:25])}, held_out=(x[25:], y[25:]))

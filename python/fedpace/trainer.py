@@ -237,7 +237,10 @@ class Grouped(Data):
     """Arrays in memory, by the name of their client: ``{"ann": (x, y), "bob": (x, y)}``."""
 
     def __init__(self, clients: Mapping[str, Tuple[Any, Any]], held_out: Tuple[Any, Any]):
-        self.names = list(clients)
+        self.names = [str(name) for name in clients]
+        for whose, (x, y) in [*((f"client {name}", of) for name, of in clients.items()), ("held_out", held_out)]:
+            if len(x) != len(y):
+                raise ValueError(f"{whose}: {len(x)} samples and {len(y)} labels or targets")
         self._sizes = [len(x) for x, _ in clients.values()]
         parts = [*clients.values(), held_out]
         self.x = np.concatenate([np.asarray(x) for x, _ in parts])

@@ -75,11 +75,11 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 	number := func(name string, v, best *float64) {
 		switch {
 		case v != nil && best != nil:
-			line(name, "%.4f (best %.4f)", *v, *best)
+			line(name, "%s (best %s)", human.Fixed(*v), human.Fixed(*best))
 		case v != nil:
-			line(name, "%.4f", *v)
+			line(name, "%s", human.Fixed(*v))
 		case best != nil: // the run was stopped short of its last measure
-			line(name, "best %.4f", *best)
+			line(name, "best %s", human.Fixed(*best))
 		}
 	}
 	number("training loss", s.TrainingLoss, s.BestTrainingLoss)

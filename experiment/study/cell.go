@@ -19,6 +19,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/experiment/run"
+	"fedpace/internal/human"
 )
 
 // Cell is one run of a study and, once it was played, its results.
@@ -336,7 +337,7 @@ func (c *Cell) story(took time.Duration) string {
 	}
 	for _, m := range c.Summary.Metrics {
 		if m.Best != nil {
-			s += fmt.Sprintf(", best %s %.4f", measure.Title(m.Name), *m.Best)
+			s += fmt.Sprintf(", best %s %s", measure.Title(m.Name), human.Fixed(*m.Best))
 		}
 	}
 	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())

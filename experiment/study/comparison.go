@@ -180,7 +180,7 @@ func (r *Comparison) columns() table.Columns[*Cell] {
 		list = append(list, quantity{title: "best " + measure.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
 	}
 	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
-		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Known("%.4f", q.of(c)) }})
+		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.of(c)) }})
 	}
 	return append(columns, table.Columns[*Cell]{
 		{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {

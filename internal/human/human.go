@@ -60,6 +60,14 @@ func Known(layout string, v float64) string {
 	return fmt.Sprintf(layout, v)
 }
 
+// Fixed writes a number with four decimals, or what these would make 0 or a row of digits with four digits.
+func Fixed(v float64) string {
+	if size := math.Abs(v); v != 0 && size < 1e-4 || size >= 1e6 {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return Known("%.4f", v)
+}
+
 // Plural is a word as it follows a number.
 func Plural(n int, word string) string {
 	if n == 1 {

@@ -243,6 +243,30 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	}
 }
 
+// The charts of one round, which has one value of each and one length, are not empty.
+func TestPageOfOneRound(t *testing.T) {
+	slow.NotUnderRace(t)
+	t.Parallel()
+	b := browsertest.Open(t, 1280, 4000, false)
+	c := configuration(t, "train=false", "stop.rounds=1", "http=")
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
+	b.Until("document.querySelectorAll('canvas').length >= 4")
+	b.Drawn()
+	for _, id := range []string{"round_seconds", "local_steps", "learning_rate", "times"} {
+		if n := js[int](b, `((canvas = document.querySelector('#`+id+` canvas')) => {
+			const p = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+			let coloured = 0;
+			for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 100 && Math.max(p[i], p[i + 1], p[i + 2]) - Math.min(p[i], p[i + 1], p[i + 2]) > 50) coloured++;
+			return coloured;
+		})()`); n < 8 {
+			t.Errorf("%s: %d pixels have a colour", id, n)
+		}
+	}
+}
+
 // A run whose models have another metric shows that one, and nothing by the name of
 // accuracy.
 func TestPageOfARegression(t *testing.T) {

@@ -50,7 +50,7 @@ export function slide(svg, many, place, move) {
 export const known = v => v !== null && v !== undefined;
 export const grouped = new Intl.NumberFormat('en-GB');
 export const whole = v => known(v) ? grouped.format(v) : '–';
-export const fixed = (v, digits) => known(v) ? v.toFixed(digits) : '–';
+export const fixed = (v, digits) => known(v) && (v === 0 || Math.abs(v) >= 10 ** -digits && Math.abs(v) < 1e6) ? v.toFixed(digits) : short(v); // which would be 0, or a row of digits
 
 // short has at most so many significant digits and no trailing zeros.
 export function short(v, digits = 4) {

@@ -258,7 +258,7 @@ export class LineChart {
     const font = '12px ' + getComputedStyle(document.body).fontFamily;
     const axis = more => ({ stroke: () => paint('quiet'), grid: { stroke: () => paint('grid'), width: 1 }, ticks: { stroke: () => paint('line'), size: 4, width: 1 }, font, labelFont: font, ...more });
     this.u = new uPlot({
-      mode: 2, width: this.width, height: this.options.height || 240, padding: [10, 12, 0, 0], legend: { show: false },
+      mode: 2, width: this.width, height: this.options.height || 240, padding: [10, 22, 0, 0], legend: { show: false },
       scales: { x: { time: false, auto: false, distr: this.span.axis.log ? 3 : 1 }, y: { auto: false, distr: log ? 3 : 1 } },
       axes: [
         axis({
@@ -332,7 +332,7 @@ export class LineChart {
   // dots are the places of few points, which are drawn as such.
   dots(at) {
     const line = this.lines[at - 1], { low, high } = this.span.range(), [from, to] = within(line, low, high);
-    return line.thin || line.steps || to - from > 60 ? null : Array.from({ length: to - from }, (_, i) => from + i);
+    return line.thin || line.steps && line.x[to - 1] > line.x[from] || to - from > 60 ? null : Array.from({ length: to - from }, (_, i) => from + i);
   }
 
   // marks draws what happened above the curves: a triangle a checkpoint, a cross a lost device, a square a

@@ -56,14 +56,13 @@ function showCharts(s) {
 
 // showTimes shows how many rounds took how long.
 function showTimes(t, show) {
-  const bars = t.bars, last = bars.length - 1, few = bars.length < 3 && !t.logarithmic; // all but alike: with air on both sides
-  const air = !bars.length ? 0 : few ? Math.max((bars[last].to - bars[0].from) * 4, bars[last].to * 0.02) : 0;
+  const bars = t.bars, last = bars.length - 1, air = last ? 0 : bars[0].to * 0.02; // all alike: a bar with air on both sides
   timesSpan.axis = {
     name: 'time of a round (virtual)', seconds: true, log: t.logarithmic, low: bars.length ? Math.max(0, bars[0].from - air) : 0,
     text: x => { const b = bars.find(b => x <= b.to) || bars[last]; return `from ${duration(b.from)} to ${duration(b.to)}`; },
   };
   timesSpan.most = bars.length ? bars[last].to + air : 1;
-  const line = bars.length ? corners([bars[0].from, ...bars.map(b => b.to)], [bars[0].count, ...bars.map(b => b.count)]) : { x: [], y: [] };
+  const line = bars.length ? corners([bars[0].from - air / 4, ...bars.map(b => b.to + air / 4)], [bars[0].count, ...bars.map(b => b.count)]) : { x: [], y: [] };
   show(chartOf('times', 'Time of rounds', { integers: true, fromZero: true, bare: true, text: v => count(v, 'round', 'rounds') }, timesSpan), [{ ...line, fill: true, colour: 'blue', name: '' }],
     t.count ? `Median ${duration(t.median)}, 90 % within ${duration(t.p90)}, 99 % within ${duration(t.p99)}, longest ${duration(t.most)}` : '');
 }

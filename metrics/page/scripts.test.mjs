@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { duration, short, ticks, tickText, timeUnit } from './base.js';
+import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, measured, valueAt, Span } from './lines.js';
 import { decode, axesOf, meanLine, smoothed } from './curves.js';
 import { configOf, differing, matches, names, words } from './find.js';
@@ -87,6 +87,7 @@ test('a mean over seeds has the interval of Student’s t', () => {
 test('numbers are said as people say them', () => {
   assert.equal(duration(3725), '1 h 2 min');
   assert.equal(short(0.00001234, 4), '1.23e-5');
+  assert.deepEqual([0.25, 0, 2.402e-8, -3e-5, -0.5, 1.5e12, null].map(v => fixed(v, 4)), ['0.2500', '0.0000', '2.4e-8', '-3e-5', '-0.5000', '1.5e12', '–']);
   assert.deepEqual(ticks(1, 10, 4), [2.5, 5, 7.5, 10]);
   assert.equal(tickText([0, 2.5])(2.5), '2.5');
   assert.deepEqual(timeUnit(7200).name, 'minutes');

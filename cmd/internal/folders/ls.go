@@ -158,7 +158,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 			}
 		}
 		if v := r.Best; v != nil && !math.IsNaN(*v) {
-			best = fmt.Sprintf("%.4f", *v)
+			best = human.Fixed(*v)
 			if r.Metric != measure.Accuracy {
 				best += " " + r.Metric
 			}

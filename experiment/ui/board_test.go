@@ -112,5 +112,12 @@ func TestTheBoardByKeys(t *testing.T) {
 			t.Errorf("%s is not within ten tabs of the first figure: %v", id, reached)
 		}
 	}
+	// The list is made anew, and who chose a run there stays at it.
+	b.Do(chromedp.Focus("ul.runs li:nth-child(2) input"))
+	b.Press(" ")
+	b.Until("document.body.dataset.drawn === '3'")
+	if at := browsertest.JS[string](b, "document.activeElement.outerHTML.slice(0, 200)"); !browsertest.JS[bool](b, "document.activeElement.matches('ul.runs li:nth-child(2) input')") {
+		t.Errorf("the focus went to %s", at)
+	}
 	b.Quiet(address)
 }

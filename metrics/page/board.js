@@ -154,9 +154,8 @@ export class Board {
   changed() { this.remember(); return this.load(); }
 
   choose(runs, on) {
-    const now = this.chosen || new Set(this.drawn().map(r => r.id));
-    for (const r of runs) if (on) now.add(r.id); else now.delete(r.id);
-    this.chosen = now;
+    this.chosen ||= new Set(this.drawn().map(r => r.id));
+    for (const r of runs) if (on) this.chosen.add(r.id); else this.chosen.delete(r.id);
     this.list();
     this.changed();
   }
@@ -201,18 +200,18 @@ export class Board {
 
   list() {
     this.call();
-    const listed = this.listed(), on = new Set(this.drawn().map(r => r.id)), best = listColumns.find(c => c.id === 'best');
-    const name = r => {
-      const a = make('a', { href: '#' + this.address(r.id) }, r.name);
+    const listed = this.listed(), on = new Set(this.drawn().map(r => r.id)), best = listColumns.find(c => c.id === 'best'), focused = document.activeElement.id;
+    const name = (r, where) => {
+      const a = make('a', { id: where + r.id, href: '#' + this.address(r.id) }, r.name);
       a.addEventListener('click', () => { a.href = '#' + this.address(r.id); }); // which may be zoomed by now
       return r.why ? r.name : a;
     };
     this.listBox.replaceChildren(...listed.slice(0, mostListed).map(r => {
-      const box = make('input', { type: 'checkbox', 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
+      const box = make('input', { type: 'checkbox', id: 'draw-' + r.id, 'aria-label': 'Draw ' + r.name, 'data-run': r.id });
       box.checked = on.has(r.id);
       box.disabled = !!r.why;
       box.addEventListener('change', () => this.choose([r], box.checked));
-      return make('li', { 'data-run': r.id, title: r.folder }, box, dot(this.lookOf(r)), name(r),
+      return make('li', { 'data-run': r.id, title: r.folder }, box, dot(this.lookOf(r)), name(r, 'list-'),
         make('span', { class: 'quiet small' }, make('span', { class: 'state ' + r.state, title: r.why }, r.state), ` · ${cellText(best, r, best.of(r))}`, ...(r.tags || []).map(t => make('span', { class: 'tag' }, t))));
     }));
     const damaged = listed.filter(r => r.why);
@@ -224,6 +223,7 @@ export class Board {
     this.baseChoice.replaceChildren(make('option', { value: '' }, 'none'), ...this.runs.filter(r => !r.why).map(r => make('option', { value: r.id }, r.name || r.folder)));
     this.baseChoice.value = this.runs.some(r => r.id === base) ? base : '';
     this.tabulate(listed, name);
+    $(focused)?.focus({ preventScroll: true }); // which was made anew
   }
 
   // tabulate fills the table of all that came of the runs.
@@ -231,12 +231,12 @@ export class Board {
     const some = listColumns.filter(c => c.id === 'name' || listed.some(r => { const v = c.of(r); return known(v) && v !== ''; }));
     const head = some.map(c => {
       const b = make('button', { type: 'button', class: 'sort', id: 'sort-' + c.id }, c.name);
-      b.addEventListener('click', () => { this.sort = { id: c.id, down: this.sort.id === c.id ? !this.sort.down : !!c.number }; this.list(); this.changed(); $('sort-' + c.id).focus(); });
+      b.addEventListener('click', () => { this.sort = { id: c.id, down: this.sort.id === c.id ? !this.sort.down : !!c.number }; this.list(); this.changed(); });
       return make('th', { scope: 'col', class: c.number ? null : 'text', 'aria-sort': this.sort.id === c.id ? (this.sort.down ? 'descending' : 'ascending') : null }, b);
     });
     const rows = listed.slice(0, mostListed).map(r => make('tr', { 'data-run': r.id }, ...some.map(c => {
       const v = c.of(r), text = cellText(c, r, v);
-      if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, name(r));
+      if (c.id === 'name') return make('th', { scope: 'row', title: r.folder }, name(r, 'table-'));
       return make('td', { class: c.number ? null : 'text ' + (c.id === 'state' ? 'state ' + r.state : ''), title: c.id === 'state' ? r.why : null, 'data-value': known(v) ? v : null }, text);
     })));
     this.table.replaceChildren(make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows));

@@ -10,7 +10,7 @@ function comparison() {
   const section = make('section', {});
   if ($('comparison')) {
     const { says, picture } = JSON.parse($('comparison').textContent);
-    section.append(make('pre', {}, says), picture ? make('img', {
+    section.append(make('pre', { tabindex: 0, role: 'group', 'aria-label': 'What the runs came to' }, says), picture ? make('img', {
       src: 'data:image/svg+xml;base64,' + picture,
       alt: 'Paired differences: a dot for each seed, and the mean with its interval',
     }) : '');

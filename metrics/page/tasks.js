@@ -151,5 +151,5 @@ export function showWaiting(card, title, runs) {
   });
   const legend = make('span', { class: 'legend' }, ...phases.slice(0, 3).map(p => make('span', {}, swatch(p), p)));
   const about = rows.length === 1 && !rows[0].part ? facts(rows[0]) : 'What each round’s last update took, and the share of a round spent waiting from the median client to the slowest.';
-  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Who makes us wait'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits' }, ...out));
+  card.replaceChildren(make('figcaption', {}, make('h2', { id: title }, 'Who makes us wait'), legend), make('p', { class: 'quiet small' }, about), make('div', { class: 'waits', tabindex: 0, role: 'group', 'aria-labelledby': title }, ...out));
 }

@@ -173,11 +173,18 @@ func TestARunThatGrows(t *testing.T) {
 	rounds := "Number([...document.querySelectorAll('tr[data-run] td[data-value]')].map(e => e.dataset.value).find(v => v > 1))"
 	first := browsertest.JS[float64](b, rounds)
 	b.Until(fmt.Sprintf("%s > %v", rounds, first))
+	// Its own page goes on, too, and keeps what is being written there.
+	browsertest.JS[bool](b, "document.querySelector('tr[data-run] a').click() || true")
+	b.Until("document.querySelector('.notes textarea') && document.body.dataset.round > 0")
+	first = browsertest.JS[float64](b, "document.querySelector('.notes textarea').value = 'a word', Number(document.body.dataset.round)")
+	b.Until(fmt.Sprintf("document.body.dataset.round > %v && document.querySelector('.notes textarea').value === 'a word'", first))
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	b.Until("document.querySelector('td.state.stopped')")
+	b.Until("document.getElementById('status-text').textContent.startsWith('Stopped')")
+	browsertest.JS[bool](b, "document.querySelector('#back a').click() || true")
+	b.Until("document.querySelector('td.state.stopped')?.checkVisibility()")
 	if err := os.Remove(filepath.Join(dir, "long", folder.SummaryFile)); err != nil { // as if it had been killed
 		t.Fatal(err)
 	}

@@ -245,37 +245,35 @@ export class Board {
   // --- reading
 
   async start() {
-    const first = await this.source.list();
-    if (this.source.live) this.follow(JSON.stringify(first));
-    this.take(first);
+    this.take(await this.source.list());
+    if (this.source.live) setInterval(() => this.follow(), 2000);
   }
 
   take(library) {
+    this.text = JSON.stringify(library); // as it came
     this.library = library;
     this.runs = library.runs;
     this.runs.forEach((r, i) => { r.place = i; r.name = r.folder; });
     this.call();
   }
 
-  // follow looks again every two seconds while somebody looks.
-  follow(before) {
-    setInterval(async () => {
-      if (document.hidden || this.busy) return;
-      this.busy = true;
-      try {
-        const now = await this.source.list(), text = JSON.stringify(now);
-        this.lost = false;
-        if (text !== before) {
-          before = text;
-          this.take(now);
-          await this.load();
-        }
-      } catch {
-        this.lost = true;
+  // follow looks again while somebody looks.
+  async follow() {
+    if (document.hidden || this.busy) return;
+    this.busy = true;
+    try {
+      const now = await this.source.list();
+      this.lost = false;
+      if (JSON.stringify(now) !== this.text) {
+        this.take(now);
+        await this.load();
+        if (this.runs.some(r => r.id === this.view && r.stamp !== this.shown)) await this.open(this.view, true);
       }
-      this.busy = false;
-      this.say();
-    }, 2000);
+    } catch {
+      this.lost = true;
+    }
+    this.busy = false;
+    this.say();
   }
 
   say() {
@@ -398,20 +396,20 @@ export class Board {
 
   // --- one run
 
-  async open(id) {
+  async open(id, again) {
     const run = this.runs.find(r => r.id === id);
     if (!run) { location.hash = ''; return; }
-    this.view = id;
+    Object.assign(this, { view: id, shown: run.stamp });
     $('back').firstChild.href = '#' + this.address();
     const next = await this.source.snapshot(id);
     if (this.view !== id) return;
     status(next.state, stateTexts[next.state]);
     next.curves.from = 0;
-    next.run.name = run.name;
-    next.run.folder = run.folder;
+    Object.assign(next.run, { name: run.name, folder: run.folder });
+    take(next);
+    if (again) return; // who reads it keeps the range, the round and what was written
     time.part = null;
     this.showNotes(run);
-    take(next);
     scrub(this.source.round ? n => this.source.round(id, n) : null);
   }
 

@@ -49,7 +49,7 @@ function showCharts(s) {
   showTimes(s.round_times, show);
   if (s.prediction) showPrediction(s.prediction, show);
   if (!time.bar) $('charts').before(make('div', { class: 'controls' }, time.tools()));
-  timeline.set(s.last_round);
+  if (!timeline.held && (s.last_round.tasks.length || !s.last_round.round)) { timeline.set(s.last_round); timeline.at?.(s.last_round.round); }
   list.push(timeline.figure);
   if (list.some((f, i) => f !== $('charts').children[i])) $('charts').replaceChildren(...list);
 }
@@ -216,14 +216,15 @@ function showTables(s) {
 
 // scrub shows the tasks of any round that read gives; null: of the last alone.
 export function scrub(read) {
-  const figure = timeline.figure, old = figure.querySelector('.scrubber');
-  if (old) old.remove();
+  timeline.figure.querySelector('.scrubber')?.remove();
+  Object.assign(timeline, { held: false, at: null }).figure.hidden = true; // held: an earlier round is looked at
   if (!read || !snapshot || !snapshot.last_round.round) return;
   const last = snapshot.last_round.round;
   const slider = make('input', { type: 'range', min: 1, max: last, value: last, 'aria-label': 'Round' }), number = make('output', {}, whole(last)), says = make('span', { class: 'quiet' });
   let wanted = 0;
   const go = async () => {
     const n = wanted = Number(slider.value);
+    timeline.held = n < Number(slider.max);
     setText(number, whole(n));
     try {
       const r = await read(n);
@@ -236,7 +237,8 @@ export function scrub(read) {
   };
   slider.addEventListener('input', go);
   const step = (text, by) => { const b = make('button', { type: 'button', class: 'toggle' }, text); b.addEventListener('click', () => { slider.value = Number(slider.value) + by; go(); }); return b; };
-  figure.querySelector('figcaption').after(make('div', { class: 'scrubber' }, 'Round', slider, number, step('back', -1), step('on', 1), says));
+  timeline.at = n => { slider.max = n; slider.value = n; setText(number, whole(n)); };
+  timeline.figure.querySelector('figcaption').after(make('div', { class: 'scrubber' }, 'Round', slider, number, step('back', -1), step('on', 1), says));
 }
 
 function showNotices(s) {

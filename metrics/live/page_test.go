@@ -243,18 +243,20 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	}
 }
 
-// The charts of one round, which has one value of each and one length, are not empty.
+// The charts of one round, which has one value of each and one length, are not empty, nor are those out of sight on
+// paper.
 func TestPageOfOneRound(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	b := browsertest.Open(t, 1280, 4000, false)
+	b := browsertest.Open(t, 1280, 200, false)
 	c := configuration(t, "train=false", "stop.rounds=1", "http=")
 	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	b.Do(chromedp.Navigate(browsertest.FileURL(filepath.Join(c.Out, live.File))))
-	b.Until("document.querySelectorAll('canvas').length >= 4")
+	b.Until("document.body.dataset.state === 'completed'")
 	b.Drawn()
+	js[bool](b, "dispatchEvent(new Event('beforeprint'))")
 	for _, id := range []string{"round_seconds", "local_steps", "learning_rate", "times"} {
 		if n := js[int](b, `((canvas = document.querySelector('#`+id+` canvas')) => {
 			const p = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;

@@ -67,9 +67,9 @@ export const dot = line => make('svg:svg', { width: 18, height: 8, 'aria-hidden'
   make('svg:line', { x1: 0, x2: 18, y1: 4, y2: 4, 'stroke-width': line.thin ? 1 : 2.5, stroke: `var(--${line.colour})`, 'stroke-dasharray': line.dash && line.dash.length ? line.dash.join(' ') : null }));
 
 const all = new Set(); // charts
-globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => {
-  painted = new Map();
-  for (const c of all) c.draw();
+globalThis.matchMedia?.('(prefers-color-scheme: dark)').addEventListener('change', () => { painted = new Map(); for (const c of all) c.draw(); });
+globalThis.addEventListener?.('beforeprint', () => { // paper shows what was out of sight, too
+  for (const c of all) { c.visible = true; c.draw(); }
 });
 
 // Span is a range of x that charts share: who zooms, moves or reads one does so to all.

@@ -273,6 +273,9 @@ func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	if p.Y.Min == p.Y.Max && !panel.LogY { // all alike: gonum would draw from 1 below to 1 above
 		p.Y.Min, p.Y.Max = min(0, p.Y.Min), max(0, p.Y.Max)
 	}
+	if p.X.Min == p.X.Max && !panel.LogX {
+		p.X.Min = min(0, p.X.Min)
+	}
 	return p, key, nil
 }
 
@@ -317,7 +320,8 @@ func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, p
 		p.Add(line)
 		samples = append(samples, line)
 	}
-	if !panel.Steps {
+	// A line that is one place has no length to be seen.
+	if end := points[len(points)-1]; !panel.Steps || points[0].X == end.X && points[0].Y == end.Y {
 		errorBars, err := plotter.NewYErrorBars(points)
 		if err != nil {
 			return err

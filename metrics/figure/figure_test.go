@@ -51,6 +51,20 @@ func TestAllAlike(t *testing.T) {
 	}
 }
 
+// A long curve of one place, as a run of one round has, is a mark, and its axis begins at zero.
+func TestOnePlace(t *testing.T) {
+	draw := func(y float64) string {
+		var b bytes.Buffer
+		if err := Write(&b, "svg", []Panel{{Steps: true, Lines: []Line{{"rounds", []Point{{0.05, 4, 0}, {0.05, y, 0}}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if one, line := draw(4), draw(5); strings.Count(one, "<path") <= strings.Count(line, "<path") || strings.Contains(one, ">-0.5<") {
+		t.Error(one)
+	}
+}
+
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
 	if err := Write(&b, "svg", panels()); err != nil {

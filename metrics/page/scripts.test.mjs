@@ -1,5 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { duration, fixed, short, ticks, tickText, timeUnit } from './base.js';
 import { corners, firstAfter, measured, valueAt, Span } from './lines.js';
 import { decode, axesOf, meanLine, smoothed } from './curves.js';
@@ -97,4 +98,21 @@ test('a sweep places numbers by size and words in their order', () => {
   const a = axisOf({}, [10, 20, 40]), b = axisOf({}, ['fixed', 'rounds', null]);
   assert.deepEqual([a.at(20), a.at(40), a.at(null)], [1 / 3, 1, null]);
   assert.deepEqual([b.at('fixed'), b.at('rounds'), b.text(null)], [0, 1, '–']);
+});
+
+// How far colours are apart (CIE 1976) for who sees all, and for deuteranopes and protanopes (Machado 2009).
+test('eight curves have colours that the colour-blind tell apart', () => {
+  const eyes = [[1, 0, 0, 0, 1, 0, 0, 0, 1], [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881], [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998]];
+  const times = (m, v) => [0, 3, 6].map(r => m[r] * v[0] + m[r + 1] * v[1] + m[r + 2] * v[2]);
+  const lab = rgb => {
+    const [x, y, z] = times([0.4124 / 0.9505, 0.3576 / 0.9505, 0.1805 / 0.9505, 0.2126, 0.7152, 0.0722, 0.0193 / 1.089, 0.1192 / 1.089, 0.9505 / 1.089], rgb.map(c => Math.min(1, Math.max(0, c)))).map(t => t > 0.008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116);
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+  };
+  const linear = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16) / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const colours = [...readFileSync('page.css', 'utf8').matchAll(/--line-\d: (#\w{6})/g)].map(m => m[1]);
+  assert.equal(colours.length, 16); // light, then dark
+  for (const scheme of [colours.slice(0, 8), colours.slice(8)]) for (const eye of eyes) {
+    const seen = scheme.map(c => lab(times(eye, linear(c))));
+    seen.forEach((a, i) => seen.slice(0, i).forEach((b, j) => assert.ok(Math.hypot(...a.map((v, k) => v - b[k])) > 8, `${scheme[i]} and ${scheme[j]}`)));
+  }
 });

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fedpace/actors/algorithm"
 	"fedpace/actors/learn"
 	"fedpace/actors/measure"
 	"fedpace/bus"
@@ -94,8 +95,11 @@ func (d *driver) open(ctx context.Context) (err error) {
 		return err
 	}
 	v := realdevices.Run{Name: c.Run, First: c.Round.Clients, Params: learn.Travels(c.Learning.Model), Frozen: c.Learning.Model.Params() - learn.Travels(c.Learning.Model), Trainable: c.Learning.Model.Trainable(), Spec: c.Learning.Spec, Selects: registry.NeedsOf(c.Round.Select).Samples}
-	if of := c.Learning.Algorithm; of != nil && of.Variates != nil {
-		v.Kept = of.Variates.Width()
+	if of := c.Learning.Algorithm; of != nil {
+		_, v.Votes = of.Compression.(algorithm.Voting)
+		if of.Variates != nil {
+			v.Kept = of.Variates.Width()
+		}
 	}
 	if d.devices, err = realdevices.Open(ctx, *c.Devices, v); err != nil {
 		return err

@@ -188,6 +188,8 @@ func updatesOfSeveralSizes(t *testing.T, compression string) {
 		}
 		if n := o.await(c.want); n.Kind == gateway.Updated && len(n.Update.Values) != c.params {
 			t.Errorf("%d values arrive of %d", len(n.Update.Values), c.params)
+		} else if n.Kind == gateway.Refused && strings.Contains(n.Text, "packed values") != (compression != "") {
+			t.Errorf("%d values of %d are refused: %s", c.sent, c.params, n.Text)
 		}
 		if err := <-done; (err != nil) != (c.want == gateway.Refused) {
 			t.Errorf("%d values for a model of %d: %v", c.sent, c.params, err)

@@ -83,12 +83,14 @@ type peer struct {
 // packs reports whether updates come packed.
 func (x *peer) packs() bool { return x.welcome.GetSpec().GetCompression() != "" }
 
-// whole reports whether all values of an update are there, once its chunks are.
-func (x *peer) whole() bool {
+// whole returns an error unless all values of an update are there, once its chunks are.
+func (x *peer) whole() (err error) {
 	if x.packs() {
-		x.values, _ = vector.Unpack(x.packed, x.params) // none where they are no such values
+		x.values, err = vector.Unpack(x.packed, x.params)
+	} else if len(x.values) != x.params {
+		err = fmt.Errorf("%d values, want %d", len(x.values), x.params)
 	}
-	return len(x.values) == x.params
+	return err
 }
 
 // subscribe hears the device, with a full budget.
@@ -357,9 +359,10 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	switch {
 	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
 		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
-	case p.Last() && !x.whole():
-		return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, want %d", len(x.values), params))
 	case p.Last():
+		if err := x.whole(); err != nil {
+			return refuse(ReasonShape, fmt.Sprintf("bus: update: %v", err))
+		}
 		if x.most > 0 {
 			p.Samples = min(p.Samples, x.most)
 		}

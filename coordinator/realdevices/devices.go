@@ -73,6 +73,7 @@ type Run struct {
 	Trainable int
 	// Selects says whether clients are chosen by their samples.
 	Selects bool
+	Votes   bool // updates are votes
 	Spec    *bus.Spec
 }
 

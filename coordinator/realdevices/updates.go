@@ -1,8 +1,10 @@
 package realdevices
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"fedpace/actors/algorithm"
@@ -50,6 +52,10 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	// would wait for what did not happen.
 	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
 		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), d.TaskLimit)
+	}
+	loud := func(x float32) bool { return x != 0 && x != 1 && x != -1 }
+	if d.run.Votes && slices.ContainsFunc(values, loud) {
+		return errors.New("its votes are not all -1, 0 or 1")
 	}
 	if d.NormLimit == 0 {
 		return nil

@@ -75,6 +75,12 @@ func TestAMixedRound(t *testing.T) {
 	if _, stderr, exit := finish(t, fedpace(t, "run", "--replay", s.path("run"), "--out", s.path("further"), "--quiet", "--set", "stop.rounds=4")); exit != 1 || !strings.Contains(stderr, "--force") || strings.Contains(stderr, "fedpace resume") {
 		t.Errorf("a replay that goes too far ends with %d and says %s", exit, stderr)
 	}
+	for _, args := range [][]string{{"resume", s.path("further")}, {"run", "--replay", s.path("run"), "--out", s.path("further")}} {
+		_, stderr, exit := finish(t, fedpace(t, append(args, "--quiet")...))
+		if exit != 1 || !strings.Contains(stderr, "holds a replay that was stopped after 3 rounds") || !strings.Contains(stderr, "--force") || strings.Contains(stderr, "listen") || strings.Contains(stderr, "fedpace resume") {
+			t.Errorf("%s in the folder of a replay ends with %d and says %s", args[0], exit, stderr)
+		}
+	}
 	if same(t, s.path("alone"), s.path("run")) {
 		t.Error("the devices' updates are not in the model")
 	}

@@ -420,6 +420,9 @@ const (
 	None     = "none"     // no server: messages are handed over within the process
 )
 
+// Replayed reports whether this run of devices is played again, which reaches none of them.
+func (c *Config) Replayed() bool { return c.Train && len(c.Devices.Names) > 0 && c.NATS.Alone() }
+
 // Alone reports whether nobody outside the run's process can take part in it.
 func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
 

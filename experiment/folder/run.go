@@ -216,6 +216,9 @@ func (o *Overview) Sentence() string {
 	case RunRunning:
 		return fmt.Sprintf("%s holds a run that is still going on", o.Dir)
 	case RunStopped:
+		if o.Config.Replayed() {
+			return fmt.Sprintf("%s holds a replay that was stopped %s", o.Dir, after)
+		}
 		return fmt.Sprintf("%s holds a run that was stopped %s (to go on: fedpace resume %s)", o.Dir, after, o.Dir)
 	}
 	return fmt.Sprintf("%s holds a run that is %s (fedpace verify %s)", o.Dir, o.State, o.Dir)

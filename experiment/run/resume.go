@@ -82,6 +82,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		}
 		o.Tell(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
+	if r.Config.Replayed() {
+		held := folder.Look(dir)
+		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
+	}
 	results, err := folder.ReopenResults(dir)
 	if err != nil {
 		return r, err

@@ -82,7 +82,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		}
 		o.Tell(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
-	if r.Config.Replayed() {
+	if o.NATS.URL == "" && r.Config.Replayed() {
 		held := folder.Look(dir)
 		return r, fmt.Errorf("%s: play it again (fedpace run --replay RUN --out %s --force)", held.Sentence(), dir)
 	}

@@ -362,13 +362,43 @@ func TestPerformancePage(t *testing.T) {
 	}
 }
 
+// measuring runs Python where the benchmark is, and says what it prints.
+func measuring(t *testing.T, args ...string) (said string, err error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), installed.Program(t, "python3", "python3"), append([]string{"-B"}, args...)...)
+	c.Dir = "../bench"
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// A host that fails ends the benchmark, and its coordinator, which would wait for it.
+func TestAProgramOfTheBenchmarkFails(t *testing.T) {
+	said, err := measuring(t, "-c", `
+import atexit
+from measure import CHILDREN, Child, ended
+leader = Child(["sleep", "600"])
+atexit.register(lambda: print("leader", leader.process.wait()))
+with CHILDREN:
+    ended([leader, Child(["true"]), Child(["false"])])
+`)
+	if err == nil || !strings.Contains(said, "false\nended with 1:") || !strings.Contains(said, "leader -9") {
+		t.Errorf("%s (%v)", said, err)
+	}
+}
+
+// A first look does not write over what was measured in whole.
+func TestAFirstLookLeavesThePage(t *testing.T) {
+	if said, err := measuring(t, ".", "--length", "0.1"); err == nil || !strings.Contains(said, "give --out FOLDER") {
+		t.Errorf("%s (%v)", said, err)
+	}
+}
+
 // The benchmark runs, and has a row for each that the page has.
 func TestPerformanceIsMeasured(t *testing.T) {
 	slow.Test(t, "it plays a hundred short runs")
-	python := installed.Program(t, "python3", "python3")
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), python, "../bench", "growth", "--length", "0.01", "--out", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if said, err := measuring(t, ".", "growth", "--length", "0.01", "--out", dir); err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
 	page, err := table.Read[grown]("performance/growth.csv")
 	rows, err2 := table.Read[grown](filepath.Join(dir, "growth.csv"))

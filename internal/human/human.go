@@ -60,7 +60,8 @@ func Known(layout string, v float64) string {
 	return fmt.Sprintf(layout, v)
 }
 
-// Fixed writes a number with four decimals, or what these would make 0 or a row of digits with four digits.
+// Fixed writes a number with four decimals; one that is too small or too large for them, with four
+// digits and an exponent; one that is not known as Known does.
 func Fixed(v float64) string {
 	if size := math.Abs(v); v != 0 && size < 1e-4 || size >= 1e6 {
 		return fmt.Sprintf("%.4g", v)

@@ -1,2 +1,0 @@
-// Package bench has the tests of "python3 bench", which measures docs/performance.md.
-package bench

@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/parquetfile"
 	"fedpace/internal/testkit/datatest"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
@@ -106,6 +107,42 @@ func TestParquetRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// A run may stand for a million rows: they take what their values need, and more than a file of
+// its size is believed take nothing.
+func TestRowsOfRuns(t *testing.T) {
+	slow.NotUnderRace(t)
+	type plain struct {
+		Client int32   `parquet:"client,dict"`
+		X      float32 `parquet:"x,dict"`
+		Y      int32   `parquet:"y,dict"`
+	}
+	type tweet struct {
+		Sentiment int32  `parquet:"sentiment,dict"`
+		User      string `parquet:"user,dict"`
+		Text      string `parquet:"text,dict"`
+	}
+	for _, c := range []struct {
+		name, want string
+		file       []byte
+	}{
+		{"plain", "", datatest.Parquet(t, make([]plain, 1_300_000))},
+		{"too many", "claims 3000000 rows of 12 bytes", datatest.Parquet(t, make([]plain, 3_000_000))},
+		{"too many tweets", "claims 3000000 rows of 12 bytes", datatest.Parquet(t, make([]tweet, 3_000_000))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			datatest.Guard(t, len(c.file), func() {
+				one, err := parquetfile.Open(bytes.NewReader(c.file), int64(len(c.file)))
+				if err == nil {
+					_, err = readSheets(parquetfile.Join(one), parquetfile.Join(), federated.Options{MinTweets: 1})
+				}
+				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
 	}
 }
 

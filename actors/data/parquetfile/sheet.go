@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
@@ -56,10 +57,6 @@ func Join(files ...*File) *Sheet {
 // Check looks at the number of rows. Nothing real compresses a row of width
 // bytes to less than a thousandth of them.
 func (t *Sheet) Check(width int) error {
-	var size int64
-	for _, one := range t.Files {
-		size += one.size
-	}
 	total := 0
 	for _, g := range t.groups {
 		if total += g.rows; g.rows < 0 || g.rows > federated.MaxSamples || total > federated.MaxSamples {
@@ -69,10 +66,25 @@ func (t *Sheet) Check(width int) error {
 	if total == 0 {
 		return errors.New("no row; want at least one sample")
 	}
-	if int64(total) > (size*expansion+slack)/int64(width) {
+	if size, most := t.believed(); int64(total) > most/int64(width) {
 		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
 	}
 	return nil
+}
+
+// believed is how many bytes of values files of this size may hold.
+func (t *Sheet) believed() (size, most int64) {
+	for _, one := range t.Files {
+		size += one.size
+	}
+	return size, size*expansion + slack
+}
+
+// Room is how many rows of a width there is to make room for: those that are claimed, as far as
+// their bytes are believed.
+func (t *Sheet) Room(width int) int {
+	_, most := t.believed()
+	return int(min(int64(t.Rows), most/int64(width), int64(math.MaxInt/width)))
 }
 
 // Has tells whether every file has the column.

@@ -38,7 +38,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 	if err := p.Check(max(1, 4*len(wanted))); err != nil { // a value of any type counts so much when it is read
 		return err
 	}
-	if err := to.reserve(p.Rows); err != nil {
+	if err := to.reserve(p.Rows, p.Room); err != nil {
 		return err
 	}
 	first, errs := to.rows, make([]error, len(wanted))

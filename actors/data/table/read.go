@@ -110,10 +110,19 @@ func (r *reading) lacks(row int, feature bool, err error) error {
 	return nil
 }
 
-// reserve makes room for so many rows more.
-func (r *reading) reserve(rows int) error {
+// reserve makes room for so many rows more; room tells how many of a width are believed.
+func (r *reading) reserve(rows int, room func(width int) int) error {
 	if rows > federated.MaxSamples-r.rows {
 		return fmt.Errorf("more than %d rows", federated.MaxSamples)
+	}
+	if r.client != nil {
+		r.client.of = slices.Grow(r.client.of, rows)
+	}
+	if r.label != nil {
+		r.label.of = slices.Grow(r.label.of, rows)
+	}
+	if r.single != nil {
+		r.single.reserve(rows, room)
 	}
 	for _, m := range []*matrix{r.wide, r.targets} {
 		if m != nil {
@@ -174,13 +183,25 @@ func (r *reading) owners() (names []string, own [][]int32) {
 	if r.client != nil {
 		names = r.client.List
 	}
-	own = make([][]int32, len(names))
-	for row := range r.rows {
-		c := 0
-		if r.client != nil {
-			c = int(r.client.of[row])
+	owner := func(row int) int {
+		if r.client == nil {
+			return 0
 		}
+		return int(r.client.of[row])
+	}
+	count := make([]int, len(names))
+	for row := range r.rows {
+		if c := owner(row); c >= 0 {
+			count[c]++
+		}
+	}
+	own = make([][]int32, len(names))
+	for c, n := range count {
+		own[c] = make([]int32, 0, n)
+	}
+	for row := range r.rows {
 		if !r.dropped[row] {
+			c := owner(row)
 			own[c] = append(own[c], int32(row))
 		}
 	}

@@ -2,7 +2,6 @@ package table
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"image/color"
@@ -24,6 +23,24 @@ type vectors struct {
 	full    int     // rows that have values
 	open    bool    // the last row is a list, and more of it may come
 	isBytes bool
+	room    func(width int) int // how many rows are to come, as far as is known; nil: not at all
+}
+
+// reserve makes room for so many rows more, and for their values once their width is known.
+func (v *vectors) reserve(rows int, room func(width int) int) {
+	v.at, v.room = slices.Grow(v.at, rows), room
+	v.widen()
+}
+
+// widen makes room for the values of the rows to come, if their width is known.
+func (v *vectors) widen() {
+	switch {
+	case v.room == nil || v.width == 0:
+	case v.isBytes:
+		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
+	default: // a number in a text takes two bytes, and others take four
+		v.values = slices.Grow(v.values, v.width*v.room(2*v.width))
+	}
 }
 
 func (v *vectors) take(row int, c cell) error {
@@ -79,7 +96,10 @@ func (v *vectors) close() error {
 		return nil
 	}
 	v.open = false
-	v.width = cmp.Or(v.width, len(v.values))
+	if v.width == 0 {
+		v.width = len(v.values)
+		v.widen()
+	}
 	if n := len(v.values) - v.full*v.width; n != v.width {
 		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.at), n, v.width)
 	}
@@ -112,6 +132,7 @@ func (v *vectors) image(b []byte) error {
 			return fmt.Errorf("samples of %d bytes, want 1 to %d", v.width, maxFeatures)
 		}
 		v.isBytes = true
+		v.widen()
 	}
 	switch {
 	case !v.isBytes:

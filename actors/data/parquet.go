@@ -106,15 +106,15 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 type layout struct {
 	columns []string
 	read    func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error) // nil: CIFAR-100, which has test files
-	width   int                                                                     // bytes of a row, of which a value of any type counts four
+	width   int                                                                     // bytes of a row, as far as its reader does not check them
 }
 
 var layouts = []layout{
 	{[]string{"img", "fine_label", "coarse_label"}, nil, 1},
 	{[]string{"writer_id", "image", "character"}, femnist, federated.FEMNISTPixels},
 	{[]string{"character_id", "x", "y"}, shakespeare, federated.ShakespeareWindow},
-	{[]string{"sentiment", "user", "text"}, sent140, 3 * 4},
-	{[]string{"client", "x", "y"}, table.ReadPlain, 3 * 4},
+	{[]string{"sentiment", "user", "text"}, sent140, 3 * parquetfile.ValueBytes},
+	{[]string{"client", "x", "y"}, table.ReadPlain, 1},
 }
 
 // layoutOf is the layout whose columns are all there; nil: none.

@@ -1,84 +1,51 @@
-package embedded
+package embedded_test
 
 import (
+	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats.go"
 
 	"fedpace/bus/auth"
+	"fedpace/bus/embedded"
+	"fedpace/internal/testkit/bustest"
 )
-
-// guarded is a server with an authority.
-func guarded(t *testing.T) *Embedded {
-	t.Helper()
-	a, err := auth.New(filepath.Join(t.TempDir(), "keys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Start(t.Context(), Config{Listen: "127.0.0.1:0", Authority: a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
-// device connects with new credentials.
-func (s *Embedded) device(t *testing.T, id string) *nats.Conn {
-	t.Helper()
-	creds, err := s.config.Authority.Issue(auth.Grant{Role: auth.RoleDevice, ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := nats.Connect(s.URL(), nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(auth.InboxPrefix(id)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
 
 // A device that subscribes while others' credentials are revoked hears its tasks.
 func TestRevocationsDeafenNobody(t *testing.T) {
-	s := guarded(t)
-	inside, err := s.Credentials()
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := nats.Connect("", append(inside, nats.InProcessServer(s))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
-	c := s.device(t, "pi")
-	if err := s.config.Authority.Revocations(s.update); err != nil || s.odd {
-		t.Errorf("an enrolment makes the imports anew, or: %v", err)
+	g := bustest.NewGuarded(t)
+	run := g.Admin()
+	device, _ := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
+	update := func(c *jwt.AccountClaims, token string) error { return embedded.Update(g.Server, c, token) }
+	if err := g.Authority.Revocations(update); err != nil || g.Server.Renewed() {
+		t.Errorf("an enrolment makes the imports anew; error: %v", err)
 	}
 	var updating sync.Mutex
-	var over atomic.Bool
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		for n := 0; err == nil && !over.Load(); n++ {
-			err = s.config.Authority.Revocations(func(c *jwt.AccountClaims, token string) error {
+	var revoking sync.WaitGroup
+	over, end := context.WithCancel(t.Context())
+	revoking.Go(func() {
+		for n := 0; over.Err() == nil; n++ {
+			err := g.Authority.Revocations(func(c *jwt.AccountClaims, token string) error {
 				updating.Lock()
 				defer updating.Unlock()
-				c.Revocations = jwt.RevocationList{fmt.Sprint("U", n): 1}
-				return s.update(c, token)
+				c.Revocations = jwt.RevocationList{fmt.Sprint("U", n): 1} // which the token has not: all are others
+				return update(c, token)
 			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
 		}
-		ended <- err
-	}()
+	})
+	defer revoking.Wait()
+	defer end()
 	deaf := 0
 	for i := range 150 {
-		sub, err := c.SubscribeSync(fmt.Sprintf("fedpace.r%d.client.pi.task", i))
+		sub, err := device.SubscribeSync(fmt.Sprintf("fedpace.r%d.client.pi.task", i))
 		if err == nil {
-			err = c.Flush()
+			err = device.Flush()
 		}
 		updating.Lock()
 		if err == nil {
@@ -88,7 +55,7 @@ func TestRevocationsDeafenNobody(t *testing.T) {
 			err = run.Flush()
 		}
 		if err == nil {
-			err = c.Flush() // its answer comes behind the task
+			err = device.Flush() // its answer comes behind the task
 		}
 		updating.Unlock()
 		if err != nil {
@@ -100,10 +67,6 @@ func TestRevocationsDeafenNobody(t *testing.T) {
 		if err := sub.Unsubscribe(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	over.Store(true)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
 	}
 	if deaf > 0 {
 		t.Errorf("%d of 150 subscriptions hear nothing", deaf)

@@ -243,22 +243,23 @@ func (s *Embedded) update(c *jwt.AccountClaims, token string) error {
 	if err != nil || maps.Equal(before.Revocations, c.Revocations) {
 		return err
 	}
-	if err := s.server.AccountResolver().Store(c.Subject, token); err != nil {
-		return err
-	}
 	account, err := s.server.LookupAccount(c.Subject)
 	if err == nil {
-		// A subscription that comes while the server makes the imports anew is joined to none,
-		// unless they are others in the end (NATS 2.15.2).
-		for _, i := range c.Imports {
-			if i.Type == jwt.Stream {
-				s.odd = !s.odd
-				i.AllowTrace = s.odd
-			}
-		}
-		s.server.UpdateAccountClaims(account, c)
+		err = s.server.AccountResolver().Store(c.Subject, token)
 	}
-	return err
+	if err != nil {
+		return err // nothing is stored, so it is tried again
+	}
+	// A subscription that comes while the server makes the imports anew is joined to none,
+	// unless they are others in the end (NATS 2.15.2).
+	for _, i := range c.Imports {
+		if i.Type == jwt.Stream {
+			s.odd = !s.odd
+			i.AllowTrace = s.odd
+		}
+	}
+	s.server.UpdateAccountClaims(account, c)
+	return nil
 }
 
 // recorder is the server's logger: it keeps the last complaints for error

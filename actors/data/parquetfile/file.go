@@ -21,6 +21,9 @@ const (
 	slack     = 16 << 20
 )
 
+// ValueBytes is what a value of any type counts at least.
+const ValueBytes = 4
+
 // Bounds of what one file may ask for before its values are charged.
 const (
 	maxPage     = 256 << 20 // bytes of a page; writers aim at 1 MB

@@ -139,7 +139,7 @@ func (s *stream) check(h *format.PageHeader, p *page) error {
 		return fmt.Errorf("a page of %d bytes, want at most %d", p.decoded, maxPage)
 	}
 	p.values = int(values)
-	return s.spend(p.decoded + 4*values)
+	return s.spend(p.decoded + ValueBytes*values)
 }
 
 // decode reads a page. Its bytes are valid until the next one is decoded.

@@ -35,7 +35,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 	if p.Rows == 0 {
 		return nil
 	}
-	if err := p.Check(max(1, 4*len(wanted))); err != nil { // a value of any type counts so much when it is read
+	if err := p.Check(max(1, parquetfile.ValueBytes*len(wanted))); err != nil {
 		return err
 	}
 	if err := to.reserve(p.Rows, p.Room); err != nil {

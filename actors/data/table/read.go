@@ -191,8 +191,8 @@ func (r *reading) owners() (names []string, own [][]int32) {
 	}
 	count := make([]int, len(names))
 	for row := range r.rows {
-		if c := owner(row); c >= 0 {
-			count[c]++
+		if !r.dropped[row] { // as all are that have no client
+			count[owner(row)]++
 		}
 	}
 	own = make([][]int32, len(names))

@@ -38,7 +38,7 @@ func (v *vectors) widen() {
 	case v.room == nil || v.width == 0:
 	case v.isBytes:
 		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
-	default: // a number in a text takes two bytes, and others take four
+	default: // a number in a text takes two bytes, and others more
 		v.values = slices.Grow(v.values, v.width*v.room(2*v.width))
 	}
 }

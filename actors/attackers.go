@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"slices"
 
-	"fedpace/actors/algorithm"
 	"fedpace/actors/attack"
+	"fedpace/algorithm"
 	"fedpace/internal/keyed"
 )
 

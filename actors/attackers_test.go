@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
 	"fedpace/actors/attack"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
 	"fedpace/internal/keyed"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // besieged is a problem with an attack of each kind that a trainer knows. Class 0 is honest.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
 	"fedpace/internal/vector"
+	"fedpace/learn"
 )
 
 // What a device sends and keeps, task after task, is what a job adds up and a simulated client keeps,

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // off is the distance of two models by the length of the way from base to the second.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 // trainerBy takes local steps by an optimizer, in minibatches of at most 48 samples.

@@ -3,7 +3,7 @@ package actors
 import (
 	"context"
 
-	"fedpace/actors/learn"
+	"fedpace/learn"
 )
 
 // personal takes the steps of clients that keep a part of the model to themselves: it puts the

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // A trainer of another process has personal parameters as steps here have them, to the bits: its

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/attack"
-	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
+	"fedpace/algorithm/privacy"
 	"fedpace/bus"
-	"fedpace/internal/registry"
+	"fedpace/data/federated"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 // Problem is what is learned: equal on every host of a run, or the hosts would
@@ -67,7 +67,7 @@ func (p *Problem) Spec() *bus.Spec {
 	}
 	return &bus.Spec{
 		Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: encode(algorithm.Algorithms, p.Algorithm),
-		Compression: compression, Local: local, Metrics: measure.Names(p.Model.Metrics()), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
+		Compression: compression, Local: local, Metrics: metric.Names(p.Model.Metrics()), NoiseClip: p.Noise.Clip, NoiseMultiplier: p.Noise.Noise,
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/data/federated"
 	"fedpace/internal/keyed"
 	"fedpace/internal/vector"
+	"fedpace/learn"
 )
 
 // processSteps are steps of an external trainer. Row numbers of the keyed minibatches

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
+	"fedpace/algorithm"
+	"fedpace/data/synthetic"
 )
 
 // BenchmarkTransport says what a job of FEMNIST takes beyond the steps that another

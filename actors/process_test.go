@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
+	"fedpace/algorithm"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 func TestMain(m *testing.M) {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/data/federated"
 	"fedpace/internal/keyed"
+	"fedpace/learn"
 )
 
 // Steps takes one worker's local steps and measures models: in Go, or in a process of

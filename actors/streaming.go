@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/learn"
 )
 
 // streaming takes the steps of clients that go on with copies of the model which they keep

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/learn"
 )
 
 // Streaming DiLoCo, Algorithm 2 (Douillard et al. 2025), with AdamW inside (Loshchilov and Hutter

@@ -9,11 +9,11 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/privacy"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/algorithm/privacy"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // Assignment is one client's accepted work in a job.

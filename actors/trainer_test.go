@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
 )
 
 // world is a small learning problem on synthetic FEMNIST.

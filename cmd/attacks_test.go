@@ -21,7 +21,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

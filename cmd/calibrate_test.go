@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"fedpace/actors/calibrate"
-	"fedpace/experiment/fleet/calibration"
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
+	"fedpace/experiment/fit/calibration"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/throttle"
 )

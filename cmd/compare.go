@@ -13,15 +13,15 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
+	"fedpace/config/expect"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
-	"fedpace/experiment/expect"
 	"fedpace/experiment/report"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/tune"
 	"fedpace/experiment/ui"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/names"
+	"fedpace/study"
+	"fedpace/study/tune"
 )
 
 func compareCommand(p program) *cobra.Command {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/config"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 )
 
 // assignments complete key=value: first the key, from the table of keys, then

@@ -20,10 +20,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/fetch"
-	"fedpace/actors/data/synthetic"
 	"fedpace/cmd/internal/cli"
 	"fedpace/cmd/internal/dataset"
+	"fedpace/data/fetch"
+	"fedpace/data/synthetic"
 )
 
 // callData runs a data command; archives are those that fetch knows.

@@ -20,17 +20,17 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
+	"fedpace/data/synthetic"
 	"fedpace/experiment/devicelog"
-	"fedpace/experiment/fleet"
+	"fedpace/experiment/fit"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/realdata"
-	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 	"fedpace/internal/testkit/throttle"
+	"fedpace/learn"
 	"fedpace/metrics/tables"
 )
 
@@ -158,7 +158,7 @@ func ownLink(t *testing.T, server, id string) (url string) {
 func checkFit(t *testing.T, s *site, long bool) {
 	t.Helper()
 	stdout, stderr, exit := finish(t, fedpace(t, "fit", s.path("run"), "--json"))
-	var found fleet.Fit
+	var found fit.Fit
 	if err := json.Unmarshal([]byte(stdout), &found); err != nil || exit != 0 {
 		t.Fatalf("exit %d, %v: %q, %q", exit, err, stdout, stderr)
 	}

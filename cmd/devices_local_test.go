@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"fedpace/actors"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
 )
 
 // A device takes its local steps by the run's optimizer, to the bit. One of a protocol

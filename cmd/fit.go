@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/fleet"
+	"fedpace/experiment/fit"
 	"fedpace/internal/atomicfile"
 )
 
@@ -24,7 +24,7 @@ tasks were left out, and how long the run's tasks and rounds take with these cla
   fedpace run --config exp.yaml --config fleet.yaml --dry-run
   fedpace fit runs/exp --pool --json | jq .check`,
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := fleet.FitRun(args[0], pool)
+			f, err := fit.FitRun(args[0], pool)
 			if err != nil {
 				return err
 			}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
-	"fedpace/experiment/fleet"
+	"fedpace/config"
+	"fedpace/experiment/fit"
 )
 
 // Two devices become classes, which a run takes behind its own configuration; with --pool
@@ -42,7 +42,7 @@ func TestARunBecomesClasses(t *testing.T) {
 	}
 
 	stdout, stderr, exit = finish(t, fedpace(t, "fit", s.path("run"), "--pool", "--json"))
-	var found fleet.Fit
+	var found fit.Fit
 	if err := json.Unmarshal([]byte(stdout), &found); err != nil || exit != 0 {
 		t.Fatalf("exit %d: %v: %q, %q", exit, err, stdout, stderr)
 	}
@@ -57,7 +57,7 @@ func TestARunBecomesClasses(t *testing.T) {
 		}
 	}
 	for _, d := range found.Devices {
-		if d.Class != "board" || d.Tasks != rounds-1 || d.Left != (fleet.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
+		if d.Class != "board" || d.Tasks != rounds-1 || d.Left != (fit.LeftOut{First: 1}) || !(min(d.DownloadMbps.Low, d.UploadMbps.Low, d.SecondsPerStep.Value) > 0) {
 			t.Errorf("found is %+v", d)
 		}
 	}

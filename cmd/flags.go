@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/cmd/internal/dataset"
-	"fedpace/experiment/config"
-	"fedpace/experiment/expect"
+	"fedpace/config"
+	"fedpace/config/expect"
+	"fedpace/data"
+	"fedpace/data/federated"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/lab"
 	"fedpace/internal/names"
+	"fedpace/study"
+	"fedpace/study/lab"
 )
 
 // scheduleFlag lists schedules, of which some may be one's own.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
-	"fedpace/experiment/config/reference"
+	"fedpace/config"
+	"fedpace/config/reference"
 	"fedpace/internal/names"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/study"
+	"fedpace/study"
 )
 
 // fedpace runs the program that users have, and fails the test unless it ends with a status.

@@ -24,8 +24,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/learn"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // handling says how a command is played. The first entry whose text the command
@@ -56,7 +56,7 @@ const (
 const (
 	elsewhere = "it needs a server on another machine; process_test.go, tls_test.go and deploy/check play it on this one"
 	device    = "it needs a real device that takes part; devices_test.go and calibrate_test.go play it"
-	hours     = "it takes hours; experiment/study/paper tests it"
+	hours     = "it takes hours; study/paper tests it"
 )
 
 var onPage = map[string][]handling{
@@ -72,11 +72,11 @@ var onPage = map[string][]handling{
 	"docs/data.md": {
 		{holds: "PATH", reason: "PATH stands for the reader's file"},
 		{holds: "info femnist.parquet", unlike: "a small set stands in the place of FEMNIST"},
-		{holds: "1994-01-100.zip", reason: "it needs the text; actors/data tests it"},
-		{holds: "trainingandtestdata.zip", reason: "it needs the archive; actors/data tests it"},
+		{holds: "1994-01-100.zip", reason: "it needs the text; data tests it"},
+		{holds: "trainingandtestdata.zip", reason: "it needs the archive; data tests it"},
 	},
 	"README.md": {
-		{holds: "1994-01-100.zip", reason: "it needs the text; actors/data tests it"},
+		{holds: "1994-01-100.zip", reason: "it needs the text; data tests it"},
 		{holds: "compare --set task=femnist", more: shortOnFew},
 	},
 	"docs/experiment.md": {{holds: "torch", reason: "it needs PyTorch; init_test.go plays it"}},
@@ -114,7 +114,7 @@ var onAllPages = []handling{
 	{holds: "fedpace paper --from"},
 	{holds: "fedpace paper", reason: hours},
 	{holds: "theory lab", more: "--force --seeds 1 --set stop.rounds=5"},
-	{holds: "docs/study/sent140.yaml", reason: "it takes half an hour and the tweets; experiment/study tests comparisons"},
+	{holds: "docs/study/sent140.yaml", reason: "it takes half an hour and the tweets; study tests comparisons"},
 	{holds: "fedpace compare", more: short + " --seeds 1"},
 	{holds: "--dry-run"},
 	{holds: "data=", more: shortOnFew},

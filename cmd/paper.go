@@ -13,12 +13,12 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/paper"
 	"fedpace/internal/cputime"
 	"fedpace/internal/human"
+	"fedpace/study"
+	"fedpace/study/paper"
 )
 
 // paperFlags are what part of the paper's evaluation is asked for.

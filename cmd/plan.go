@@ -9,11 +9,11 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/plan"
+	"fedpace/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
+	"fedpace/study"
+	"fedpace/study/plan"
 )
 
 func planCommand(p program) *cobra.Command {

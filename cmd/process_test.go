@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
 	"fedpace/internal/testkit/slow"
 )
 

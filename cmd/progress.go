@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
 	"fedpace/internal/human"
+	"fedpace/learn/metric"
+	"fedpace/study"
 )
 
 func statusOf(p run.Progress) cli.Status {
@@ -33,7 +33,7 @@ func statusOf(p run.Progress) cli.Status {
 		s.Add(2, "loss %.3f", p.WindowLoss)
 	}
 	if v := p.Quality.Of(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
-		s.Add(2, "%s %.3f", measure.Title(p.Quality.Name), v)
+		s.Add(2, "%s %.3f", metric.Title(p.Quality.Name), v)
 	}
 	if p.InRound >= time.Second && !p.Done {
 		if p.Clients > 0 {

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/realdata"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // Every example of a trainer in Python takes the steps of simulated clients, and those

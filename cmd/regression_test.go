@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/measure"
+	"fedpace/actors/external/externaltest"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/externaltest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn/metric"
 )
 
 // homes is the configuration of examples/regression in few rounds, without its model
@@ -37,7 +37,7 @@ func homes(t *testing.T) string {
 // measures fails unless a run is measured by its mean absolute error alone.
 func measures(t *testing.T, s folder.Summary) {
 	t.Helper()
-	if s.ValidationAccuracy != nil || len(s.Metrics) != 1 || s.Metrics[0].Name != "mean_absolute_error" || s.Metrics[0].Better != measure.Lower || *s.Metrics[0].Best <= 0 {
+	if s.ValidationAccuracy != nil || len(s.Metrics) != 1 || s.Metrics[0].Name != "mean_absolute_error" || s.Metrics[0].Better != metric.Lower || *s.Metrics[0].Best <= 0 {
 		t.Errorf("an accuracy of %v, and metrics %+v", s.ValidationAccuracy, s.Metrics)
 	}
 }

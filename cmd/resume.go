@@ -4,9 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
+	"fedpace/study"
 )
 
 func resumeCommand(p program) *cobra.Command {

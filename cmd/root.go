@@ -5,16 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
 	"fedpace/cmd/internal/dataset"
 	"fedpace/cmd/internal/folders"
-	"fedpace/experiment/config"
+	"fedpace/config"
+	"fedpace/data/fetch"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/plan"
+	"fedpace/study"
+	"fedpace/study/plan"
 )
 
 // program is what the commands call; tests put their own in its place.

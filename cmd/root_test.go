@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
+	"fedpace/data/federated"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
+	"fedpace/study"
 )
 
 // recorder is a program that runs nothing and notes what it was asked for.
@@ -263,7 +263,7 @@ func TestTheClosingSummary(t *testing.T) {
 		Task: "femnist", Schedule: "rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
 		SGDSteps: 1110, RelativeSGDSteps: metrics.Measured(0.35), TrainingLoss: metrics.Measured(2.5), BestTrainingLoss: metrics.Measured(2.25),
 		ValidationLoss: metrics.Measured(2.125), ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.5),
-		Metrics:  []folder.Metric{{Name: measure.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
+		Metrics:  []folder.Metric{{Name: metric.Accuracy, Validation: metrics.Measured(0.5), Best: metrics.Measured(0.5)}},
 		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
 	c := config.Demonstration()
@@ -318,7 +318,7 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 // A run that was stopped shows the best of what it has measured.
 func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
 	var b bytes.Buffer
-	s := folder.Summary{Rounds: 12, Metrics: []folder.Metric{{Name: measure.Accuracy, Best: metrics.Measured(0.5)}}}
+	s := folder.Summary{Rounds: 12, Metrics: []folder.Metric{{Name: metric.Accuracy, Best: metrics.Measured(0.5)}}}
 	if err := cli.Table(&b, func(w io.Writer) { writeSummary(w, config.Demonstration(), s) }); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestTheClosingSummaryOfAStoppedRun(t *testing.T) {
 
 func someProgress(number int) run.Progress {
 	return run.Progress{
-		Quality:  measure.Quality{Metric: measure.Metric{Name: measure.Accuracy}},
+		Quality:  metric.Quality{Metric: metric.Metric{Name: metric.Accuracy}},
 		Schedule: "rounds", Rounds: 40, Elapsed: 2 * time.Second, Remaining: 6 * time.Second, Report: round.Report{
 			Round: number, End: 36.25e9, LocalSteps: 35, WindowLoss: 2.3125, ValidationLoss: 2, Metrics: []float64{0.25},
 		},

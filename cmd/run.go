@@ -8,9 +8,9 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 	"fedpace/internal/table"
 	"fedpace/metrics"

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/internal/tasks"
 )
 

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/human"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -87,7 +87,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) {
 		line("", "%s", long)
 	}
 	shown := s.Metrics
-	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == measure.Loss }) {
+	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == metric.Loss }) {
 		number("validation loss", s.ValidationLoss, nil)
 	}
 	for _, m := range shown {

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/config"
 	"fedpace/coordinator/theory"
-	"fedpace/experiment/config"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/lab"
 	"fedpace/metrics/figure"
+	"fedpace/study"
+	"fedpace/study/lab"
 )
 
 func theoryCommand() *cobra.Command {

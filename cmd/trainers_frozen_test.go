@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"fedpace/actors/external/externaltest"
 	"fedpace/coordinator/round"
-	"fedpace/internal/testkit/externaltest"
 )
 
 // meter is a proxy that counts the bytes that pass it.

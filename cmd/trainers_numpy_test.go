@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 	"fedpace/metrics/outputs"
 )
 

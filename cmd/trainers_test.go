@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/data/synthetic"
+	"fedpace/actors/external/externaltest"
 	"fedpace/coordinator/round"
+	"fedpace/data/synthetic"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/externaltest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/internal/testkit/testport"
 )

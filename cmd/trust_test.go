@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // A folder from somebody else names a command as its trainer, and executes nothing before the

@@ -7,8 +7,8 @@ import (
 
 	"fedpace/bus/natsconn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/study"
-	"fedpace/experiment/study/tune"
+	"fedpace/study"
+	"fedpace/study/tune"
 )
 
 func tuneCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // verify lists the files of a run that another process played, finds what has become of them, and

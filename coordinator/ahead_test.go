@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
@@ -13,11 +13,11 @@ import (
 
 // stayingFleet is that of the rules, of clients that stay until they are done:
 // so no task is shorter than two transfers.
-func stayingFleet(t testing.TB) *clientmodel.Fleet {
+func stayingFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
-	fleet, err := clientmodel.NewFleet(clientmodel.Config{
-		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
+	fleet, err := fleet.NewFleet(fleet.Config{
+		Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: fleet.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: fleet.Markov{OnSeconds: 3, OffSeconds: 2},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +27,10 @@ func stayingFleet(t testing.TB) *clientmodel.Fleet {
 
 // haste draws what a run does about plans and transfers: waits for each plan,
 // lets events run ahead of them, or shares the server.
-func haste(t *rapid.T, c *round.Config, staying, leaving *clientmodel.Fleet) *clientmodel.Fleet {
+func haste(t *rapid.T, c *round.Config, staying, leaving *fleet.Fleet) *fleet.Fleet {
 	switch rapid.IntRange(0, 2).Draw(t, "haste") {
 	case 1:
-		c.Soonest = round.Time(staying.Soonest(clientmodel.Both(ruleBits)))
+		c.Soonest = round.Time(staying.Soonest(fleet.Both(ruleBits)))
 		return staying
 	case 2:
 		down, _ := fairshare.Need(ruleBits, 30)

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // weigh returns the weights of the accepted updates in the exact sums, and which of them

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data/synthetic"
+	"fedpace/actors/fleet"
 	"fedpace/actors/host"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // lab is a small learning problem that runs over the embedded server.
@@ -98,7 +98,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	fleet, err := clientmodel.NewFleet(clientmodel.Config{Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
+	fleet, err := fleet.NewFleet(fleet.Config{Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: fleet.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (l *lab) run(t *testing.T, a *algorithm.Instance, hosts, jobs int) (string,
 		Round: round.Config{
 			Seed: 1, Clients: l.problem.Set.Clients(), Cohort: 7, Closing: l.closing,
 			Setup: schedule.Setup{K0: 6, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
-			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
+			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 			Train: true, Stop: round.Limits{Rounds: l.rounds},
 		},
 		Learning: coordinator.Learning{

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strings"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"

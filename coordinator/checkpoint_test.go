@@ -14,32 +14,32 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/actors/host"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // scene is a server with a host, on which runs are played one after another.
 type scene struct {
 	lab     *lab
-	fleet   *clientmodel.Fleet // of the run: one of those below
+	fleet   *fleet.Fleet // of the run: one of those below
 	connect func() *natsbus.Conn
 
-	leaving, staying *clientmodel.Fleet
+	leaving, staying *fleet.Fleet
 
-	scores map[int][]measure.ClientScore // by round, of all lives
+	scores map[int][]metric.ClientScore // by round, of all lives
 }
 
 func newScene(t *testing.T) *scene {
@@ -84,7 +84,7 @@ func (s *scene) play(name string, rounds round.Config, called string, jobs int, 
 			Combine: defaults.Combining(),
 		}
 	}
-	c.Observer.Clients = func(number int, scores []measure.ClientScore) error {
+	c.Observer.Clients = func(number int, scores []metric.ClientScore) error {
 		s.scores[number] = scores
 		return nil
 	}
@@ -181,13 +181,13 @@ func TestARunGoesOnFromAnyStep(t *testing.T) {
 		name := fmt.Sprintf("r%d", number)
 		rounds, algorithm := s.anyRules(t)
 		steps := 0
-		s.scores = map[int][]measure.ClientScore{}
+		s.scores = map[int][]metric.ClientScore{}
 		want, err := s.play(name, rounds, algorithm, 3, nil, coordinator.Checkpoint{Due: func() bool { steps++; return false }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		scores := s.scores
-		s.scores = map[int][]measure.ClientScore{}
+		s.scores = map[int][]metric.ClientScore{}
 		var kept *coordinator.State
 		stop := coordinator.Checkpoint{}
 		left := 0

@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 )

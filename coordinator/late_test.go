@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/realdevices"
@@ -18,11 +18,11 @@ import (
 )
 
 // lateFleet is clients of very unequal speed, who stay until they are done.
-func lateFleet(t testing.TB) *clientmodel.Fleet {
+func lateFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
-	fleet, err := clientmodel.NewFleet(clientmodel.Config{
-		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Availability: clientmodel.Markov{OnSeconds: 30, OffSeconds: 5},
-		Fleet: []clientmodel.Class{{Name: "any", SecondsPerStep: clientmodel.Lognormal{Mean: 0.2, Sigma: 1.5}}},
+	fleet, err := fleet.NewFleet(fleet.Config{
+		Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Availability: fleet.Markov{OnSeconds: 30, OffSeconds: 5},
+		Fleet: []fleet.Class{{Name: "any", SecondsPerStep: fleet.Lognormal{Mean: 0.2, Sigma: 1.5}}},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)

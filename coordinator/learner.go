@@ -8,13 +8,13 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // learner turns accepted tasks into the next model, through jobs on the work
@@ -339,7 +339,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 
 // evaluateClients measures the newest model, that of a round, on each simulated client's
 // own samples, with what of it is the client's own.
-func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.ClientScore, error) {
+func (l *learner) evaluateClients(ctx context.Context, number int) ([]metric.ClientScore, error) {
 	all := make([]*bus.Shard, l.config.Round.Clients)
 	for client := range all {
 		all[client] = &bus.Shard{Index: uint32(client), Count: uint64(l.config.Learning.OwnSamples(client))}
@@ -348,10 +348,10 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.Cl
 	if err != nil {
 		return nil, err
 	}
-	scores := make([]measure.ClientScore, len(found))
+	scores := make([]metric.ClientScore, len(found))
 	for client, s := range found {
 		n := float64(all[client].Count)
-		scores[client] = measure.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
+		scores[client] = metric.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
 		for i, x := range s.Scores {
 			v, err := value(l.config.Round.Metrics[i], learn.Score{Sum: x.Sum, Weight: x.Weight})
 			if err != nil {
@@ -394,7 +394,7 @@ func (l *learner) measureClients(ctx context.Context, number int, all []*bus.Sha
 }
 
 // value is the value of a metric, NaN if it was measured on nothing.
-func value(m measure.Metric, s learn.Score) (float64, error) {
+func value(m metric.Metric, s learn.Score) (float64, error) {
 	v := s.Sum / s.Weight
 	switch err := m.Check(v); {
 	case s.Weight == 0:

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
+	"fedpace/learn"
 )
 
 // A client's optimizer and the size of its minibatches are its own: whoever trains, and

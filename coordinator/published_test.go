@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"

@@ -10,11 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/actors/host"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
@@ -24,42 +22,44 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/internal/registry"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 	"fedpace/simclock"
 )
 
 const ruleBits = 1e6 // of a model on the network
 
 // ruleFleet is slow and fast clients that come and go and sometimes drop out.
-func ruleFleet(t testing.TB) *clientmodel.Fleet {
+func ruleFleet(t testing.TB) *fleet.Fleet {
 	t.Helper()
-	fleet, err := clientmodel.NewFleet(clientmodel.Config{
-		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
-		Dropout:      clientmodel.Dropout{Probability: 0.1, WhenUnavailable: true},
+	devices, err := fleet.NewFleet(fleet.Config{
+		Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: fleet.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: fleet.Markov{OnSeconds: 3, OffSeconds: 2},
+		Dropout:      fleet.Dropout{Probability: 0.1, WhenUnavailable: true},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fleet
+	return devices
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *clientmodel.Fleet, closing closing.Rule, choose selection.Rule) round.Config {
+func ruleConfig(l *lab, devices *fleet.Fleet, closing closing.Rule, choose selection.Rule) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
 		Setup: schedule.Setup{K0: 6, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
-		Train: true, Evaluate: measure.Timetable{Every: 5}, Stop: round.Limits{Rounds: 12},
-		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
+		Train: true, Evaluate: metric.Timetable{Every: 5}, Stop: round.Limits{Rounds: 12},
+		Available: func(client int, at round.Time) bool { return devices.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
-			next := int64(clientmodel.Never)
+			next := int64(fleet.Never)
 			for c := range clients {
-				next = min(next, fleet.NextChange(c, int64(at)))
+				next = min(next, devices.NextChange(c, int64(at)))
 			}
-			return round.Time(next), next != clientmodel.Never
+			return round.Time(next), next != fleet.Never
 		},
 		Samples: l.problem.Set.Samples,
 		Expect: func(client, steps int) round.Time {
@@ -91,13 +91,13 @@ func every[T any](table *registry.Table[T], whole int64) (list []T) {
 }
 
 // ruleRun plays a run over the bus.
-func ruleRun(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Config, hosts, jobs int) *coordinator.Result {
+func ruleRun(t *testing.T, l *lab, devices *fleet.Fleet, rounds round.Config, hosts, jobs int) *coordinator.Result {
 	t.Helper()
-	return ruleRunWith(t, l, fleet, rounds, hosts, jobs, func(*coordinator.Config) {})
+	return ruleRunWith(t, l, devices, rounds, hosts, jobs, func(*coordinator.Config) {})
 }
 
 // ruleRunWith plays a run whose configuration is changed before it starts.
-func ruleRunWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Config, hosts, jobs int, change func(*coordinator.Config)) *coordinator.Result {
+func ruleRunWith(t *testing.T, l *lab, devices *fleet.Fleet, rounds round.Config, hosts, jobs int, change func(*coordinator.Config)) *coordinator.Result {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -117,7 +117,7 @@ func ruleRunWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, rounds round.Co
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
-		host, err := host.Start(ctx, connect(), host.Config{Run: "r", Fleet: fleet, Workers: 1, Problem: l.problem})
+		host, err := host.Start(ctx, connect(), host.Config{Run: "r", Fleet: devices, Workers: 1, Problem: l.problem})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,10 +155,10 @@ func initial(l *lab) []float32 {
 // reference plays a run without a bus, a host or a job: every update is trained
 // by itself, from the version of the model that its task names, which are all
 // kept.
-func reference(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
+func reference(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	rule, trainer := l.algorithm(t, "fedavg"), newTrainer(t, l)
-	return referenceWith(t, l, fleet, c, func(tasks []round.Task, versions [][]float32) (next []float32, losses []float64) {
+	return referenceWith(t, l, devices, c, func(tasks []round.Task, versions [][]float32) (next []float32, losses []float64) {
 		newest := versions[len(versions)-1]
 		var steps, staleness []int
 		for _, x := range tasks {
@@ -196,7 +196,7 @@ func train(t *testing.T, trainer *actors.Trainer, base []float32, a actors.Assig
 
 // referenceWith is a reference whose next model and losses a function makes of a
 // round's tasks and of all versions of the model so far.
-func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Config, advance func(tasks []round.Task, versions [][]float32) ([]float32, []float64)) (params []float32, fingerprint uint64, stop round.Stop) {
+func referenceWith(t *testing.T, l *lab, devices *fleet.Fleet, c round.Config, advance func(tasks []round.Task, versions [][]float32) ([]float32, []float64)) (params []float32, fingerprint uint64, stop round.Stop) {
 	t.Helper()
 	machine, err := round.New(c)
 	if err != nil {
@@ -224,13 +224,13 @@ func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Confi
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := fleet.Plan(fleet.Client(x.Client), x.Task, x.LocalSteps, clientmodel.Both(ruleBits), int64(x.Start))
+			p, err := devices.Plan(devices.Client(x.Client), x.Task, x.LocalSteps, fleet.Both(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}
 			events = append(events, round.Event{Kind: round.Planned, Task: x.Task, Client: x.Client, Plan: round.Plan{
 				Download: round.Time(p.Download), Compute: round.Time(p.Compute), Upload: round.Time(p.Upload),
-				Drops: p.Dropout != clientmodel.NoPhase, Dropout: round.Time(p.After)}})
+				Drops: p.Dropout != fleet.NoPhase, Dropout: round.Time(p.After)}})
 		}
 		newest := versions[len(versions)-1]
 		if len(out.Query) > 0 {
@@ -265,7 +265,7 @@ func referenceWith(t *testing.T, l *lab, fleet *clientmodel.Fleet, c round.Confi
 func TestRulesThroughTheBus(t *testing.T) {
 	slow.NotUnderRace(t)
 	t.Parallel()
-	l, fleet := newLab(t), ruleFleet(t)
+	l, devices := newLab(t), ruleFleet(t)
 	type rules struct {
 		name    string
 		closing closing.Rule
@@ -284,15 +284,15 @@ func TestRulesThroughTheBus(t *testing.T) {
 	}
 	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {
-			c := ruleConfig(l, fleet, x.closing, x.choose)
-			params, fingerprint, stop := reference(t, l, fleet, c)
+			c := ruleConfig(l, devices, x.closing, x.choose)
+			params, fingerprint, stop := reference(t, l, devices, c)
 			for o, want := range map[round.Outcome]bool{round.Accepted: true, round.Dropped: true} {
 				if (stop.Outcomes[o] > 0) != want {
 					t.Errorf("no task is %v: the test says little", o)
 				}
 			}
 			for _, n := range []struct{ hosts, jobs int }{{1, 1}, {3, 4}} {
-				got := ruleRun(t, l, fleet, c, n.hosts, n.jobs)
+				got := ruleRun(t, l, devices, c, n.hosts, n.jobs)
 				if got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
 					t.Errorf("%d hosts: fingerprint %x, outcomes %v, want %x, %v", n.hosts, got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
 				}
@@ -307,7 +307,7 @@ func TestRulesThroughTheBus(t *testing.T) {
 				return
 			}
 			c.Train = false
-			if got := ruleRun(t, l, fleet, c, 1, 1); got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
+			if got := ruleRun(t, l, devices, c, 1, 1); got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
 				t.Errorf("without training: fingerprint %x, outcomes %v, want %x, %v", got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
 			}
 		})

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 	"fedpace/simclock"
 )
 
@@ -70,7 +70,7 @@ type driver struct {
 	learner *learner             // nil: timing only
 	devices *realdevices.Devices // nil: all clients are simulated
 
-	scores []measure.ClientScore // results of the last evaluation by client
+	scores []metric.ClientScore // results of the last evaluation by client
 
 	why func(error) error // an error, or why the bus was lost if that is what ended the wait
 }

@@ -4,11 +4,11 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // singles are the updates of a round that have a sum of their own: all of them where the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/realdevices"

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 )

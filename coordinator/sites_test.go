@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"

@@ -188,7 +188,7 @@ func TestTheTreeOfPackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			top, _, _ := strings.Cut(path, "/")
-			if small := top == "internal" || top == "deploy" || top == "bench" || top == "examples" || top == "docs"; !named[path] && !small {
+			if small := top == "internal" || top == "deploy" || top == "examples" || top == "docs"; !named[path] && !small {
 				t.Errorf("design.md does not name %s", path)
 			}
 		}

@@ -366,7 +366,7 @@ func TestPerformancePage(t *testing.T) {
 func measuring(t *testing.T, args ...string) (said string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), installed.Program(t, "python3", "python3"), append([]string{"-B"}, args...)...)
-	c.Dir = "../bench"
+	c.Dir = "../internal/bench"
 	out, err := c.CombinedOutput()
 	return string(out), err
 }

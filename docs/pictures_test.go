@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

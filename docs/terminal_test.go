@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 )
 
 // Column is a value that every round has. Tables, dashboards and pages are made of the list of
@@ -131,14 +131,14 @@ func outcome(o round.Outcome, help string) Column {
 	return Column{Name: o.String(), Help: help, Unit: "tasks", Metric: "-", Tag: "tasks/" + o.String(), Field: func(r *round.Report) any { return &r.Outcomes[o] }}
 }
 
-func metric(i int, name string) Column {
+func metricColumn(i int, name string) Column {
 	about := name + " on held-out samples"
-	if name == measure.Accuracy {
+	if name == metric.Accuracy {
 		about = "top-1 accuracy on held-out samples, 0 to 1"
 	}
 	return Column{
 		Name: Validation + name, Help: about, Kind: Real, Optional: true, Metric: "-", Tag: name + "/validation", Title: "Validation " + name,
-		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: measure.At(r.Metrics, i)}) },
+		Get: func(r *round.Report) Number { return known(r.Evaluated, Number{Float: metric.At(r.Metrics, i)}) },
 		Set: func(r *round.Report, v Number) {
 			for len(r.Metrics) <= i {
 				r.Metrics = append(r.Metrics, math.NaN())
@@ -163,7 +163,7 @@ func ColumnsOf(metrics ...string) []Column {
 	list := slices.Clone(Columns)
 	at := 1 + slices.IndexFunc(list, func(c Column) bool { return c.Name == validationLoss })
 	for i, name := range metrics {
-		list = slices.Insert(list, at+i, metric(i, name))
+		list = slices.Insert(list, at+i, metricColumn(i, name))
 	}
 	for i := range list {
 		list[i].complete()
@@ -213,7 +213,7 @@ func (c *Column) read(field func(*round.Report) any) {
 }
 
 func (r *Run) Columns() []Column {
-	return r.Having(ColumnsOf(measure.Names(r.Metrics)...))
+	return r.Having(ColumnsOf(metric.Names(r.Metrics)...))
 }
 
 // Having leaves the columns that the run has values of.

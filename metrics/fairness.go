@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/measure"
+	"fedpace/learn/metric"
 )
 
 // Fairness is how evenly a model serves clients. Every client counts once, however many
@@ -31,18 +31,18 @@ type ClassFairness struct {
 
 // ClientEvaluation is a model that was measured on the clients' own samples.
 type ClientEvaluation struct {
-	Round   int                   // after which it is the model
-	Scores  []measure.ClientScore // by client
+	Round   int                  // after which it is the model
+	Scores  []metric.ClientScore // by client
 	All     Fairness
 	Classes []ClassFairness // those that have clients, in the run's order; none where all are alike
 }
 
-func newClientEvaluation(run *Run, number int, scores []measure.ClientScore) *ClientEvaluation {
+func newClientEvaluation(run *Run, number int, scores []metric.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	if len(run.Classes) < 2 {
 		return e
 	}
-	of := make([][]measure.ClientScore, len(run.Classes))
+	of := make([][]metric.ClientScore, len(run.Classes))
 	for _, s := range scores {
 		class := run.Class(s.Client)
 		of[class] = append(of[class], s)
@@ -56,9 +56,9 @@ func newClientEvaluation(run *Run, number int, scores []measure.ClientScore) *Cl
 }
 
 // FairnessOf sums up scores, of which there are some, with a value of each metric.
-func FairnessOf(list []measure.Metric, scores []measure.ClientScore) Fairness {
+func FairnessOf(list []metric.Metric, scores []metric.ClientScore) Fairness {
 	values := make([]float64, len(scores))
-	of := func(value func(s *measure.ClientScore) float64, lower bool) MetricFairness {
+	of := func(value func(s *metric.ClientScore) float64, lower bool) MetricFairness {
 		for i := range scores {
 			values[i] = value(&scores[i])
 		}
@@ -73,10 +73,10 @@ func FairnessOf(list []measure.Metric, scores []measure.ClientScore) Fairness {
 		}
 		return f
 	}
-	losses := of(func(s *measure.ClientScore) float64 { return s.Loss }, true)
+	losses := of(func(s *metric.ClientScore) float64 { return s.Loss }, true)
 	f := Fairness{Clients: len(scores), Loss: losses.Mean, WorstLoss: losses.Worst}
 	for i, m := range list {
-		f.Metrics = append(f.Metrics, of(func(s *measure.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
+		f.Metrics = append(f.Metrics, of(func(s *metric.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
 	}
 	return f
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -50,11 +50,11 @@ func TestJainsIndex(t *testing.T) {
 // Of 12 clients the worst decile are 2, of 10 and fewer it is 1: the lowest accuracies and,
 // by themselves, the highest losses.
 func TestFairness(t *testing.T) {
-	accuracy := []measure.Metric{{Name: measure.Accuracy}}
-	score := func(client int, loss, accuracy float64) measure.ClientScore {
-		return measure.ClientScore{Client: client, Samples: client + 1, Loss: loss, Metrics: []float64{accuracy}}
+	accuracy := []metric.Metric{{Name: metric.Accuracy}}
+	score := func(client int, loss, accuracy float64) metric.ClientScore {
+		return metric.ClientScore{Client: client, Samples: client + 1, Loss: loss, Metrics: []float64{accuracy}}
 	}
-	var scores []measure.ClientScore
+	var scores []metric.ClientScore
 	for c, accuracy := range []float64{0.5, 0.75, 0.25, 1, 0.5, 0.75, 0.5, 0.125, 0.5, 0.75, 0.5, 0.375} {
 		scores = append(scores, score(c, float64(c)/4, accuracy))
 	}
@@ -72,11 +72,11 @@ func TestFairness(t *testing.T) {
 	if one := metrics.FairnessOf(accuracy, scores[:1]); one.Clients != 1 || one.Metrics[0] != (metrics.MetricFairness{Mean: 0.5, Worst: 0.5, Jain: 1}) {
 		t.Errorf("of one client: %+v", one)
 	}
-	some := metrics.FairnessOf([]measure.Metric{{Name: "mae", Lower: true}}, append(slices.Clone(scores), score(12, 1, math.NaN())))
+	some := metrics.FairnessOf([]metric.Metric{{Name: "mae", Lower: true}}, append(slices.Clone(scores), score(12, 1, math.NaN())))
 	if m := some.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain {
 		t.Errorf("one of 13 clients has no value, and the others come to %+v", m)
 	}
-	none := metrics.FairnessOf(accuracy, []measure.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
+	none := metrics.FairnessOf(accuracy, []metric.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
 	if m := none.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain || none.Loss != 3 || none.WorstLoss != 4 {
 		t.Errorf("without accuracies: %+v", none)
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 )
 
 // Recorder takes what a run reports and hands it to the run's outputs. It belongs
@@ -108,7 +108,7 @@ func (r *Recorder) Round(report *round.Report) error {
 
 // Clients takes the scores of the model after a round on the clients' own samples, and
 // returns what they come to.
-func (r *Recorder) Clients(number int, scores []measure.ClientScore) (*ClientEvaluation, error) {
+func (r *Recorder) Clients(number int, scores []metric.ClientScore) (*ClientEvaluation, error) {
 	e := newClientEvaluation(r.meter.run, number, scores)
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }

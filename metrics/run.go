@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"fedpace/actors/measure"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 )
 
 // Run says what a run is. Outputs must not change it, but for Sample when they are opened.
@@ -27,8 +27,8 @@ type Run struct {
 
 	// Metrics are by what models are measured besides their loss, in the order of the
 	// values in reports. Quality is the one that is shown first.
-	Metrics []measure.Metric
-	Quality measure.Quality
+	Metrics []metric.Metric
+	Quality metric.Quality
 
 	Tokens  bool // samples have tokens, which are counted
 	Clients int  // simulated ones, numbered from 0
@@ -45,10 +45,10 @@ type Run struct {
 	// Class is the number of a simulated client's class; nil: all have 0.
 	Class func(client int) int
 
-	Deadline       round.Time       // of a round after its start; 0: none
-	Rounds         int              // the run ends after so many; 0: not known
-	VirtualSeconds float64          // the run ends at that virtual time; 0: not known
-	Targets        []measure.Target // the run ends when a validation reaches one
+	Deadline       round.Time      // of a round after its start; 0: none
+	Rounds         int             // the run ends after so many; 0: not known
+	VirtualSeconds float64         // the run ends at that virtual time; 0: not known
+	Targets        []metric.Target // the run ends when a validation reaches one
 	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
 	// second, where rounds are all alike; 0: not known.
 	FixedSteps float64

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Sinks are the outputs that a configuration can name.

@@ -1,6 +1,6 @@
 package attack
 
-import "fedpace/internal/registry"
+import "fedpace/registry"
 
 // Attack is what a class of clients does in place of honest work.
 type Attack interface {

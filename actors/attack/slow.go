@@ -3,7 +3,7 @@ package attack
 import (
 	"math"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

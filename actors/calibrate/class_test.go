@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/clientmodel"
-	"fedpace/experiment/config"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/internal/robust"
 	"fedpace/internal/tasks"
 )
@@ -63,11 +63,11 @@ func load(t *testing.T, r *Result) (config.Config, string) {
 func TestACalibrationIsAClass(t *testing.T) {
 	c, text := load(t, sample())
 	k := c.Fleet[0]
-	constant := func(d clientmodel.Distribution) float64 { return d.(clientmodel.Constant).Value }
+	constant := func(d fleet.Distribution) float64 { return d.(fleet.Constant).Value }
 	if c.Task != config.TaskFEMNIST || k.Name != "pi4" || constant(k.SecondsPerStep) != 0.0171 || k.StepCV != 0.012 || k.Batch != 0 ||
-		constant(k.DownloadMbps) != 19.5 || constant(k.UploadMbps) != 4.9 || k.Overhead != (clientmodel.Overhead{Download: 0.012, Compute: 0.003, Upload: 0.02}) ||
-		k.FirstTask != (clientmodel.Overhead{Download: 0.5, Compute: 0.25}) || k.Uncertainty != (clientmodel.Uncertainty{Download: 0.002, Compute: 0.05}) ||
-		k.Watts != (clientmodel.Watts{Download: 2.5, Compute: 4, Upload: 2.75}) || k.Vary.Upload != nil || len(k.Vary.Compute.(clientmodel.Empirical).Values) != 3 {
+		constant(k.DownloadMbps) != 19.5 || constant(k.UploadMbps) != 4.9 || k.Overhead != (fleet.Overhead{Download: 0.012, Compute: 0.003, Upload: 0.02}) ||
+		k.FirstTask != (fleet.Overhead{Download: 0.5, Compute: 0.25}) || k.Uncertainty != (fleet.Uncertainty{Download: 0.002, Compute: 0.05}) ||
+		k.Watts != (fleet.Watts{Download: 2.5, Compute: 4, Upload: 2.75}) || k.Vary.Upload != nil || len(k.Vary.Compute.(fleet.Empirical).Values) != 3 {
 		t.Errorf("%+v of\n%s", k, text)
 	}
 	for _, want := range []string{"2026-03-01 12:30 UTC", "v1.2.3", "Raspberry Pi 4, linux/arm64, 4 processors", "kernel neon", "24 tasks of 20 steps", "17.1 ms (16.93 to 17.27)",
@@ -76,14 +76,14 @@ func TestACalibrationIsAClass(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	fleet, err := c.NewFleet()
+	devices, err := c.NewFleet()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const bits, n = 32 * 209662, 4000
-	var sum clientmodel.Durations
+	var sum fleet.Durations
 	for task := range n {
-		d, err := fleet.Durations(task%10, uint64(task+1), 80, clientmodel.Both(bits), 0)
+		d, err := devices.Durations(task%10, uint64(task+1), 80, fleet.Both(bits), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestPartsOfACalibration(t *testing.T) {
 	r.Compute = append(r.Compute, other)
 	c, text := load(t, r)
 	if len(c.Fleet) != 2 || c.Fleet[0].Name != "pi4-32" || c.Fleet[1].Name != "pi4-128" || c.Fleet[0].Batch != 0 || c.Fleet[1].Batch != 128 || c.Fleet[0].DownloadMbps != nil ||
-		c.Fleet[1].Vary.Compute != nil || c.Fleet[0].Watts != (clientmodel.Watts{}) || !strings.Contains(text, "+20 %") || !strings.Contains(text, "the board does not tell it") {
+		c.Fleet[1].Vary.Compute != nil || c.Fleet[0].Watts != (fleet.Watts{}) || !strings.Contains(text, "+20 %") || !strings.Contains(text, "the board does not tell it") {
 		t.Errorf("%+v of\n%s", c.Fleet, text)
 	}
 	r = sample()

@@ -4,7 +4,7 @@
 //
 // Both parts are measured with the code that a run uses. Local steps are those of a
 // [real.Device] on the model and the samples of a [Subject]. Transfers are tasks of a run
-// that does nothing else: [MeasureNetwork] is the device's end, experiment/fleet/calibration
+// that does nothing else: [MeasureNetwork] is the device's end, experiment/fit/calibration
 // the coordinator's. The messages are those of any run, and a device needs no further right.
 //
 // What the first task takes besides is kept apart. With a coordinator tasks are as a run has

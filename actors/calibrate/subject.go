@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
 	"fedpace/actors/real"
+	"fedpace/algorithm"
 	"fedpace/bus"
+	"fedpace/data/federated"
 	"fedpace/internal/keyed"
 	"fedpace/internal/tasks"
+	"fedpace/learn"
 )
 
 // Subject is a learning problem whose steps can be measured: what a run would tell the

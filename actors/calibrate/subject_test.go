@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/internal/tasks"
+	"fedpace/learn"
 )
 
 // little is long enough for a few tasks.

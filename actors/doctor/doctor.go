@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"fedpace/actors/calibrate"
-	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus/natsconn"
 	"fedpace/internal/human"
+	"fedpace/learn"
 )
 
 // State is how grave a finding is.

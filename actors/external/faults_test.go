@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // heard keeps notices.

@@ -12,9 +12,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
 	"fedpace/internal/names"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // Greeting is what a process says of itself.
@@ -145,14 +145,14 @@ func (g *Greeting) checkMetrics() error {
 	if len(g.Metrics) > maxMetrics {
 		return fmt.Errorf("it lists %d metrics, want at most %d", len(g.Metrics), maxMetrics)
 	}
-	var list []measure.Metric
+	var list []metric.Metric
 	for _, m := range g.Metrics {
-		if m.Better != measure.Higher && m.Better != measure.Lower {
+		if m.Better != metric.Higher && m.Better != metric.Lower {
 			return fmt.Errorf("metric %.40q: better is %.40q, want higher or lower", m.Name, m.Better)
 		}
-		list = append(list, measure.Metric{Name: m.Name, Lower: m.Better == measure.Lower})
+		list = append(list, metric.Metric{Name: m.Name, Lower: m.Better == metric.Lower})
 	}
-	return measure.CheckNames(list)
+	return metric.CheckNames(list)
 }
 
 func (d *OwnedData) check() error {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"fedpace/internal/testkit/externaltest"
+	"fedpace/actors/external/externaltest"
 )
 
 func TestMain(m *testing.M) {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/data/federated"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // Model is what a trainer says of its model (a [learn.ModelInfo]).
@@ -42,7 +42,7 @@ func (p *Program) Model() *Model {
 		}
 	}
 	for _, of := range p.Metrics {
-		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == measure.Lower})
+		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == metric.Lower})
 	}
 	tensors, err := json.Marshal(p.Tensors)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpace/actors/data/federated"
+	"fedpace/data/federated"
 	"fedpace/internal/atomicfile"
 	"fedpace/python"
 )

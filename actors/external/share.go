@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
 	"fedpace/internal/vector"
+	"fedpace/learn"
 )
 
 // Data describes samples that lie in files, as the greeting gives them to a process.

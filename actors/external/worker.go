@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"fedpace/actors/learn"
+	"fedpace/learn"
 )
 
 // Job is local steps of several tasks from one model.

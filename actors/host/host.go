@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/bus"
 )
 
 // Config is what a host of simulated actors needs.
 type Config struct {
 	Run     string
-	Fleet   *clientmodel.Fleet
+	Fleet   *fleet.Fleet
 	Workers int // trainers, one goroutine each; 0: plans only
 
 	Name  string // of a host of another process than the coordinator's, for people
@@ -67,7 +67,7 @@ func Start(ctx context.Context, transport bus.Transport, c Config) (*Host, error
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	bits := clientmodel.Both(int64(t.ModelBits))
+	bits := fleet.Both(int64(t.ModelBits))
 	if t.UpdateBits > 0 {
 		bits.Up = int64(t.UpdateBits)
 	}
@@ -77,7 +77,7 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
-	if d.Dropout != clientmodel.NoPhase { // clientmodel has the phases in the same order as the bus
+	if d.Dropout != fleet.NoPhase { // clientmodel has the phases in the same order as the bus
 		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil
@@ -85,8 +85,8 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 
 // clientOf is a client as a task describes it: the coordinator knows whose device it
 // has and what its battery holds.
-func clientOf(number int, t *bus.Task) clientmodel.Client {
-	c := clientmodel.Client{Number: number, Device: number, Presence: number, Joules: t.Joules}
+func clientOf(number int, t *bus.Task) fleet.Client {
+	c := fleet.Client{Number: number, Device: number, Presence: number, Joules: t.Joules}
 	if t.Device > 0 {
 		c.Device = int(t.Device) - 1
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 )
 

@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/privacy"
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/data/table"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/algorithm/privacy"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
+	"fedpace/data"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
+	"fedpace/data/table"
+	"fedpace/learn"
 )
 
 // Config is a real device.

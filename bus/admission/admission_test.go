@@ -22,10 +22,10 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/admission"
 	"fedpace/bus/auth"
+	"fedpace/bus/bustest"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsconn"
 	"fedpace/bus/quota"
-	"fedpace/internal/testkit/bustest"
 	"fedpace/internal/testkit/hostile"
 	"fedpace/internal/testkit/slow"
 )

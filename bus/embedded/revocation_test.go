@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"fedpace/bus/auth"
+	"fedpace/bus/bustest"
 	"fedpace/bus/embedded"
-	"fedpace/internal/testkit/bustest"
 )
 
 // A device that subscribes while others' credentials are revoked hears its tasks.

@@ -12,7 +12,7 @@ import (
 	"fedpace/bus/gateway"
 	"fedpace/bus/natsconn"
 
-	"fedpace/internal/testkit/bustest"
+	"fedpace/bus/bustest"
 )
 
 // office is a gateway for two devices and the first of them, each with its own

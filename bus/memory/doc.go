@@ -6,7 +6,7 @@
 // handed over as they are. Nothing is lost on the way, and nobody is silent: the
 // ends live and die with their process. So there are no leases, no heartbeats and no
 // repeats. What a faulty network does to the ends of a run is tested with a bus of
-// its own (internal/testkit/simbus).
+// its own (bus/bustest/simbus).
 //
 // The package knows neither rounds nor the clock nor what a model is.
 package memory

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"fedpace/bus"
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/memory"
-	"fedpace/internal/testkit/conformance"
 )
 
 func TestConformance(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/natsbus"
-	"fedpace/internal/testkit/conformance"
 
-	"fedpace/internal/testkit/bustest"
+	"fedpace/bus/bustest"
 )
 
 func TestARunWithCredentialsOnEveryConnection(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/bustest"
 	"fedpace/bus/embedded"
 	"fedpace/internal/cputime"
 	"fedpace/internal/robust"
-	"fedpace/internal/testkit/bustest"
 	"fedpace/simclock"
 )
 

@@ -6,10 +6,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/conformance"
 )
 
 // place is one of the two ways to reach a server.

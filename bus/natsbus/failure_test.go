@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/natsbus"
-	"fedpace/internal/testkit/conformance"
 )
 
 func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/bustest"
 	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/bustest"
 )
 
 // noticed connects as place.connect does, and collects notices.

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/conformance"
 )
 
 // scarce is a run on a server whose JetStream has little memory.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/bustest/conformance"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/conformance"
 )
 
 // cached is a host that fetches models over TCP, where two have been put.

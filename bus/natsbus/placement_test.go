@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/internal/testkit/conformance"
+	"fedpace/bus/bustest/conformance"
 )
 
 // named joins run r as a host of another process.

@@ -14,9 +14,9 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
+	"fedpace/bus/bustest"
 	"fedpace/bus/certificate"
 	"fedpace/bus/natsconn"
-	"fedpace/internal/testkit/bustest"
 )
 
 func TestWithoutCredentialsThereIsNothing(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 	"fedpace/simclock"
 )
 

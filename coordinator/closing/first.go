@@ -3,7 +3,7 @@ package closing
 import (
 	"fmt"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

@@ -3,7 +3,7 @@ package closing
 import (
 	"fmt"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Lateness says what becomes of the tasks that are under way when their round closes,

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/bus/quota"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/internal/portable"

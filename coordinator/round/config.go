@@ -1,11 +1,11 @@
 package round
 
 import (
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
+	"fedpace/learn/metric"
 )
 
 // Config is what a machine needs to know of its run.
@@ -69,24 +69,24 @@ type Config struct {
 	Server Bandwidth
 	Leaves func(client int, t Time) (Time, bool)
 
-	Metrics []measure.Metric // by which models are measured besides their loss
-	Quality measure.Quality  // by which a plateau is seen
+	Metrics []metric.Metric // by which models are measured besides their loss
+	Quality metric.Quality  // by which a plateau is seen
 
 	Train bool // false: no updates are trained and no loss is known
 
 	// Evaluate is when models are measured on the held-out samples, besides the final one.
 	// EvaluateClients is when they are measured on the samples of each client, which decides
 	// nothing in a run; if it has any, the final model is, too.
-	Evaluate, EvaluateClients measure.Timetable
+	Evaluate, EvaluateClients metric.Timetable
 
 	Stop Limits
 }
 
 // Limits end a run; zero values do not. At least one is set.
 type Limits struct {
-	Rounds  int              // after so many rounds
-	Time    Time             // a round counts when it ends by then
-	Targets []measure.Target // once an evaluation reaches one of them
+	Rounds  int             // after so many rounds
+	Time    Time            // a round counts when it ends by then
+	Targets []metric.Target // once an evaluation reaches one of them
 
 	Accepted  int   // after the round in which so many tasks are accepted, from the start on
 	Samples   int64 // after the round with which the local steps that count have taken so many

@@ -16,7 +16,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // scanDeviceTask reads the number of a device's task, counted from 0.

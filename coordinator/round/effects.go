@@ -3,7 +3,7 @@ package round
 import (
 	"math"
 
-	"fedpace/actors/measure"
+	"fedpace/learn/metric"
 )
 
 // Effects is what the driver must do after an event. It is valid until the
@@ -98,12 +98,12 @@ type Report struct {
 	Candidates   int     // clients asked for their loss
 	LeftOut      int     // clients that the selection left out when it was their turn
 	Outcomes     [Outcomes]int
-	LateUsed     int            // accepted updates of tasks that outlived their round
-	Steps        measure.Spread // spread of the local steps of these tasks
-	TrainingLoss float64        // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
-	WindowLoss   float64        // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
-	SGDSteps     int64          // sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
-	Tokens       int64          // that the local steps of accepted tasks have taken so far; 0 where samples have none
+	LateUsed     int           // accepted updates of tasks that outlived their round
+	Steps        metric.Spread // spread of the local steps of these tasks
+	TrainingLoss float64       // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
+	WindowLoss   float64       // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
+	SGDSteps     int64         // sum of K_r over the rounds so far, this one included; of each round of a site, where sites add up
+	Tokens       int64         // that the local steps of accepted tasks have taken so far; 0 where samples have none
 
 	Evaluated      bool // whether the two below were measured on this round's new model
 	ValidationLoss float64

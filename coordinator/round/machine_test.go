@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
+	"fedpace/learn/metric"
 )
 
 func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
 		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 		Train: true, Stop: Limits{Rounds: 3},
 	}
 }
@@ -143,7 +143,7 @@ func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 
 func TestAccuracyStopsARun(t *testing.T) {
 	c := config()
-	c.Evaluate.Every, c.Stop = 1, Limits{Rounds: 100, Targets: []measure.Target{{Value: 0.75}}}
+	c.Evaluate.Every, c.Stop = 1, Limits{Rounds: 100, Targets: []metric.Target{{Value: 0.75}}}
 	_, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
 	if stop.Rounds != 4 || stop.Metrics[0] != 0.75 { // accuracy is 1 - 1/r
 		t.Errorf("stopped after %d rounds at %g: %s", stop.Rounds, stop.Metrics[0], stop.Reason)

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
+	"fedpace/learn/metric"
 )
 
 // A metric that is better lower brings the plateau and the end of a run when it is low, and
@@ -14,10 +14,10 @@ import (
 func TestAMetricThatIsBetterLower(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Train, c.Evaluate.Every = 1, 1, closing.All{}, true, 1
-	c.Metrics = []measure.Metric{{Name: "hits"}, {Name: "mae", Lower: true}}
-	c.Quality = measure.Quality{Metric: c.Metrics[1], At: 1}
+	c.Metrics = []metric.Metric{{Name: "hits"}, {Name: "mae", Lower: true}}
+	c.Quality = metric.Quality{Metric: c.Metrics[1], At: 1}
 	c.Plateau = schedule.PlateauConfig{Patience: 2}
-	c.Stop = Limits{Rounds: 100, Targets: []measure.Target{{Quality: c.Quality, Value: 0.5}, {Quality: measure.Quality{Metric: c.Metrics[0]}, Value: 30}}}
+	c.Stop = Limits{Rounds: 100, Targets: []metric.Target{{Quality: c.Quality, Value: 0.5}, {Quality: metric.Quality{Metric: c.Metrics[0]}, Value: 30}}}
 	var told []schedule.Progress
 	c.K = listener{spy{&told}}
 	for _, test := range []struct {

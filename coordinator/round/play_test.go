@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 type failer interface{ Fatalf(string, ...any) }
@@ -193,11 +193,11 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 }
 
 // spreadOf is the smallest, the mean and the largest of some steps, naively.
-func spreadOf(steps []int) (s measure.Spread) {
+func spreadOf(steps []int) (s metric.Spread) {
 	if len(steps) == 0 {
 		return s
 	}
-	s = measure.Spread{Tasks: len(steps), Smallest: slices.Min(steps), Largest: slices.Max(steps)}
+	s = metric.Spread{Tasks: len(steps), Smallest: slices.Min(steps), Largest: slices.Max(steps)}
 	for _, k := range steps {
 		s.Sum += int64(k)
 	}
@@ -375,8 +375,8 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.Cohort = rapid.IntRange(1, c.Clients).Draw(t, "cohort")
 	c.Seed = rapid.Uint64().Draw(t, "seed")
 	c.Train = rapid.Bool().Draw(t, "train")
-	c.Evaluate = measure.Timetable{Every: rapid.IntRange(0, 3).Draw(t, "evaluate"), Grid: int64(rapid.IntRange(0, 90).Draw(t, "grid"))}
-	c.EvaluateClients = measure.Timetable{Every: rapid.IntRange(0, 4).Draw(t, "by client"), Rounds: rapid.SliceOfN(rapid.IntRange(1, 12), 0, 3).Draw(t, "rounds by client")}
+	c.Evaluate = metric.Timetable{Every: rapid.IntRange(0, 3).Draw(t, "evaluate"), Grid: int64(rapid.IntRange(0, 90).Draw(t, "grid"))}
+	c.EvaluateClients = metric.Timetable{Every: rapid.IntRange(0, 4).Draw(t, "by client"), Rounds: rapid.SliceOfN(rapid.IntRange(1, 12), 0, 3).Draw(t, "rounds by client")}
 	c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
 	c.K = rapid.SampledFrom([]schedule.K{
 		schedule.FixedK{}, schedule.RoundsK{}, schedule.ErrorK{}, schedule.StepK{},

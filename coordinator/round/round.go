@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/schedule"
+	"fedpace/learn/metric"
 )
 
 // This file is a round from its opening to its report, in that order.
@@ -61,7 +61,7 @@ func (m *Machine) progress() schedule.Progress {
 		p.StragglerShare = r.StragglerShare
 	}
 	p.LossRatio, p.HasLoss = seen.Ratio()
-	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.stop.Metrics)
+	p.Accuracy, p.HasAccuracy = metric.AccuracyOf(m.config.Metrics, m.stop.Metrics)
 	return p
 }
 
@@ -480,8 +480,8 @@ func (m *Machine) evaluated(loss float64, metrics []float64) error {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.phase)
 	}
 	heldOut, clients := m.config.evaluation(&m.round, &m.stop)
-	if heldOut && (!finite(loss) || measure.Check(m.config.Metrics, metrics) != nil) {
-		return fmt.Errorf("round: evaluation after round %d gives loss %v, %v %v", m.Round(), loss, measure.Names(m.config.Metrics), metrics)
+	if heldOut && (!finite(loss) || metric.Check(m.config.Metrics, metrics) != nil) {
+		return fmt.Errorf("round: evaluation after round %d gives loss %v, %v %v", m.Round(), loss, metric.Names(m.config.Metrics), metrics)
 	}
 	r, stop := &m.round, &m.stop
 	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
@@ -516,7 +516,7 @@ func (m *Machine) nextRound() error {
 		stop.Outcomes[o] += n
 	}
 	stop.Rounds, stop.At = report.Round, report.End
-	if t := measure.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
+	if t := metric.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
 		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
 	}
 	if limits.Rounds > 0 && report.Round >= limits.Rounds {

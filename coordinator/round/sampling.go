@@ -10,7 +10,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // sampling is whom a run's selection asks, and for how many local steps.

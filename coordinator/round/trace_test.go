@@ -11,11 +11,11 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/internal/registry"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 // The traces read like a conversation with the machine: what
@@ -44,7 +44,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	config := Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
 		Setup: schedule.Setup{K0: 8, Eta0: 0.5}, K: schedule.FixedK{}, Eta: schedule.FixedEta{},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 		Train: true,
 	}
 	var n int

@@ -7,7 +7,7 @@ import (
 
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Validate refuses rules that do not fit the run or each other, without making a machine.

@@ -3,7 +3,7 @@ package schedule
 import (
 	"math"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Span is how long a schedule takes from K_0 or eta_0 to another value, where it

@@ -18,7 +18,7 @@ import (
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // formula is an expression over numbers, in the language of expr-lang. It is

@@ -3,7 +3,7 @@ package schedule
 import (
 	"fmt"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func TestNames(t *testing.T) {

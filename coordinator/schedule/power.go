@@ -4,7 +4,7 @@ import (
 	"math/big"
 	"sort"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Progress is what is known when a round starts.

@@ -1,6 +1,6 @@
 package schedule
 
-import "fedpace/internal/registry"
+import "fedpace/registry"
 
 func init() {
 	Etas.Register("warmup", "grows in a straight line to another schedule's rate", Warmup{})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

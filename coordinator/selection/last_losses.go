@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

@@ -5,7 +5,7 @@ import (
 
 	"fedpace/coordinator/closing"
 	"fedpace/internal/bitset"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

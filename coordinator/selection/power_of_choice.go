@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 func init() {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 	"fedpace/simclock"
 )
 

@@ -75,7 +75,7 @@ type site struct {
 func render(project fs.FS, out string) (int, error) {
 	s := &site{project: project, markdown: goldmark.New(goldmark.WithExtensions(extension.GFM)), pages: map[string]*page{}, files: map[string]bool{}}
 	var names []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "python/*.md", "actors/data/*/testdata/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "python/*.md", "data/*/testdata/*.md"} {
 		found, err := fs.Glob(project, pattern)
 		if err != nil {
 			return 0, err

@@ -3,7 +3,7 @@ package plugins
 import (
 	"math"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 )
 
 func init() {

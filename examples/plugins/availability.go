@@ -1,9 +1,9 @@
 package plugins
 
-import "fedpace/actors/clientmodel"
+import "fedpace/actors/fleet"
 
 func init() {
-	clientmodel.Availabilities.Register("shifts", "clients take turns by number", Shifts{})
+	fleet.Availabilities.Register("shifts", "clients take turns by number", Shifts{})
 }
 
 // Shifts makes clients available in turn: of two shifts the clients 0, 2, 4, ...
@@ -14,7 +14,7 @@ type Shifts struct {
 }
 
 // Presence prepares the model; it reads no file.
-func (s Shifts) Presence(*clientmodel.Files) (clientmodel.Presence, error) {
+func (s Shifts) Presence(*fleet.Files) (fleet.Presence, error) {
 	return shifts{int64(s.Shifts), int64(s.Seconds * 1e9)}, nil
 }
 

@@ -3,7 +3,7 @@ package plugins
 import (
 	"slices"
 
-	"fedpace/actors/algorithm/combine"
+	"fedpace/algorithm/combine"
 )
 
 func init() {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 )
 
 func init() {

@@ -1,12 +1,12 @@
 package plugins
 
 import (
-	"fedpace/actors/clientmodel"
-	"fedpace/internal/registry"
+	"fedpace/actors/fleet"
+	"fedpace/registry"
 )
 
 func init() {
-	clientmodel.Distributions.Register("two_point", "one of two values", TwoPoint{})
+	fleet.Distributions.Register("two_point", "one of two values", TwoPoint{})
 }
 
 // TwoPoint is a quantity with two values, such as the time of a step on old and
@@ -18,11 +18,11 @@ type TwoPoint struct {
 }
 
 // Law prepares the distribution for drawing: 64 random bits give one draw.
-func (d TwoPoint) Law() (clientmodel.Law, error) {
+func (d TwoPoint) Law() (fleet.Law, error) {
 	if d.High < d.Low {
-		return clientmodel.Law{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
+		return fleet.Law{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
 	}
-	return clientmodel.Law{Least: d.Low, Quantile: func(bits uint64) float64 {
+	return fleet.Law{Least: d.Low, Quantile: func(bits uint64) float64 {
 		if float64(bits>>11)/(1<<53) < 1-d.Share {
 			return d.Low
 		}

@@ -1,6 +1,6 @@
 package plugins
 
-import "fedpace/actors/learn/network"
+import "fedpace/learn/network"
 
 func init() {
 	network.Layers.Register("leaky", "a ReLU that lets a part of what is below 0 through", Leaky{})

@@ -1,6 +1,6 @@
 package plugins
 
-import "fedpace/actors/learn"
+import "fedpace/learn"
 
 func init() { learn.Models.Register("scaled", "dense layers that start smaller", Scaled{}) }
 

@@ -1,6 +1,6 @@
 package plugins
 
-import "fedpace/actors/learn"
+import "fedpace/learn"
 
 func init() {
 	learn.Optimizers.Register("signs", "steps of one length against the signs of the gradient", Signs{})

@@ -11,15 +11,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
+	"fedpace/data"
+	"fedpace/data/federated"
+	"fedpace/learn"
 	"fedpace/metrics"
 )
 
@@ -73,23 +73,23 @@ func TestClientsTakeTurns(t *testing.T) {
 // A fleet of old and new devices that take turns and get hot.
 func TestDeviceLaws(t *testing.T) {
 	const second = 1_000_000_000
-	fleet, err := clientmodel.NewFleet(clientmodel.Config{
-		Network:      clientmodel.Network{DownloadMbps: 1, UploadMbps: 1},
+	devices, err := fleet.NewFleet(fleet.Config{
+		Network:      fleet.Network{DownloadMbps: 1, UploadMbps: 1},
 		Slowdown:     Throttle{AfterSeconds: 10, Factor: 3},
 		Availability: Shifts{Shifts: 2, Seconds: 60},
-		Fleet:        []clientmodel.Class{{Name: "any", SecondsPerStep: TwoPoint{Low: 1, High: 2, Share: 0.5}}},
+		Fleet:        []fleet.Class{{Name: "any", SecondsPerStep: TwoPoint{Low: 1, High: 2, Share: 0.5}}},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	times := map[int64]int{}
 	for client := range 1000 {
-		d, err := fleet.Durations(client, 1, 15, clientmodel.Both(1_000_000), 0)
+		d, err := devices.Durations(client, 1, 15, fleet.Both(1_000_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		times[d.Compute/second]++
-		if fleet.Available(client, 59*second) != (client%2 == 0) || fleet.NextChange(client, 59*second) != 60*second {
+		if devices.Available(client, 59*second) != (client%2 == 0) || devices.NextChange(client, 59*second) != 60*second {
 			t.Fatalf("client %d is not in its shift", client)
 		}
 	}

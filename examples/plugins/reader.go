@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 func init() {

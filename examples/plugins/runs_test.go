@@ -15,18 +15,18 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
 	"fedpace/actors/attack"
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
+	"fedpace/config"
+	"fedpace/config/reference"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config"
-	"fedpace/experiment/config/reference"
+	"fedpace/data/federated"
 	"fedpace/experiment/run"
+	"fedpace/learn"
 	"fedpace/metrics"
 )
 
@@ -54,9 +54,9 @@ func TestEverythingIsNamed(t *testing.T) {
 		"clipping":        c.Aggregate.Clip == combine.Clip(Falling{First: 5, Factor: 0.9}),
 		"compression":     c.Compress == algorithm.Compression(ShortFloats{Fraction: 10}),
 		"optimizer":       c.Local == learn.Optimizer(Signs{WeightDecay: 0.01}),
-		"availability":    c.Availability == clientmodel.Availability(Shifts{Shifts: 2, Seconds: 5}),
-		"slowdown":        c.Slowdown == clientmodel.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
-		"distribution":    c.Fleet[0].SecondsPerStep == clientmodel.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
+		"availability":    c.Availability == fleet.Availability(Shifts{Shifts: 2, Seconds: 5}),
+		"slowdown":        c.Slowdown == fleet.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
+		"distribution":    c.Fleet[0].SecondsPerStep == fleet.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
 		"attack":          c.Fleet[1].Attack == attack.Attack(Stubborn{Part: 0.5}),
 		"sink":            len(c.Outputs) == 1 && c.Outputs[0] == metrics.Sink(Reach{File: "reach.csv"}),
 		"table of models": learn.Models.NameOf(c.Model) == "scaled" && federated.Readers.NameOf(c.Data.Reader) == "points",

@@ -1,9 +1,9 @@
 package plugins
 
-import "fedpace/actors/clientmodel"
+import "fedpace/actors/fleet"
 
 func init() {
-	clientmodel.Slowdowns.Register("throttle", "a device that works for long gets hot and slow", Throttle{})
+	fleet.Slowdowns.Register("throttle", "a device that works for long gets hot and slow", Throttle{})
 }
 
 // Throttle slows a device down when it has computed for some time.
@@ -13,7 +13,7 @@ type Throttle struct {
 }
 
 // Slowing prepares the slowdown.
-func (t Throttle) Slowing() (clientmodel.Slowing, error) { return throttle(t), nil }
+func (t Throttle) Slowing() (fleet.Slowing, error) { return throttle(t), nil }
 
 type throttle Throttle
 

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/simclock"
 )

@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/simclock"
 )
@@ -227,7 +227,7 @@ func TestTheLastEvaluationIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := folder.EvaluationByClient([]measure.Metric{{Name: measure.Accuracy}}, back.Body.Recorder.Summary.Clients)
+	e := folder.EvaluationByClient([]metric.Metric{{Name: metric.Accuracy}}, back.Body.Recorder.Summary.Clients)
 	if e == nil || e.Round != 3 || e.Accuracy == nil || *e.Accuracy != 0 || *e.Jain != 1 {
 		t.Errorf("it is read back as %+v", e)
 	}

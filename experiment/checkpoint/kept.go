@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"fedpace/actors/external"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 )
 

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
 )
 
 type maker interface{ Set() (federated.Set, error) }

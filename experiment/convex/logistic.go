@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 // logistic is the mean cross-entropy of softmax(W x + b) with (μ/2)‖(W, b)‖².

@@ -7,9 +7,9 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 // objective is a federated objective in float64. Its methods may be called

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 // quadratic is ½ (x − b̄_c)ᵀ A_c (x − b̄_c) + floor_c for each client, A_c by its

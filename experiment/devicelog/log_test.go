@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/config"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/framing"
 	"fedpace/metrics"

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 const maxClaims = 100_000

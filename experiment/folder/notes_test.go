@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // Notes come back as they were written; what is too much or no tag is refused and changes nothing, and

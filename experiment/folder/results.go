@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics"
 )

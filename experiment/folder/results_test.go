@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -40,7 +40,7 @@ func files(t *testing.T, dir string) []string {
 }
 
 // classifier are the columns of a run whose models have an accuracy.
-var classifier = new(metrics.Run).Having(columnsOf([]string{measure.Accuracy}))
+var classifier = new(metrics.Run).Having(columnsOf([]string{metric.Accuracy}))
 
 func anyReport(number int) *round.Report {
 	return &round.Report{
@@ -73,7 +73,7 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 	first, second := anyReport(1), anyReport(2)
 	second.TrainingLoss, second.Evaluated = 2.25, true
-	second.Steps, second.LateUsed = measure.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
+	second.Steps, second.LateUsed = metric.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
 	rows := rowsOf(t, r)
 	for _, report := range []*round.Report{first, second} {
 		if err := rows.add(report); err != nil {
@@ -286,7 +286,7 @@ func TestRowsReadBack(t *testing.T) {
 			r.Outcomes[i] = rapid.IntRange(0, 100).Draw(t, "outcome")
 		}
 		if rapid.Bool().Draw(t, "known") && r.Cohort > 0 {
-			r.Steps = measure.Spread{Tasks: r.Cohort, Smallest: rapid.IntRange(1, 1<<24).Draw(t, "smallest")}
+			r.Steps = metric.Spread{Tasks: r.Cohort, Smallest: rapid.IntRange(1, 1<<24).Draw(t, "smallest")}
 			r.Steps.Largest = rapid.IntRange(r.Steps.Smallest, 1<<24).Draw(t, "largest")
 			r.Steps.Sum = rapid.Int64Range(int64(r.Cohort*r.Steps.Smallest), int64(r.Cohort*r.Steps.Largest)).Draw(t, "sum")
 		}
@@ -417,7 +417,7 @@ func TestColumnsOfMetrics(t *testing.T) {
 	}{
 		{nil, nil, "1.5,144"},
 		{[]string{"mae"}, []float64{0.75}, "1.5,0.75,144"},
-		{[]string{"f1", measure.Accuracy, "mae"}, []float64{0.5, 0.25, 7}, "1.5,0.5,0.25,7,144"},
+		{[]string{"f1", metric.Accuracy, "mae"}, []float64{0.5, 0.25, 7}, "1.5,0.5,0.25,7,144"},
 	} {
 		dir := t.TempDir()
 		report := anyReport(1)
@@ -426,7 +426,7 @@ func TestColumnsOfMetrics(t *testing.T) {
 		missing.ValidationLoss, missing.Metrics = math.NaN(), nil
 		run := &metrics.Run{}
 		for _, name := range test.metrics {
-			run.Metrics = append(run.Metrics, measure.Metric{Name: name})
+			run.Metrics = append(run.Metrics, metric.Metric{Name: name})
 		}
 		opened, err := Rounds{}.Open(run)
 		if err != nil {
@@ -442,7 +442,7 @@ func TestColumnsOfMetrics(t *testing.T) {
 			t.Errorf("%v: it holds %q, %v", test.metrics, text, err)
 		}
 		list, err := (&Run{Dir: dir}).Metrics()
-		if names := measure.Names(list); err != nil || !slices.Equal(names, test.metrics) {
+		if names := metric.Names(list); err != nil || !slices.Equal(names, test.metrics) {
 			t.Errorf("%v: the file names %v, %v", test.metrics, list, err)
 		}
 		back, err := ReadRounds(filepath.Join(dir, RoundsFile))

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // A disk that fills in the middle of a row keeps the rows before it.

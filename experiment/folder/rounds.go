@@ -13,12 +13,12 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/internal/names"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -41,9 +41,9 @@ type Rounds struct{}
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
 func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
-	names := measure.Names(run.Metrics)
+	names := metric.Names(run.Metrics)
 	if run.Task == string(config.TaskQuadratic) { // has an empty column
-		names = []string{measure.Accuracy}
+		names = []string{metric.Accuracy}
 	}
 	return &rounds{columns: run.Having(columnsOf(names))}, nil
 }
@@ -90,7 +90,7 @@ func readHeader(path string) ([]string, error) {
 // column of is not known, and a column of another program is left out.
 func checkHeader(names []string) error {
 	if !slices.Contains(names, "round") || !slices.Contains(names, "virtual_seconds") {
-		return fmt.Errorf("the header is %q, want %q", strings.Join(names, ","), RoundsHeader(measure.Accuracy))
+		return fmt.Errorf("the header is %q, want %q", strings.Join(names, ","), RoundsHeader(metric.Accuracy))
 	}
 	return nil
 }

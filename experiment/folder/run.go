@@ -11,14 +11,14 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -105,10 +105,10 @@ func (r *Run) Rounds() (list []round.Report, err error) {
 }
 
 // Quality is by what the run's models are compared. It is not known before the first round.
-func (r *Run) Quality() (measure.Quality, error) {
+func (r *Run) Quality() (metric.Quality, error) {
 	list, err := r.Metrics()
 	if err != nil {
-		return measure.Quality{}, err
+		return metric.Quality{}, err
 	}
 	return r.Config.Evaluate.Metric.Of(list)
 }
@@ -116,13 +116,13 @@ func (r *Run) Quality() (measure.Quality, error) {
 // Metrics are those that the run's models are measured by, as its rounds.csv names them; the one
 // that they are compared by as the configuration describes it. A quadratic has none: its column is
 // empty.
-func (r *Run) Metrics() (list []measure.Metric, err error) {
+func (r *Run) Metrics() (list []metric.Metric, err error) {
 	columns, err := readHeader(r.Path(RoundsFile))
 	if r.Config.Task == config.TaskQuadratic {
 		return nil, err
 	}
 	for _, name := range metricsIn(columns) {
-		list = append(list, measure.Metric{Name: name})
+		list = append(list, metric.Metric{Name: name})
 	}
 	if q, err := r.Config.Evaluate.Metric.Of(list); err == nil && q.At >= 0 {
 		list[q.At] = q.Metric
@@ -174,9 +174,9 @@ type Overview struct {
 	Why     error    // what is damaged; nil: nothing is known to be
 	Summary *Summary // nil: the run goes on, or was killed
 	Rounds  int
-	Virtual float64         // seconds
-	Quality measure.Quality // by which models are compared
-	Best    float64         // of Quality; NaN: not measured yet
+	Virtual float64        // seconds
+	Quality metric.Quality // by which models are compared
+	Best    float64        // of Quality; NaN: not measured yet
 }
 
 func Look(dir string) Overview {

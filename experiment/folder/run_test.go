@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics"
 )

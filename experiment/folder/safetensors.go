@@ -15,9 +15,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"fedpace/actors/learn"
 	"fedpace/internal/regular"
 	"fedpace/internal/vector"
+	"fedpace/learn"
 )
 
 // Limits of a model file.

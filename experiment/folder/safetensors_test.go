@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
+	"fedpace/learn"
 )
 
 func smallModel() ([]learn.Tensor, []float32) {

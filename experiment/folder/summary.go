@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/measure"
-	"fedpace/experiment/expect"
+	"fedpace/config/expect"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -139,7 +139,7 @@ type LocalNoise struct {
 // Metric is what models came to by one of the quantities that they are measured by.
 type Metric struct {
 	Name       string   `json:"name"`
-	Better     string   `json:"better"`     // measure.Lower or measure.Higher
+	Better     string   `json:"better"`     // metric.Lower or metric.Higher
 	Validation *float64 `json:"validation"` // of the final model
 	Best       *float64 `json:"best"`
 }
@@ -177,9 +177,9 @@ func (f *Fairness) Of(name string) MetricFairness {
 	switch i := slices.IndexFunc(f.Metrics, func(m MetricFairness) bool { return m.Name == name }); {
 	case i >= 0:
 		return f.Metrics[i]
-	case name == measure.Accuracy:
+	case name == metric.Accuracy:
 		return MetricFairness{name, f.Accuracy, f.WorstAccuracy, f.Jain}
-	case name == measure.Loss:
+	case name == metric.Loss:
 		return MetricFairness{Name: name, Mean: &f.Loss, Worst: &f.WorstLoss}
 	}
 	return MetricFairness{Name: name}
@@ -200,7 +200,7 @@ type ClassFairness struct {
 }
 
 // EvaluationByClient is an evaluation by these metrics as the summary has it; nil of none.
-func EvaluationByClient(list []measure.Metric, e *metrics.ClientEvaluation) *ClientEvaluation {
+func EvaluationByClient(list []metric.Metric, e *metrics.ClientEvaluation) *ClientEvaluation {
 	if e == nil {
 		return nil
 	}
@@ -208,7 +208,7 @@ func EvaluationByClient(list []measure.Metric, e *metrics.ClientEvaluation) *Cli
 		to := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
 		for i, m := range f.Metrics {
 			of := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
-			if of.Name == measure.Accuracy {
+			if of.Name == metric.Accuracy {
 				to.Accuracy, to.WorstAccuracy, to.Jain = of.Mean, of.Worst, of.Jain
 				continue
 			}

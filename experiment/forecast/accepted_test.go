@@ -7,7 +7,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // A run that ends with a number of updates ends in the first round that has them, and a dry run says

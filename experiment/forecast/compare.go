@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
 	"fedpace/metrics"
+	"fedpace/registry"
 )
 
 // Comparison is a run's prediction beside what its devices measured.
@@ -68,7 +68,7 @@ func Ahead(ctx context.Context, p *problem.Problem, rounds int) (*Comparison, er
 func lacking(p *problem.Timing) *Comparison {
 	var missing []string
 	for i, d := range p.Config.Devices.Names {
-		if p.Fleet.DeviceClass(p.Config.Clients+i) == clientmodel.NoClass {
+		if p.Fleet.DeviceClass(p.Config.Clients+i) == fleet.NoClass {
 			missing = append(missing, d.ID)
 		}
 	}
@@ -176,7 +176,7 @@ func (c *Comparison) compare(ctx context.Context, p *problem.Problem, r *record,
 	return nil
 }
 
-func (t *twin) class(device int) *clientmodel.Class {
+func (t *twin) class(device int) *fleet.Class {
 	return &t.problem.Config.Fleet[t.problem.Fleet.DeviceClass(t.first+device)]
 }
 

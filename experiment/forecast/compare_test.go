@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/problem"
 )

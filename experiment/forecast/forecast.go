@@ -10,19 +10,19 @@ import (
 	"time"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/combine"
-	"fedpace/actors/learn"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
 	"fedpace/internal/cputime"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // Forecast says what a run will do and how long that should take.

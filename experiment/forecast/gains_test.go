@@ -6,7 +6,7 @@ import (
 
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/run"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // Rounds of 10 of 10 clients: the slow one of each round is a watch, and what a tenth more speed of

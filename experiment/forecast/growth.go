@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strings"
 
+	"fedpace/config"
 	"fedpace/coordinator/closing"
-	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"

@@ -5,11 +5,11 @@ import (
 	"math"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/keyed"
-	"fedpace/internal/testkit/runtest"
 )
 
 // From a tenth of a run on, the time left is within a quarter of the truth, whatever the

@@ -9,7 +9,7 @@ import (
 	"fedpace/coordinator/selection"
 	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // mostPlayed is about how many tasks are played to foresee a run: a second.

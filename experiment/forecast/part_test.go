@@ -8,7 +8,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // decaying is a run whose K decays, and whose rounds are not alike.

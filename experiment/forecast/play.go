@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/problem"
@@ -183,16 +183,16 @@ func drawn(p *problem.Timing, seed uint64) func(*round.Task) (round.Event, error
 	}
 }
 
-func uncertain(k clientmodel.Class) bool { return k.Uncertainty != clientmodel.Uncertainty{} }
+func uncertain(k fleet.Class) bool { return k.Uncertainty != fleet.Uncertainty{} }
 
 // planned is the plan of a simulated client for a task.
-func planned(f *clientmodel.Fleet, t *round.Task, bits clientmodel.Bits) (round.Event, error) {
+func planned(f *fleet.Fleet, t *round.Task, bits fleet.Bits) (round.Event, error) {
 	c := f.Client(t.Client)
 	c.Joules = t.Joules
 	d, err := f.Plan(c, t.Task, t.LocalSteps, bits, int64(t.Start))
 	return round.Event{Kind: round.Planned, Task: t.Task, Client: t.Client, Plan: round.Plan{
 		Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload),
-		Drops: d.Dropout != clientmodel.NoPhase, Dropout: round.Time(d.After),
+		Drops: d.Dropout != fleet.NoPhase, Dropout: round.Time(d.After),
 	}}, err
 }
 
@@ -204,7 +204,7 @@ type pace struct {
 }
 
 // paceOf draws how far a client is from its class.
-func paceOf(k *clientmodel.Class, seed uint64, client int) (d pace) {
+func paceOf(k *fleet.Class, seed uint64, client int) (d pace) {
 	d.factors = k.Uncertainty.Pace(seed, client)
 	for p := range d.factors {
 		d.overhead[p] = round.Time(math.RoundToEven(*k.Overhead.Phases()[p] * 1e9))

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
 )

@@ -3,12 +3,12 @@ package forecast
 import (
 	"math"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/problem"
 	"fedpace/internal/robust"
 	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
 )
 
 // Remaining follows a run and says how long it will still take, in wall time. It learns from
@@ -42,7 +42,7 @@ type seen struct {
 // measurements says when a run measures its models, and on how many samples: those held out,
 // and the clients' own.
 type measurements struct {
-	evaluate, clients measure.Timetable
+	evaluate, clients metric.Timetable
 	heldOut, own      float64
 	batch             float64 // samples of a local step
 	pace              float64 // virtual seconds a second of wall time at most; 0: as fast as it goes
@@ -77,7 +77,7 @@ func (m *measurements) samples(from, to int, begin, end round.Time) float64 {
 func (m *measurements) atEnd() float64 { return m.heldOut + m.own }
 
 // due is how often models are measured after those rounds.
-func due(t *measure.Timetable, from, to int, begin, end round.Time) (n float64) {
+func due(t *metric.Timetable, from, to int, begin, end round.Time) (n float64) {
 	if t.Every > 0 {
 		n += float64(to/t.Every - from/t.Every)
 	}

@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
 )
 
 func remaining(rounds int, virtual float64) *Remaining {
@@ -17,7 +17,7 @@ func remaining(rounds int, virtual float64) *Remaining {
 			expect: func(k int) expected { return expected{round.Time(1+k) * 1e9, 5} },
 		},
 		seen:     statistics.Thin[seen](mostSeen),
-		measured: measurements{batch: 10, evaluate: measure.Timetable{Every: 10}, heldOut: 300},
+		measured: measurements{batch: 10, evaluate: metric.Timetable{Every: 10}, heldOut: 300},
 	}
 }
 

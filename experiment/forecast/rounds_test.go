@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // Rounds end with their slowest clients, at a deadline or with the first, as they are played, and

@@ -7,14 +7,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/measure"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
+	"fedpace/learn/metric"
 )
 
 // twin is a run with its real devices replaced by simulated clients of their classes.
@@ -23,7 +23,7 @@ type twin struct {
 	rounds  round.Config
 	first   int                                            // client number of the first device
 	devices int                                            // how many there are
-	bits    clientmodel.Bits                               // of a device's transfers
+	bits    fleet.Bits                                     // of a device's transfers
 	link    func(client int) (download, upload round.Time) // in place of what its class says; nil: nothing
 	was     [][]presence                                   // by round, then device; nil: all are there
 	told    map[int]devicelog.Samples                      // by client; nil: not known
@@ -54,7 +54,7 @@ func newTwin(p *problem.Problem, r *record) (t *twin, err error) {
 // a virtual time; 0: without such a limit.
 func roundsOf(p *problem.Problem, limit round.Time) (round.Config, error) {
 	r, err := p.Rounds(limit)
-	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, measure.Timetable{}, measure.Timetable{}, nil
+	r.Train, r.Metrics, r.Evaluate, r.EvaluateClients, r.Stop.Targets = true, nil, metric.Timetable{}, metric.Timetable{}, nil
 	return r, err
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/experiment/problem"
 	"fedpace/internal/human"
 	"fedpace/internal/keyed"
@@ -60,7 +60,7 @@ func unlikeOf(p *problem.Problem) *Unlike {
 	own := func(i, round int, at int64) int64 {
 		d, err := p.Fleet.Durations(clients[i], uint64(round), steps, p.Bits, at)
 		if err != nil { // it would take years
-			return clientmodel.Never / 2
+			return fleet.Never / 2
 		}
 		return d.Total()
 	}
@@ -84,7 +84,7 @@ func unlikeOf(p *problem.Problem) *Unlike {
 }
 
 // staysOf is when a client comes and goes, in turn, for so many looks.
-func staysOf(f *clientmodel.Fleet, client int, looks *int) (list []int64) {
+func staysOf(f *fleet.Fleet, client int, looks *int) (list []int64) {
 	there := false
 	for t := int64(0); t < unlikeHorizon && *looks > 0; t = f.NextChange(client, t) {
 		*looks--
@@ -93,7 +93,7 @@ func staysOf(f *clientmodel.Fleet, client int, looks *int) (list []int64) {
 		}
 	}
 	if there {
-		list = append(list, clientmodel.Never)
+		list = append(list, fleet.Never)
 	}
 	return list
 }
@@ -148,7 +148,7 @@ func finish(stays []int64, at, work int64) int64 {
 		}
 		work -= stays[1] - from
 	}
-	return clientmodel.Never
+	return fleet.Never
 }
 
 // successes is the index: ln(1 + sum) / ln(1 + 600 n).

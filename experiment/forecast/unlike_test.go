@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"fedpace/experiment/run"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/realdata"
-	"fedpace/internal/testkit/runtest"
 )
 
 // Cohorts of 20 of 20 clients leave nothing to chance. Presence and both are those of a program in

@@ -6,12 +6,12 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
 	"fedpace/metrics"
+	"fedpace/registry"
 )
 
 // Usage is what a configuration comes to on the virtual clock, over draws of its fleet and cohorts.

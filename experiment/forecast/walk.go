@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
 )
 

@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"fedpace/actors/attack"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/coordinator"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 )
 
 // attacks are those of the fleet's classes, by their number; nil where all are honest.
 func attacks(c *config.Config) (list []attack.Attack) {
-	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Attack != nil }) {
+	if c.DevicesAlone() || !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Attack != nil }) {
 		return nil
 	}
 	for _, k := range c.Fleet {

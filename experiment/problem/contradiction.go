@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/bus"
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // contradicts is by what part of its time a task may be off what its class's tasks take before
@@ -33,7 +33,7 @@ func (p *Problem) CalibrationAgainst(client int, measured []*bus.Measured) strin
 // its class; empty: they do not, or it has none. What is NaN is not known.
 func (p *Problem) TaskAgainst(client, steps int, took [3]float64) string {
 	own := p.Fleet.DeviceClass(client)
-	if own == clientmodel.NoClass {
+	if own == fleet.NoClass {
 		return ""
 	}
 	off, _, where := p.against(own, steps, took)

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/bus"
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // Who has a class is compared with it, phase by phase, by what is beyond nine tenths of the class's
@@ -23,7 +23,7 @@ func TestWhatContradictsAClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProblem(c, nil)
-	p.Bits = clientmodel.Both(40e6)
+	p.Bits = fleet.Both(40e6)
 	if p.Fleet, err = p.Config.NewFleet(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
+	"fedpace/data/federated"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/registry"
 )
 
 // correlate hands the clients' devices out by their data, where the configuration
@@ -70,14 +70,14 @@ func (p *Problem) CorrelationNotes() (lines []string) {
 }
 
 // batteries are the fleet's as the round machine asks for them.
-type batteries struct{ *clientmodel.Fleet }
+type batteries struct{ *fleet.Fleet }
 
 func (b batteries) Charged(client int, joules float64, since, now round.Time) float64 {
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(client, clientmodel.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
+	return b.Fleet.Spent(client, fleet.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
 }
 
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {

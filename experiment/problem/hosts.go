@@ -12,12 +12,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors/data"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
 	"fedpace/bus"
-	"fedpace/experiment/config"
+	"fedpace/config"
+	"fedpace/data"
 	"fedpace/internal/regular"
+	"fedpace/learn"
 )
 
 // Info is what hosts in other processes are told of the run.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
+	"fedpace/learn/metric"
 )
 
 // judge settles by what models are measured and compared, and refuses what the model
@@ -15,12 +15,12 @@ import (
 func (p *Problem) judge() (err error) {
 	c := &p.Config
 	if !c.Train { // nothing is measured, and tables have the columns of a classifier
-		p.Metrics = []measure.Metric{{Name: measure.Accuracy}}
-		p.Quality, err = measure.QualityOf(p.Metrics, measure.Accuracy)
+		p.Metrics = []metric.Metric{{Name: metric.Accuracy}}
+		p.Quality, err = metric.QualityOf(p.Metrics, metric.Accuracy)
 		return err
 	}
 	p.Metrics = slices.Clone(p.Model.Metrics())
-	if err := measure.CheckNames(p.Metrics); err != nil {
+	if err := metric.CheckNames(p.Metrics); err != nil {
 		return fmt.Errorf("model: %s: %w", p.Model, err)
 	}
 	if p.Quality, err = c.Evaluate.Metric.Of(p.Metrics); err != nil {
@@ -29,7 +29,7 @@ func (p *Problem) judge() (err error) {
 	if p.Quality.At >= 0 {
 		p.Metrics[p.Quality.At] = p.Quality.Metric // in the direction that the configuration says
 	}
-	accurate := measure.Find(p.Metrics, measure.Accuracy) >= 0
+	accurate := metric.Find(p.Metrics, metric.Accuracy) >= 0
 	if len(p.Metrics) != 1 || !accurate {
 		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
 	}

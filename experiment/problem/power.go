@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
-	"fedpace/internal/registry"
 	"fedpace/metrics"
+	"fedpace/registry"
 )
 
 // Power is what the run's clients use of, and how much of it their tasks take.
@@ -25,9 +25,9 @@ func (p *Timing) Power() metrics.Power {
 // watts are those of the fleet's classes; nil: none gives any, or none that does has a
 // client.
 func watts(c *config.Config) (list []metrics.Watts) {
-	known := func(k clientmodel.Class) bool {
+	known := func(k fleet.Class) bool {
 		of := func(d config.Device) bool { return d.Class == k.Name }
-		return k.Watts != clientmodel.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
+		return k.Watts != fleet.Watts{} && (!c.DevicesAlone() || slices.ContainsFunc(c.Devices.Names, of))
 	}
 	if !slices.ContainsFunc(c.Fleet, known) {
 		return nil
@@ -40,16 +40,16 @@ func watts(c *config.Config) (list []metrics.Watts) {
 
 // DeviceBits are what a task of a real device transfers: the whole model both ways, or, where
 // their transfers take what is modelled, what those of simulated clients do.
-func (p *Problem) DeviceBits() clientmodel.Bits {
+func (p *Problem) DeviceBits() fleet.Bits {
 	if p.Model == nil || p.Config.Devices.Link == config.ModelledLink {
 		return p.Bits
 	}
-	return clientmodel.Both(32 * int64(p.Model.Params()))
+	return fleet.Both(32 * int64(p.Model.Params()))
 }
 
 // Usual is what a task of so many local steps takes a real device by its class; 0: that is not known.
 func (p *Problem) Usual(client, steps int) round.Time {
-	if p.Fleet.DeviceClass(client) == clientmodel.NoClass {
+	if p.Fleet.DeviceClass(client) == fleet.NoClass {
 		return 0
 	}
 	d, err := p.Fleet.Expect(client, steps, p.DeviceBits())
@@ -81,7 +81,7 @@ func (p *Timing) ModelledLink() (func(client int) (download, upload round.Time),
 		return nil, fmt.Errorf("devices.link: %w", err)
 	}
 	return func(client int) (round.Time, round.Time) {
-		if p.Fleet.DeviceClass(client) != clientmodel.NoClass {
+		if p.Fleet.DeviceClass(client) != fleet.NoClass {
 			if d, err := p.Fleet.Expect(client, 0, p.Bits); err == nil {
 				return round.Time(d.Download), round.Time(d.Upload)
 			}

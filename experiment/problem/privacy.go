@@ -6,15 +6,15 @@ import (
 	"slices"
 	"sync"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/privacy"
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/algorithm/privacy"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // Privacy is a run's differential privacy.
@@ -118,7 +118,7 @@ func (p *Data) everybody() bool {
 func (p *Data) othersFollow() bool {
 	c := &p.Config
 	_, uniform := c.Select.(selection.Uniform)
-	battery := slices.ContainsFunc(c.Fleet, func(k clientmodel.Class) bool { return k.Battery != nil })
+	battery := slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Battery != nil })
 	return !uniform && !p.everybody() || battery || c.EverAbsent()
 }
 

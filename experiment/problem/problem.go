@@ -9,21 +9,21 @@ import (
 	"strings"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
+	"fedpace/data"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 // Data is who takes part, by the configuration, and what they learn from.
@@ -35,8 +35,8 @@ type Data struct {
 // Timing is how long they take, which needs no model.
 type Timing struct {
 	Data
-	Fleet *clientmodel.Fleet
-	Bits  clientmodel.Bits // of a task's transfers
+	Fleet *fleet.Fleet
+	Bits  fleet.Bits // of a task's transfers
 	// Grid is the virtual time from one evaluation to the next; 0: they are by rounds. It is
 	// for whoever plays the run to set.
 	Grid round.Time
@@ -56,9 +56,9 @@ type Problem struct {
 
 	Trainer *external.Program // takes the local steps; nil: Arithmetic does
 
-	Metrics []measure.Metric // by which models are measured besides their loss
-	Quality measure.Quality  // by which they are compared
-	Targets []measure.Target // that end the run
+	Metrics []metric.Metric // by which models are measured besides their loss
+	Quality metric.Quality  // by which they are compared
+	Targets []metric.Target // that end the run
 
 	Algorithm algorithm.Algorithm
 	Privacy   *Privacy // nil: the run has none
@@ -134,7 +134,7 @@ func (p *Problem) size() error {
 		p.notice(fmt.Sprintf("network.model_megabits is %g, and the trainer's model of %d parameters has %.4g (exact): transfers take the time of the former.",
 			c.Network.ModelMegabits, params, 32e-6*float64(params)))
 	}
-	p.Bits = clientmodel.Bits{Down: int64(model), Up: int64(update)}
+	p.Bits = fleet.Bits{Down: int64(model), Up: int64(update)}
 	return nil
 }
 
@@ -458,7 +458,7 @@ func (p *Timing) checkPhases() error {
 		if e.Batch > 0 {
 			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
-		if _, err := p.Fleet.Expect(client, steps, clientmodel.Both(0)); err != nil {
+		if _, err := p.Fleet.Expect(client, steps, fleet.Both(0)); err != nil {
 			return &config.KeyError{Key: compute + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, steps)}
 		}
 		if d, err := p.Fleet.Expect(client, 0, p.Bits); err != nil {

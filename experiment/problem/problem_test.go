@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
-	"fedpace/experiment/config"
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/data/federated"
+	"fedpace/learn"
 )
 
 // counted is data that counts how often it is asked for a client's samples.
@@ -42,7 +42,7 @@ func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, 
 	}
 	c.Clients = clients
 	p, set := newProblem(c, nil), &counted{samples: samples}
-	p.Set, p.Bits = set, clientmodel.Both(1e6)
+	p.Set, p.Bits = set, fleet.Both(1e6)
 	if p.Fleet, err = p.Config.NewFleet(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestEpochsOfTooManySteps(t *testing.T) {
 // Data that cannot be read are no fault of the network's.
 func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
 	p, _ := epochs(t, 20, func(int) int { return 100 })
-	p.Config.Correlation.Speed = clientmodel.SpeedTie{Tie: clientmodel.Tie{Spearman: 0.5, With: "labels"}, Of: "compute"}
+	p.Config.Correlation.Speed = fleet.SpeedTie{Tie: fleet.Tie{Spearman: 0.5, With: "labels"}, Of: "compute"}
 	err := p.correlate()
 	if key := (*config.KeyError)(nil); !errors.Is(err, errRead) || errors.As(err, &key) {
 		t.Errorf("%v, want that of the data", err)

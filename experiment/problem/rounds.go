@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/actors/clientmodel"
 	"fedpace/actors/external"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/actors/fleet"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 // Taken is how many samples a local step of a client takes: a minibatch, or all that it has.
@@ -57,8 +57,8 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Window:          schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
 		Plateau:         schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:           c.Train,
-		Evaluate:        measure.Timetable{Every: c.Evaluate.Every, Grid: int64(p.Grid)},
-		EvaluateClients: measure.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
+		Evaluate:        metric.Timetable{Every: c.Evaluate.Every, Grid: int64(p.Grid)},
+		EvaluateClients: metric.Timetable{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
 		Metrics:         p.Metrics,
 		Quality:         p.Quality,
 		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accepted: c.Stop.Accepted, Targets: p.Targets, Samples: int64(c.Stop.Samples), Tokens: int64(c.Stop.Tokens), PerSample: p.Tokens(), Taken: p.Taken},
@@ -219,12 +219,12 @@ func (p *Timing) nextChange(t round.Time) (round.Time, bool) {
 	clients := p.Config.Clients
 	next := p.Fleet.NextAny(clients, int64(t))
 	if next <= int64(t) { // all who are there have work: anybody's next change
-		next = clientmodel.Never
+		next = fleet.Never
 		for c := range clients {
 			next = min(next, p.Fleet.NextChange(c, int64(t)))
 		}
 	}
-	return round.Time(next), next != clientmodel.Never
+	return round.Time(next), next != fleet.Never
 }
 
 // FixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // The share of a time in which a client is there is the one that many looks find.

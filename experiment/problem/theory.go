@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/actors/learn"
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
-	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
+	"fedpace/learn"
 )
 
 // ErrNotConvex says that constants cannot be calculated for a task.

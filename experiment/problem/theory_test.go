@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/config"
+	"fedpace/experiment/runtest"
 )
 
 // All seeds share one problem, unless the data's seed is left to theirs.

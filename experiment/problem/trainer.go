@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fedpace/actors/external"
+	"fedpace/config"
 	"fedpace/coordinator/closing"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
 

@@ -21,17 +21,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/deploy/grafana/dashboards"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/testkit/installed"
-	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/testport"
+	"fedpace/learn/metric"
 	"fedpace/metrics/eventlog"
 )
 
@@ -178,7 +178,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 		losses.Observe(r.TrainingLoss)
 		add("window_loss", at(r.End), losses.Mean())
 		add("validation_loss", at(r.End), r.ValidationLoss)
-		add("validation_accuracy", at(r.End), measure.At(r.Metrics, 0))
+		add("validation_accuracy", at(r.End), metric.At(r.Metrics, 0))
 		add("sgd_steps_total", at(r.End), float64(r.SGDSteps))
 		for o, n := range r.Outcomes {
 			sum[o] += float64(n)

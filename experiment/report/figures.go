@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/measure"
 	"fedpace/experiment/forecast"
+	"fedpace/learn/metric"
 	"fedpace/metrics/figure"
 )
 
@@ -78,7 +78,7 @@ func (s section) predictions() (list []figure.Panel) {
 }
 
 // qualities are by what the runs' models are compared.
-func (s section) qualities() (list []measure.Metric) {
+func (s section) qualities() (list []metric.Metric) {
 	for _, g := range s {
 		if q := g.Runs[0].quality.Metric; !slices.Contains(list, q) {
 			list = append(list, q)
@@ -89,7 +89,7 @@ func (s section) qualities() (list []measure.Metric) {
 
 // curve is a panel against virtual minutes: a line for each group, with a band
 // where it has several seeds. Of a quality it has the groups that are compared by it.
-func (s section) curve(title, y string, of func(*point) float64, quality ...measure.Metric) figure.Panel {
+func (s section) curve(title, y string, of func(*point) float64, quality ...metric.Metric) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
 	for _, g := range s {
 		if len(quality) == 0 || g.Runs[0].quality.Metric == quality[0] {

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/measure"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -27,8 +27,8 @@ const (
 type Run struct {
 	*folder.Run
 	complete  bool
-	quality   measure.Quality // by which its models are compared
-	durations []float64       // seconds of rounds, ascending; of long runs every n-th
+	quality   metric.Quality // by which its models are compared
+	durations []float64      // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 	predicted []forecast.Row // of a run with real devices whose time was predicted
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"fedpace/actors/measure"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/statistics"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/learn/metric"
 )
 
 // play runs an experiment of a moment into a folder.
@@ -71,7 +71,7 @@ func TestACurve(t *testing.T) {
 		if !(lowest <= mean) {
 			lowest = mean
 		}
-		if accuracy := measure.At(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
+		if accuracy := metric.At(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
 			highest = accuracy
 		}
 		want := point{row.End.Seconds(), lowest, highest, []float64{float64(row.LocalSteps)}}

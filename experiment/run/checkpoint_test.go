@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/slow"
 )

@@ -18,8 +18,8 @@ import (
 	"fedpace/bus/memory"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/config"
 	"fedpace/coordinator"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/names"
 )

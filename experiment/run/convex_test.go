@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
@@ -54,7 +54,7 @@ func TestConvexTasksLearn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(measure.At(r.Metrics, 0)) {
+			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(metric.At(r.Metrics, 0)) {
 				t.Errorf("the last row has loss %v and accuracy %v", r.ValidationLoss, r.Metrics)
 			}
 		} else if s.ValidationAccuracy == nil || *s.ValidationAccuracy < 0.4 {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/clientmodel"
+	"fedpace/actors/fleet"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 
@@ -46,7 +46,7 @@ func TestHostsGetTheDevicesThatDataDecide(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if got := r.Plan; int64(got.Total()) != want.Total() || got.Drops != (want.Dropout != clientmodel.NoPhase) || got.Drops && int64(got.Dropout) != want.After {
+		if got := r.Plan; int64(got.Total()) != want.Total() || got.Drops != (want.Dropout != fleet.NoPhase) || got.Drops && int64(got.Dropout) != want.After {
 			t.Errorf("task %d of client %d, %+v: planned %+v, want %+v", r.Task, r.Client, who, got, want)
 		}
 		if who.Device != r.Client || who.Presence != r.Client {

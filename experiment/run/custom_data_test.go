@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/config"
+	"fedpace/experiment/runtest"
 )
 
 // Custom data, with a model named in the configuration, learns; a model

@@ -18,7 +18,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 )

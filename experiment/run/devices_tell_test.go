@@ -13,7 +13,7 @@ import (
 	"fedpace/actors/real"
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/metrics/live"
 )
 

@@ -7,9 +7,9 @@ import (
 	"regexp"
 	"testing"
 
-	"fedpace/experiment/config"
-	"fedpace/internal/registry"
+	"fedpace/config"
 	"fedpace/internal/testkit/slow"
+	"fedpace/registry"
 )
 
 // The configurations in the documentation can be run as they stand.

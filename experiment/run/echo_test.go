@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/bus/bustest"
 	"fedpace/bus/embedded"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/internal/cputime"
 	"fedpace/internal/robust"
-	"fedpace/internal/testkit/bustest"
 )
 
 // BenchmarkBesideAnEcho compares the processor time of a client-round of whole runs that are

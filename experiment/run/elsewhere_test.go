@@ -15,8 +15,8 @@ import (
 
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/installed"
-	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )

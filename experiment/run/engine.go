@@ -11,18 +11,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/algorithm/privacy"
 	"fedpace/actors/host"
+	"fedpace/algorithm"
+	"fedpace/algorithm/privacy"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/memory"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 )
 

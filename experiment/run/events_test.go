@@ -16,12 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/measure"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
@@ -85,7 +85,7 @@ func testEventLog(t *testing.T, sets ...string) {
 	about, rounds := logOf(t, c.Out)
 	if diff := cmp.Diff(&metrics.Run{
 		Name: "demo", Task: "femnist", Schedule: "rounds", Seed: 1, Clients: 200, Cohort: c.Cohort, Close: "deadline", Deadline: 3e9,
-		Metrics: []measure.Metric{{Name: measure.Accuracy}},
+		Metrics: []metric.Metric{{Name: metric.Accuracy}},
 		Classes: []string{"phone", "watch"}, Slowest: config.KeptSlowest, Sample: c.Cohort, Version: "v1",
 	}, about); diff != "" {
 		t.Error(diff)

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"testing"
 
-	"fedpace/actors/learn"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )

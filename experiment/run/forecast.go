@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"

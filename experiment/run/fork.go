@@ -6,8 +6,8 @@ import (
 	"io"
 	"path/filepath"
 
+	"fedpace/config"
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/regular"
 	"fedpace/metrics/eventlog"

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"fedpace/actors/data/federated"
+	"fedpace/data/federated"
 )
 
 // held is a set of so many bytes.

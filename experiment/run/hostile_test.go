@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // lies change what a device sends: its values, and what it tells of them.

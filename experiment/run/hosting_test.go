@@ -17,7 +17,7 @@ import (
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // A host serves the runs of other versions with its protocol, and says so. It refuses

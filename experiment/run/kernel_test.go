@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 )
 
 // training is a small run of a network, whose arithmetic differs between classes.

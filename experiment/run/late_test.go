@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // A run with late updates, and with those first that will be away: it wastes less than

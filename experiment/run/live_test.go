@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/config"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

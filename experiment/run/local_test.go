@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
 	"fedpace/actors/attack"
+	"fedpace/algorithm"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

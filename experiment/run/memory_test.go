@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/slow"
 )

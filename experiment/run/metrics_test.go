@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
@@ -207,7 +207,7 @@ func TestAMetricStopsARun(t *testing.T) {
 			t.Errorf("%v: %s is shown first", sets, s.Metrics[0].Name)
 		}
 		for _, m := range s.Metrics {
-			if m.Name != measure.Loss && shown[fmt.Sprintf(`fedpace_validation_metric metric=%q`, m.Name)] != *m.Validation {
+			if m.Name != metric.Loss && shown[fmt.Sprintf(`fedpace_validation_metric metric=%q`, m.Name)] != *m.Validation {
 				t.Errorf("%v: %s is shown as %v, want %v", sets, m.Name, shown[fmt.Sprintf(`fedpace_validation_metric metric=%q`, m.Name)], *m.Validation)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"fedpace/actors/algorithm/privacy"
+	"fedpace/algorithm/privacy"
 	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/regular"

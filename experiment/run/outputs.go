@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/internal/names"

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/metrics"
 )
 

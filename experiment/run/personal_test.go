@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
-	"fedpace/experiment/config"
+	"fedpace/config"
+	"fedpace/data/federated"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
 	"fedpace/metrics/outputs"
 	"fedpace/metrics/tables"
 )

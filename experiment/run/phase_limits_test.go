@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // Devices that would need years for one task are a mistake in a key, which is

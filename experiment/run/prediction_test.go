@@ -7,7 +7,7 @@ import (
 
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // What package forecast plays, on no bus and in one goroutine, has the history of the run:

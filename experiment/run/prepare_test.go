@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // prepare prepares the problem of a configuration. Close it after use.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/measure"
 	"fedpace/bus/admission"
 	"fedpace/bus/embedded"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/data/federated"
 	"fedpace/experiment/checkpoint"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -54,9 +54,9 @@ type recorder struct {
 		trained  float64   // seconds of this round in which some were
 	}
 
-	vain     int               // rounds in a row, the last included, that brought no update
-	few      bool              // whether a round had too few for the combining rule
-	measures []measure.Quality // as the summary has them
+	vain     int              // rounds in a row, the last included, that brought no update
+	few      bool             // whether a round had too few for the combining rule
+	measures []metric.Quality // as the summary has them
 	progress Progress
 	saved    checkpoint.Summary
 }
@@ -65,7 +65,7 @@ type recorder struct {
 func newRecorder(p *experiment, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
-		p: p, started: started, measures: measure.Shown(p.Metrics, p.Quality),
+		p: p, started: started, measures: metric.Shown(p.Metrics, p.Quality),
 		saved: checkpoint.Summary{
 			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 			Reached: nan, BestLoss: nan,
@@ -279,7 +279,7 @@ func (r *recorder) restarts() int64 {
 }
 
 // clients takes the scores of the model after a round on the clients' own samples.
-func (r *recorder) clients(number int, scores []measure.ClientScore) error {
+func (r *recorder) clients(number int, scores []metric.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
 	last := *e
 	last.Scores = nil
@@ -330,7 +330,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	s.ValidationLoss = metrics.Measured(loss)
 	for i, q := range r.measures {
 		now, best := metrics.Measured(q.Of(loss, stop.Metrics)), metrics.Measured(r.saved.Best[i])
-		if q.Name == measure.Accuracy {
+		if q.Name == metric.Accuracy {
 			s.ValidationAccuracy, s.BestValidationAccuracy = now, best
 		}
 		if c.Train {
@@ -393,7 +393,7 @@ type Progress struct {
 	Schedule string // as in schedule.Names; tells a comparison's runs apart
 
 	round.Report // the last complete round, with what was measured last; NaN: none yet
-	Quality      measure.Quality
+	Quality      metric.Quality
 	Rounds       int     // rounds in all; 0: not known
 	VirtualTotal float64 // the virtual time at which the run stops; 0: not known
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 )

@@ -10,17 +10,17 @@ import (
 	"runtime/debug"
 	"time"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/measure"
 	"fedpace/bus"
 	"fedpace/bus/natsconn"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment/config"
+	"fedpace/data/federated"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/forecast"
 	"fedpace/experiment/problem"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )
@@ -118,7 +118,7 @@ func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, er
 		return nil, err
 	}
 	if o.Check != nil {
-		if err := o.Check(&p.Config, append([]string{p.Quality.Name}, measure.Names(p.Metrics)...)); err != nil {
+		if err := o.Check(&p.Config, append([]string{p.Quality.Name}, metric.Names(p.Metrics)...)); err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
 	}

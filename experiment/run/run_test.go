@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/outputs"
 )

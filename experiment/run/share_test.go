@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/internal/testkit/realdata"
 )
 

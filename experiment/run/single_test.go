@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

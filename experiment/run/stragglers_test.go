@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/algorithm"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/algorithm"
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
+	"fedpace/data/federated"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn"
+	"fedpace/learn/metric"
 )
 
 var closings = map[string]struct {
@@ -369,7 +369,7 @@ func TestTimeToTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rows, func(r round.Report) bool { return measure.At(r.Metrics, 0) >= 0.1 })
+	i := slices.IndexFunc(rows, func(r round.Report) bool { return metric.At(r.Metrics, 0) >= 0.1 })
 	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].End.Seconds() || s.Rounds != 12 {
 		t.Errorf("time to target %v, rounds %+v", s.TimeToTarget, rows)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 )
 
 // The clock of Streaming DiLoCo: workers that are unlike go on with their steps while a fragment

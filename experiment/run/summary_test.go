@@ -6,8 +6,8 @@ import (
 	"time"
 	"weak"
 
+	"fedpace/config"
 	"fedpace/coordinator"
-	"fedpace/experiment/config"
 )
 
 // A comparison keeps the summaries of hundreds of runs. One that pointed into its run would keep

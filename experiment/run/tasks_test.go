@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/tables"
 )

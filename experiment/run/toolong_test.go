@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/tables"
 )

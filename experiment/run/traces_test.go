@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/cputime"
 	"fedpace/internal/testkit/realdata"
-	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"fedpace/config"
 	"fedpace/experiment/checkpoint"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/outputs"

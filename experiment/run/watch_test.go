@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/internal/testkit/slow"
 )
 

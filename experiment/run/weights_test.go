@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // Updates weigh by the samples that their steps took. The steps of two clients of unlike speed are

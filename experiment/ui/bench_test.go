@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/testkit/browsertest"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/run"
 	"fedpace/metrics"
 	"fedpace/metrics/live"

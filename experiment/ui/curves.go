@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"
@@ -66,7 +66,7 @@ func readCurves(r *folder.Run) (*curves, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.columns = slices.DeleteFunc(metrics.ColumnsOf(measure.Names(list)...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
+	c.columns = slices.DeleteFunc(metrics.ColumnsOf(metric.Names(list)...), func(c metrics.Column) bool { return c.Title == "" && c.Axis == "" })
 	c.values = make([][]float64, len(c.columns))
 	for now, err := range r.Follow() {
 		if errors.Is(err, folder.ErrTorn) {

@@ -122,14 +122,14 @@ type row struct {
 	Tags     []string        `json:"tags,omitempty"`
 	Note     string          `json:"note,omitempty"`
 	Settings []string        `json:"settings"` // what it sets otherwise than its task's defaults
-	Quality  metric          `json:"quality"`  // by which models are compared
+	Quality  metricName      `json:"quality"`  // by which models are compared
 	Stamp    string          `json:"stamp"`    // changes with the files
 	Rounds   int             `json:"rounds"`
 	Virtual  float64         `json:"virtual_seconds"`
 	Summary  *folder.Summary `json:"summary"` // null: the run goes on, or was killed
 }
 
-type metric struct {
+type metricName struct {
 	Name  string `json:"name"`
 	Lower bool   `json:"lower"` // lower values are better
 }
@@ -165,7 +165,7 @@ func (r *run) row() row {
 	}
 	q, err := r.Quality()
 	if err == nil {
-		out.Quality = metric{q.Name, q.Lower}
+		out.Quality = metricName{q.Name, q.Lower}
 	}
 	state, summary, err := r.State()
 	if out.State, out.Summary = string(state), summary; err != nil {

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/ui"
 )

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics/page"
 	"fedpace/metrics/web"

@@ -19,12 +19,12 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"fedpace/config"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 	"fedpace/experiment/run"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/outputs"

@@ -17,14 +17,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
-	"fedpace/experiment/study"
+	"fedpace/experiment/runtest"
 	"fedpace/experiment/ui"
 	"fedpace/internal/testkit/browsertest"
-	"fedpace/internal/testkit/runtest"
 	"fedpace/internal/testkit/slow"
+	"fedpace/study"
 )
 
 func TestMain(m *testing.M) { browsertest.Main(m) }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,16 +30,42 @@ func TestEveryPackageIsDescribedOnce(t *testing.T) {
 	}
 }
 
-// What only tests need is in the folder internal/testkit, and in no program.
+// support are the folders of what only tests need: beside what they support, or in internal/testkit.
+var support = []string{
+	"actors/external/externaltest", "bus/bustest", "data/datatest", "experiment/runtest", "internal/testkit",
+}
+
+// isSupport reports whether a package lies in a folder of support.
+func isSupport(name string) bool {
+	return slices.ContainsFunc(support, func(folder string) bool { return matches(name, folder+"/...") })
+}
+
+// What only tests need is in no program.
 func TestTheProductImportsNoTestSupport(t *testing.T) {
-	const support = "internal/testkit/"
 	for _, p := range project(t) {
-		if strings.HasPrefix(p.path, support) {
+		if isSupport(p.path) {
 			continue
 		}
 		for _, imported := range p.imports {
-			if strings.HasPrefix(imported, support) {
+			if isSupport(imported) {
 				t.Errorf("%s imports %s, which is for tests", p.path, imported)
+			}
+		}
+	}
+}
+
+// Coordinator and actors meet on the bus alone: neither imports the other at any depth.
+func TestCoordinatorAndActorsMeetOnTheBus(t *testing.T) {
+	all := project(t)
+	for _, sides := range [][2]string{{"coordinator", "actors"}, {"actors", "coordinator"}} {
+		for _, p := range all {
+			if !matches(p.path, sides[0]+"/...") {
+				continue
+			}
+			for _, reached := range reachable(all, p.path) {
+				if matches(reached, sides[1]+"/...") {
+					t.Errorf("%s imports %s, at some depth", p.path, reached)
+				}
 			}
 		}
 	}

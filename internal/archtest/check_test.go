@@ -213,6 +213,27 @@ func violations(all []pkg, table string) (found []string) {
 	return found
 }
 
+// reachable lists what a package imports of the module, at any depth.
+func reachable(all []pkg, from string) []string {
+	byPath := map[string]pkg{}
+	for _, p := range all {
+		byPath[p.path] = p
+	}
+	reached := map[string]bool{}
+	open := []string{from}
+	for len(open) > 0 {
+		p := byPath[open[0]]
+		open = open[1:]
+		for _, imported := range p.imports {
+			if _, ours := byPath[imported]; ours && !reached[imported] {
+				reached[imported] = true
+				open = append(open, imported)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(reached))
+}
+
 // undescribed lists packages whose comment is missing, repeated or elsewhere
 // than in doc.go.
 func undescribed(all []pkg) []string {

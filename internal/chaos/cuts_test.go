@@ -18,7 +18,7 @@ import (
 
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsconn"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/testkit/slow"

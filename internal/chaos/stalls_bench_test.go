@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/internal/testkit/runtest"
+	"fedpace/experiment/runtest"
 )
 
 // stall is a time in which nothing comes through a line.

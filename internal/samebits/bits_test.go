@@ -349,7 +349,7 @@ func TestRunsComputeTheSameBits(t *testing.T) {
 
 // Instructions of one kernel class give the same bits.
 func TestOtherInstructionsComputeTheSameBits(t *testing.T) {
-	slow.Test(t, "actors/learn compares the instruction sets on each layer")
+	slow.Test(t, "learn compares the instruction sets on each layer")
 	slow.Test(t, "it plays all runs again with other instructions")
 	w := newWorkshop(t)
 	if x := &cpu.X86; !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL {

@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"fedpace/experiment/config"
-	"fedpace/experiment/config/reference"
+	"fedpace/config"
+	"fedpace/config/reference"
 	_ "fedpace/experiment/run" // with all readers and outputs
 	"fedpace/internal/testkit/slow"
 )

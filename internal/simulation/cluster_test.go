@@ -18,10 +18,10 @@ import (
 	"fedpace/actors/host"
 	"fedpace/bus"
 	"fedpace/bus/memory"
+	"fedpace/bus/bustest/simbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
-	"fedpace/internal/testkit/simbus"
 )
 
 // outcome is all that a run leaves behind.

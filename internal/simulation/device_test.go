@@ -15,13 +15,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/learn"
 	"fedpace/actors/real"
 	"fedpace/bus"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
+	"fedpace/data/federated"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
 )
 
 // Limits of devices, in simulated time. A heartbeat, every fourth part of the first,

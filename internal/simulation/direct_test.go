@@ -10,7 +10,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
+	"fedpace/registry"
 )
 
 // history is what was accepted in each round of a run, and the models after them.

@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"fedpace/actors"
-	"fedpace/actors/algorithm"
-	"fedpace/actors/clientmodel"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
-	"fedpace/actors/measure"
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/config"
 	"fedpace/coordinator"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
-	"fedpace/experiment/config"
+	"fedpace/data/federated"
 	"fedpace/internal/keyed"
-	"fedpace/internal/registry"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/registry"
 )
 
 // world is what all seeds share and none changes.
@@ -30,7 +30,7 @@ type world struct {
 	model      learn.Model
 	initial    []float32
 	kernel     learn.Kernel
-	leaving    *clientmodel.Fleet
+	leaving    *fleet.Fleet
 	algorithms map[string]algorithm.Algorithm
 	folder     string // of devices' files
 }
@@ -63,13 +63,13 @@ func newWorld(folder string) (w *world, err error) {
 		}
 		w.algorithms[name] = c.Aggregate.Algorithm
 	}
-	w.leaving, err = clientmodel.NewFleet(clientmodel.Config{
-		Network: clientmodel.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: clientmodel.Compute{SecondsPerStep: 0.03, Std: 0.02},
-		Availability: clientmodel.Markov{OnSeconds: 3, OffSeconds: 2},
-		Dropout:      clientmodel.Dropout{Probability: 0.1, WhenUnavailable: true},
-		Fleet: []clientmodel.Class{{
-			Name: "phone", Watts: clientmodel.Watts{Download: 1, Compute: 4, Upload: 1.5}, // a task takes about 1 J
-			Battery: &clientmodel.Battery{Joules: 3, Start: clientmodel.Uniform{Min: 0.1, Max: 1}, Floor: 0.2, ChargeWatts: 0.3, Charges: "available"},
+	w.leaving, err = fleet.NewFleet(fleet.Config{
+		Network: fleet.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: fleet.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: fleet.Markov{OnSeconds: 3, OffSeconds: 2},
+		Dropout:      fleet.Dropout{Probability: 0.1, WhenUnavailable: true},
+		Fleet: []fleet.Class{{
+			Name: "phone", Watts: fleet.Watts{Download: 1, Compute: 4, Upload: 1.5}, // a task takes about 1 J
+			Battery: &fleet.Battery{Joules: 3, Start: fleet.Uniform{Min: 0.1, Max: 1}, Floor: 0.2, ChargeWatts: 0.3, Charges: "available"},
 		}},
 	}, 1)
 	return w, err
@@ -200,15 +200,15 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 	c = round.Config{
 		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: rule,
 		Setup: schedule.Setup{K0: 4, Eta0: 0.3}, K: schedule.RoundsK{}, Eta: schedule.FixedEta{},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1}, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
 		Available: func(client int, at round.Time) bool { return w.leaving.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
-			next := int64(clientmodel.Never)
+			next := int64(fleet.Never)
 			for c := range clients {
 				next = min(next, w.leaving.NextChange(c, int64(at)))
 			}
-			return round.Time(next), next != clientmodel.Never
+			return round.Time(next), next != fleet.Never
 		},
 		Samples: w.set.Samples,
 		Expect: func(client, steps int) round.Time {
@@ -249,14 +249,14 @@ func (w *world) run(r *rand.Rand) (c round.Config, chosen string) {
 }
 
 // batteries are a fleet's as the round machine asks for them.
-type batteries struct{ *clientmodel.Fleet }
+type batteries struct{ *fleet.Fleet }
 
 func (b batteries) Charged(client int, joules float64, since, now round.Time) float64 {
 	return b.Fleet.Charged(client, joules, int64(since), int64(now))
 }
 
 func (b batteries) Spent(client int, p round.Plan, after round.Time) float64 {
-	return b.Fleet.Spent(client, clientmodel.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
+	return b.Fleet.Spent(client, fleet.Durations{Download: int64(p.Download), Compute: int64(p.Compute), Upload: int64(p.Upload)}, int64(after))
 }
 
 func (b batteries) Ready(client int, joules float64, since round.Time) round.Time {

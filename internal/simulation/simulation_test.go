@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fedpace/actors/algorithm"
+	"fedpace/algorithm"
 	long "fedpace/internal/testkit/slow"
 )
 

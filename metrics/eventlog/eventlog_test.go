@@ -13,16 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/framing"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
 var demo = &metrics.Run{
 	Name: "demo", Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Clients: 3000, Cohort: 60,
-	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1", Metrics: []measure.Metric{{Name: measure.Accuracy}},
+	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1", Metrics: []metric.Metric{{Name: metric.Accuracy}},
 }
 
 // write makes a log and returns the places behind its run and each round.
@@ -348,7 +348,7 @@ func BenchmarkRound(b *testing.B) {
 
 // A log keeps the metrics of models that have others than the accuracy, or none.
 func TestALogHasAnyMetrics(t *testing.T) {
-	for _, list := range [][]measure.Metric{{{Name: "mae", Lower: true}, {Name: "f1"}}, {}} {
+	for _, list := range [][]metric.Metric{{{Name: "mae", Lower: true}, {Name: "f1"}}, {}} {
 		run := *demo
 		run.Train, run.Metrics = true, list
 		rounds := example()
@@ -362,7 +362,7 @@ func TestALogHasAnyMetrics(t *testing.T) {
 		}
 		file, _ := write(t, &run, rounds)
 		r, back, err := read(file)
-		if err != nil || !slices.Equal(measure.Names(r.Run().Metrics), measure.Names(list)) {
+		if err != nil || !slices.Equal(metric.Names(r.Run().Metrics), metric.Names(list)) {
 			t.Fatalf("%v: read back as %v, %v", list, r.Run().Metrics, err)
 		}
 		for i := range rounds {

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -38,7 +38,7 @@ var (
 
 // check holds what a log says of its run to the format's limits.
 func check(r *metrics.Run) error {
-	for _, s := range slices.Concat([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes, measure.Names(r.Metrics)) {
+	for _, s := range slices.Concat([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes, metric.Names(r.Metrics)) {
 		if len(s) > maxText {
 			return fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxText)
 		}

@@ -14,10 +14,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/framing"
 	"fedpace/internal/regular"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -107,10 +107,10 @@ func NewReader(in io.Reader) (*Reader, error) {
 	switch {
 	case m.Metrics != nil:
 		for _, name := range m.Metrics.Names {
-			r.run.Metrics = append(r.run.Metrics, measure.Metric{Name: name})
+			r.run.Metrics = append(r.run.Metrics, metric.Metric{Name: name})
 		}
 	case m.Task != quadratic:
-		r.run.Metrics = []measure.Metric{{Name: measure.Accuracy}}
+		r.run.Metrics = []metric.Metric{{Name: metric.Accuracy}}
 	}
 	if err := check(r.run); err != nil {
 		return nil, r.damaged(int64(headerSize), err.Error())

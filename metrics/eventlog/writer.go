@@ -12,8 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors/measure"
 	"fedpace/internal/framing"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -132,10 +132,10 @@ func Rename(out io.Writer, in io.ReadSeeker, size int64, name, schedule string) 
 // metricsOf names a run's metrics; nil for those that the log has a field for, or
 // none, as of quadratics.
 func metricsOf(run *metrics.Run) *record.Metrics {
-	if !run.Train || run.Task == quadratic || len(run.Metrics) == 1 && run.Metrics[0].Name == measure.Accuracy {
+	if !run.Train || run.Task == quadratic || len(run.Metrics) == 1 && run.Metrics[0].Name == metric.Accuracy {
 		return nil
 	}
-	return &record.Metrics{Names: measure.Names(run.Metrics)}
+	return &record.Metrics{Names: metric.Names(run.Metrics)}
 }
 
 // Flush hands what is buffered to the operating system.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/web"
@@ -17,7 +17,7 @@ import (
 func demoHub(name string, rounds int) *live.Hub {
 	h := live.New(&metrics.Run{
 		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
-		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualSeconds: 5000, Deadline: 3e9, Metrics: []measure.Metric{{Name: measure.Accuracy}},
+		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualSeconds: 5000, Deadline: 3e9, Metrics: []metric.Metric{{Name: metric.Accuracy}},
 	})
 	h.Notice(name)
 	var at round.Time

@@ -11,15 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
 // quick is a hub whose frames are as many as are asked for.
 func quick() *Hub {
-	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100, Metrics: []measure.Metric{{Name: measure.Accuracy}}})
+	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100, Metrics: []metric.Metric{{Name: metric.Accuracy}}})
 	h.pace.frame = 0
 	return h
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -112,11 +112,11 @@ type evaluation struct {
 type evaluations struct {
 	statistics.Thinned[evaluation]
 	newest evaluation
-	of     []measure.Metric
+	of     []metric.Metric
 	best   []float64 // of each metric; NaN: none yet
 }
 
-func newEvaluations(of []measure.Metric) (e evaluations) {
+func newEvaluations(of []metric.Metric) (e evaluations) {
 	e.of = of
 	for range of {
 		e.best = append(e.best, math.NaN())
@@ -129,7 +129,7 @@ func newEvaluations(of []measure.Metric) (e evaluations) {
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
 	for i, m := range e.of {
-		if now := measure.At(v.metrics, i); m.Better(now, e.best[i]) {
+		if now := metric.At(v.metrics, i); m.Better(now, e.best[i]) {
 			e.best[i] = now
 		}
 	}

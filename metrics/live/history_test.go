@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -93,7 +93,7 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 
 // A history depends on the rounds alone, and its memory is that of its start.
 func TestHistoryOfAMillionRounds(t *testing.T) {
-	h, e := newHistory(metrics.ColumnsOf()), newEvaluations([]measure.Metric{{Name: measure.Accuracy}})
+	h, e := newHistory(metrics.ColumnsOf()), newEvaluations([]metric.Metric{{Name: metric.Accuracy}})
 	for r := 1; r <= 1_000_000; r++ {
 		h.add(report(r))
 		e.add(evaluation{r, round.Time(r), 1 / float64(r), []float64{float64(r%1000) / 1000}})
@@ -109,7 +109,7 @@ func TestHistoryOfAMillionRounds(t *testing.T) {
 // Of two rounds that are one point a curve has the mean, but of what is a mean already the last.
 // Evaluations have curves of their own.
 func TestCurvesOfJoinedRounds(t *testing.T) {
-	h := newHistory(metrics.ColumnsOf(measure.Accuracy))
+	h := newHistory(metrics.ColumnsOf(metric.Accuracy))
 	for r := 1; r <= 2*maxPoints; r++ {
 		h.add(report(r))
 	}
@@ -137,7 +137,7 @@ func TestCurvesOfJoinedRounds(t *testing.T) {
 func TestEvaluationsAreThinned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5*maxPoints).Draw(t, "evaluations")
-		e := newEvaluations([]measure.Metric{{Name: measure.Accuracy}, {Name: "error", Lower: true}})
+		e := newEvaluations([]metric.Metric{{Name: metric.Accuracy}, {Name: "error", Lower: true}})
 		best := -1.0
 		for i := 1; i <= n; i++ {
 			accuracy := float64(i * 7 % 11)

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"fedpace/actors/measure"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -214,7 +214,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		out.Now.Epsilon = number(e(s.last.Round))
 	}
 	for i := range a.Metrics {
-		out.Now.Metrics = append(out.Now.Metrics, number(measure.At(s.last.Metrics, i)))
+		out.Now.Metrics = append(out.Now.Metrics, number(metric.At(s.last.Metrics, i)))
 		out.Now.BestMetrics = append(out.Now.BestMetrics, number(s.evaluations.best[i]))
 	}
 	p := &out.Progress
@@ -373,7 +373,7 @@ type valueShown struct {
 
 type evaluated struct {
 	each   int // evaluations a point
-	of     []measure.Metric
+	of     []metric.Metric
 	points []evaluation
 }
 
@@ -386,7 +386,7 @@ func (e evaluated) MarshalJSON() ([]byte, error) {
 		"loss":            numbers(e.points, func(e *evaluation) float64 { return e.loss }),
 	}
 	for i, m := range e.of {
-		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return measure.At(e.metrics, i) })
+		object[m.Name] = numbers(e.points, func(e *evaluation) float64 { return metric.At(e.metrics, i) })
 	}
 	return json.Marshal(object)
 }

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/registry"
 	"fedpace/metrics"
+	"fedpace/registry"
 )
 
 func init() {

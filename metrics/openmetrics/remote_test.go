@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -105,7 +105,7 @@ func many(n int) (list []round.Report) {
 // sent plays rounds, of which so many are from before, through the output and returns what is told.
 func sent(t *testing.T, to string, rounds []round.Report, before int) (told []string) {
 	t.Helper()
-	run := &metrics.Run{Name: "r", Metrics: []measure.Metric{{Name: measure.Accuracy}}, Notice: func(line string) { told = append(told, line) }}
+	run := &metrics.Run{Name: "r", Metrics: []metric.Metric{{Name: metric.Accuracy}}, Notice: func(line string) { told = append(told, line) }}
 	o, err := Remote{URL: to, Epoch: "2026-01-02T03:00:00Z"}.Open(run)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestRoundsArrive(t *testing.T) {
 				t.Errorf("told %q", told)
 			}
 			whole := receive(t)
-			o := sender{run: &metrics.Run{Name: "r", Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch: epoch}
+			o := sender{run: &metrics.Run{Name: "r", Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch: epoch}
 			response, err := http.Post(whole.URL+"/api/v1/write", "", strings.NewReader(string(snappy.Encode(nil, o.encode(list)))))
 			if err != nil {
 				t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/proto"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -62,7 +62,7 @@ func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes
 		for i := range columns {
 			c := &columns[i]
 			name := c.Metric
-			if c.Name == metrics.Validation+measure.Accuracy { // of the metrics it alone has a name of its own
+			if c.Name == metrics.Validation+metric.Accuracy { // of the metrics it alone has a name of its own
 				name = c.Name
 			}
 			fill := func(f *dto.MetricFamily) { series(f, labels(run), epoch, rounds, c.AtStart, c.Of) }
@@ -72,7 +72,7 @@ func families(run *metrics.Run, epoch time.Time, rounds []round.Report, outcomes
 		}
 		_ = add("validation_metric", "A metric of the model, by its name, on held-out samples.", func(f *dto.MetricFamily) {
 			for i, m := range run.Metrics {
-				series(f, labels(run, "metric", m.Name), epoch, rounds, false, func(r *round.Report) float64 { return measure.At(r.Metrics, i) })
+				series(f, labels(run, "metric", m.Name), epoch, rounds, false, func(r *round.Report) float64 { return metric.At(r.Metrics, i) })
 			}
 		}) && add("updates_total", "Tasks by how they ended.", func(f *dto.MetricFamily) {
 			for o := range round.Outcome(round.Outcomes) {

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )
@@ -30,12 +30,12 @@ const ms = round.Time(1e6)
 var rounds = []round.Report{
 	{Round: 1, End: 2500 * ms, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80, ValidationLoss: math.NaN()},
 	{Round: 2, Start: 2500 * ms, End: 2500*ms + 1, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1}, TrainingLoss: math.NaN(), WindowLoss: 4.25, SGDSteps: 144},
-	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 208, LateUsed: 1, Steps: measure.Spread{Tasks: 2, Smallest: 32, Largest: 64, Sum: 96}, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
+	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 208, LateUsed: 1, Steps: metric.Spread{Tasks: 2, Smallest: 32, Largest: 64, Sum: 96}, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
 }
 
 func TestTheText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, rounds); err != nil {
+	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "rounds", Seed: math.MaxUint64, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch, rounds); err != nil {
 		t.Fatal(err)
 	}
 	const l = `clock="virtual",run="a\"b",task="femnist",schedule="rounds",seed="18446744073709551615"`
@@ -114,7 +114,7 @@ fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.767322804e+09
 // No name is one of the wall clock's, as a scrape gives them.
 func TestTheClocksDoNotMix(t *testing.T) {
 	answer := httptest.NewRecorder()
-	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	live, err := parser.TextToMetricFamilies(answer.Body)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestTheClocksDoNotMix(t *testing.T) {
 	if live["fedpace_virtual_time_seconds"] == nil {
 		t.Fatal("a scrape does not have the name that comes nearest")
 	}
-	for f := range families(&metrics.Run{Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, nil, nil) {
+	for f := range families(&metrics.Run{Metrics: []metric.Metric{{Name: metric.Accuracy}}}, epoch, nil, nil) {
 		if live[f.GetName()] != nil {
 			t.Errorf("%s is a live metric's name, too", f.GetName())
 		}

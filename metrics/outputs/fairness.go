@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/actors/measure"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -18,7 +18,7 @@ const (
 	FairnessFile = "fairness.csv"
 )
 
-func fairnessHeader(list []measure.Metric) string {
+func fairnessHeader(list []metric.Metric) string {
 	header := "round,class,clients"
 	for _, m := range list {
 		header += fmt.Sprintf(",mean_%[1]s,worst_decile_%[1]s,jain_%[1]s", m.Name)
@@ -47,7 +47,7 @@ type fairness struct {
 
 // Start implements [metrics.Starter].
 func (o *fairness) Start(s *metrics.Start) (err error) {
-	columns := append([]string{"round,client,class,samples,loss"}, measure.Names(o.run.Metrics)...)
+	columns := append([]string{"round,client,class,samples,loss"}, metric.Names(o.run.Metrics)...)
 	if o.clients, err = appendTo(s, ClientsFile, strings.Join(columns, ",")); err != nil {
 		return err
 	}

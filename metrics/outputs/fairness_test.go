@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/actors/measure"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -28,10 +28,10 @@ func (m memory) Append(name string) (metrics.File, error) {
 }
 
 func TestTheTablesOfFairness(t *testing.T) {
-	run := &metrics.Run{Clients: 3, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
+	run := &metrics.Run{Clients: 3, Metrics: []metric.Metric{{Name: metric.Accuracy}}, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
 	m := memory{files: map[string]*inMemory{}}
 	evaluation := func(number int, accuracy float64) *metrics.ClientEvaluation {
-		scores := []measure.ClientScore{{Client: 0, Samples: 4, Loss: 0.5, Metrics: []float64{0.75}}, {Client: 1, Samples: 8, Loss: 1, Metrics: []float64{accuracy}}, {Client: 2, Samples: 2, Loss: 3, Metrics: []float64{0.5}}}
+		scores := []metric.ClientScore{{Client: 0, Samples: 4, Loss: 0.5, Metrics: []float64{0.75}}, {Client: 1, Samples: 8, Loss: 1, Metrics: []float64{accuracy}}, {Client: 2, Samples: 2, Loss: 3, Metrics: []float64{0.5}}}
 		e := &metrics.ClientEvaluation{Round: number, Scores: scores, All: metrics.FairnessOf(run.Metrics, scores)}
 		e.Classes = []metrics.ClassFairness{{Class: "phone", Fairness: metrics.FairnessOf(run.Metrics, scores[:2])}, {Class: "board", Fairness: metrics.FairnessOf(run.Metrics, scores[2:])}}
 		return e

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	_ "google.golang.org/protobuf/types/known/structpb"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -89,10 +89,10 @@ func (f folder) Append(name string) (metrics.File, error) {
 	return file{to}, err
 }
 
-var run = &metrics.Run{Task: "femnist", Schedule: "rounds", Close: "all", Seed: math.MaxUint64, Clients: 3000, Cohort: 60, Metrics: []measure.Metric{{Name: measure.Accuracy}}}
+var run = &metrics.Run{Task: "femnist", Schedule: "rounds", Close: "all", Seed: math.MaxUint64, Clients: 3000, Cohort: 60, Metrics: []metric.Metric{{Name: metric.Accuracy}}}
 
 var rounds = []round.Report{
-	{Round: 1, End: 2500e6, LocalSteps: 80, LearningRate: 0.25, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, LateUsed: 1, Steps: measure.Spread{Tasks: 2, Smallest: 64, Largest: 80, Sum: 144}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80},
+	{Round: 1, End: 2500e6, LocalSteps: 80, LearningRate: 0.25, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2}, LateUsed: 1, Steps: metric.Spread{Tasks: 2, Smallest: 64, Largest: 80, Sum: 144}, TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80},
 	{Round: 2, Start: 2500e6, End: 4e9, LocalSteps: 64, LearningRate: 0.25, Outcomes: [round.Outcomes]int{round.Late: 1}, TrainingLoss: math.NaN(), WindowLoss: 4.25, SGDSteps: 144, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.75}},
 }
 

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"
@@ -205,7 +205,7 @@ var twoRounds = []metrics.Round{
 }
 
 func TestATrace(t *testing.T) {
-	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Classes: []string{"phone", "tablet"}, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, twoRounds, 0, 0)
+	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "rounds", Classes: []string{"phone", "tablet"}, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, twoRounds, 0, 0)
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)
 	}
@@ -295,7 +295,7 @@ func TestEverythingTiles(t *testing.T) {
 			r.End = at
 			rounds = append(rounds, r)
 		}
-		v, wrote := traceOf(t, &metrics.Run{Metrics: []measure.Metric{{Name: measure.Accuracy}}}, rounds, 0, 0)
+		v, wrote := traceOf(t, &metrics.Run{Metrics: []metric.Metric{{Name: metric.Accuracy}}}, rounds, 0, 0)
 		if wrote.Tasks != tasks || wrote.Clients != len(v.tracks)-8 {
 			t.Fatalf("%+v, %d tracks", wrote, len(v.tracks))
 		}

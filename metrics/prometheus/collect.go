@@ -7,8 +7,8 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -119,10 +119,10 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		}
 	}
 	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
-	metric := c.add("validation_metric", "A metric of the model, by its name, on held-out samples at the last evaluation.", "metric")
+	values := c.add("validation_metric", "A metric of the model, by its name, on held-out samples at the last evaluation.", "metric")
 	for i, of := range m.run.Metrics {
-		v := measure.At(s.last.Metrics, i)
-		if metric.measured(v, of.Name); of.Name == measure.Accuracy {
+		v := metric.At(s.last.Metrics, i)
+		if values.measured(v, of.Name); of.Name == metric.Accuracy {
 			accuracy.measured(v)
 		}
 	}
@@ -138,16 +138,16 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	c.add("client_evaluation_round", "Round after which a model was last measured on the clients' own samples.").gauge(float64(e.Round))
 	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: mean over the clients, or over the tenth with the lowest.", "over", "class")
 	jain := c.add("client_accuracy_jain", "Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.", "class")
-	metric := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
+	values := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
 	metricJain := c.add("client_metric_jain", "Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.", "metric", "class")
 	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
 	send := func(class string, f *metrics.Fairness) {
 		for i, v := range f.Metrics {
 			name := m.run.Metrics[i].Name
-			metric.measured(v.Mean, name, "all", class)
-			metric.measured(v.Worst, name, "worst_decile", class)
+			values.measured(v.Mean, name, "all", class)
+			values.measured(v.Worst, name, "worst_decile", class)
 			metricJain.measured(v.Jain, name, class)
-			if name == measure.Accuracy {
+			if name == metric.Accuracy {
 				accuracy.measured(v.Mean, "all", class)
 				accuracy.measured(v.Worst, "worst_decile", class)
 				jain.measured(v.Jain, class)

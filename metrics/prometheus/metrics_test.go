@@ -17,11 +17,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"fedpace/actors/measure"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/realdevices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/testkit/slow"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 	"fedpace/metrics/web"
 )
@@ -46,7 +46,7 @@ func report(t testing.TB, m *Metrics, r round.Report, u metrics.Usage) {
 // served is a run with two rounds behind it, of which the first was evaluated.
 func served(t testing.TB, devices ...string) *Metrics {
 	m := New(&metrics.Run{
-		Name: "demo", Task: "femnist", Schedule: "rounds", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
+		Name: "demo", Task: "femnist", Schedule: "rounds", Train: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
 		DeviceClass: func(int) int { return -1 },
 		MeanPlan:    func(int, int) (round.Plan, error) { return femnist, nil },

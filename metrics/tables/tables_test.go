@@ -19,9 +19,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
-	"fedpace/actors/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testkit/testseed"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -93,11 +93,11 @@ type row struct {
 
 func TestRounds(t *testing.T) {
 	reports := []round.Report{
-		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: measure.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Tokens: 9600, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
+		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: metric.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, LateUsed: 7, TrainingLoss: 4.25, SGDSteps: 80, Tokens: 9600, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), WindowLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Tokens: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Tokens: true, Metrics: []metric.Metric{{Name: metric.Accuracy}}}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[row](t, b.Bytes())
@@ -324,7 +324,7 @@ func TestTheColumnsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{columns(rowType(metrics.ColumnsOf(measure.Accuracy))), columns(reflect.TypeFor[Client]()), columns(reflect.TypeFor[Task]())} {
+	for _, text := range []string{columns(rowType(metrics.ColumnsOf(metric.Accuracy))), columns(reflect.TypeFor[Client]()), columns(reflect.TypeFor[Task]())} {
 		var list map[string]about
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)

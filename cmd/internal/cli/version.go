@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/learn"
+	"fedpace/learn"
 )
 
 // Version names this build: the module's version, which has the commit that it was

@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/fetch"
-	"fedpace/actors/data/synthetic"
-	"fedpace/actors/data/table"
-	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
+	"fedpace/data"
+	"fedpace/data/federated"
+	"fedpace/data/fetch"
+	"fedpace/data/synthetic"
+	"fedpace/data/table"
+	"fedpace/learn"
 	"fedpace/metrics/figure"
 )
 

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/fetch"
-	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/data/fetch"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
+	"fedpace/learn"
 )
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/fetch"
-	"fedpace/actors/learn"
+	"fedpace/data/federated"
+	"fedpace/data/fetch"
+	"fedpace/learn"
 )
 
 func TestFetchLine(t *testing.T) {

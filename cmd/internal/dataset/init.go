@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/table"
-	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/data/federated"
+	"fedpace/data/table"
+	"fedpace/learn"
 )
 
 // InitCommand is fedpace init, which writes what an experiment with a table begins with.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
+	"fedpace/data"
+	"fedpace/data/federated"
 	"fedpace/internal/human"
 )
 

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/actors/data"
-	"fedpace/actors/data/federated"
-	"fedpace/actors/data/table"
-	"fedpace/actors/learn"
+	"fedpace/data"
+	"fedpace/data/federated"
+	"fedpace/data/table"
+	"fedpace/learn"
 )
 
 // trial is what a configuration of custom data begins with, beside the data: guesses

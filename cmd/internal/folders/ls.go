@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/measure"
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/table"
+	"fedpace/learn/metric"
 	"fedpace/metrics"
 )
 
@@ -159,7 +159,7 @@ func writeRuns(w io.Writer, list []listedRun, person bool) error {
 		}
 		if v := r.Best; v != nil && !math.IsNaN(*v) {
 			best = human.Fixed(*v)
-			if r.Metric != measure.Accuracy {
+			if r.Metric != metric.Accuracy {
 				best += " " + r.Metric
 			}
 		}

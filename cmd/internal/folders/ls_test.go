@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/actors/measure"
 	"fedpace/experiment/folder"
+	"fedpace/learn/metric"
 )
 
 // A person reads columns and human figures; a program reads tabs and plain numbers. What
@@ -17,7 +17,7 @@ import (
 func TestTheListOfRuns(t *testing.T) {
 	best := 0.75
 	list := []listedRun{
-		{Folder: "runs/a", State: folder.RunComplete, Task: "femnist", Schedule: "rounds", Seed: 1, Rounds: 3, Virtual: 61.5, Metric: measure.Accuracy, Best: &best, Tags: []string{"paper", "k=8"}},
+		{Folder: "runs/a", State: folder.RunComplete, Task: "femnist", Schedule: "rounds", Seed: 1, Rounds: 3, Virtual: 61.5, Metric: metric.Accuracy, Best: &best, Tags: []string{"paper", "k=8"}},
 		{Folder: "runs/longer", State: folder.RunDamaged, Tags: []string{"old"}},
 		{Folder: "runs/\t\x1b", State: folder.RunRunning, Task: "femnist", Schedule: "rounds", Seed: 1, Tags: []string{"new"}},
 	}

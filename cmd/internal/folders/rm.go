@@ -12,8 +12,8 @@ import (
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/study"
 	"fedpace/internal/human"
+	"fedpace/study"
 )
 
 func RmCommand() *cobra.Command {

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
+	"fedpace/config"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/study"
+	"fedpace/study"
 )
 
 // runIn makes a run in a folder, which nothing has been written to yet.

@@ -1,0 +1,370 @@
+package externaltest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+
+	"fedpace/actors/external"
+	"fedpace/algorithm"
+	"fedpace/data/synthetic"
+	"fedpace/learn"
+)
+
+// Started reports whether this process was started as a trainer.
+func Started() bool { return os.Getenv("FEDPACE_TRAINER") != "" }
+
+// Command is that of this test's binary as a trainer with flags.
+func Command(flags ...string) string {
+	list := []string{"'" + os.Args[0] + "'"}
+	for _, f := range flags {
+		list = append(list, "'"+f+"'")
+	}
+	return strings.Join(list, " ")
+}
+
+// trainer is the process.
+type trainer struct {
+	model   learn.Model
+	work    learn.Workspace
+	kernel  learn.Kernel
+	buffers int // numbers behind the parameters: running means of the samples' first values
+	frozen  int // numbers behind those, which are sevenths, and without which nothing is done
+	state   int // bytes that a client keeps, the first of which counts its tasks
+
+	name, digest, class, fault, once, own, timing string
+
+	in      *bufio.Reader
+	out     *os.File
+	shared  *os.File
+	memory  mmap.MMap
+	samples *samples
+	mine    *owned
+	tasks   int           // begun so far
+	from    int           // of them, the first that a fault spoils
+	worked  time.Duration // in steps
+}
+
+// message is a request.
+type message struct {
+	ID    uint64
+	Hello *struct {
+		Data *external.Data
+	}
+	Memory *struct{ Bytes int }
+	Train  *struct {
+		Base      int
+		Slots     []int
+		Proximal  float32
+		Optimizer json.RawMessage
+		Tasks     []task
+	}
+	Initialise *struct {
+		Seed  uint64
+		Model int
+	}
+	Evaluate *struct{ Model, Rows, Count int }
+	Cancel   *struct{}
+	Close    *struct{}
+	Taken    *struct{ Index int }
+}
+
+type task struct {
+	Client, Steps, Rows int
+	Name                string
+	Rate                float64
+	Seed                uint64
+	Correction          *int
+	State               *struct{ At, Bytes, Room int }
+	kept                int // bytes that its client keeps next
+}
+
+type object map[string]any
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the test's trainer:", err)
+		os.Exit(1)
+	}
+}
+
+// Main is the trainer. It ends the process.
+func Main() {
+	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies"), shared: os.NewFile(5, "memory")}
+	var model string
+	f := flag.NewFlagSet("trainer", flag.ExitOnError)
+	f.StringVar(&model, "model", "mlp:784,12,62", "")
+	f.StringVar(&t.name, "name", "test.go", "")
+	f.StringVar(&t.class, "class", "go1.0-cpu", "")
+	f.StringVar(&t.digest, "digest", strings.Repeat("0f", 32), "")
+	f.StringVar(&t.fault, "fault", "", "")
+	f.StringVar(&t.once, "once", "", "the fault happens while this file is not there")
+	f.StringVar(&t.own, "own", "", "task of own data")
+	f.StringVar(&t.timing, "timing", "", "file for the nanoseconds that all steps took")
+	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
+	f.IntVar(&t.buffers, "buffers", 0, "")
+	f.IntVar(&t.frozen, "frozen", 0, "")
+	f.IntVar(&t.state, "state", 0, "")
+	check(f.Parse(os.Args[1:]))
+	var err error
+	t.model, err = learn.Parse(model)
+	check(err)
+	t.kernel, err = learn.SelectKernel(learn.AutoKernel)
+	check(err)
+	t.work = t.model.NewWorkspace(1024, t.kernel)
+	if t.own != "" {
+		set, err := synthetic.New(t.own, 12, 3, 1)
+		check(err)
+		t.mine = newOwned(set)
+	}
+	if t.faulty("child") {
+		leaveChild()
+	}
+	t.faultNow("start")
+	for t.faulty("alive without end") {
+		t.say(object{"alive": object{}})
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		m := t.read()
+		switch {
+		case m.Close != nil:
+			if t.timing != "" {
+				check(os.WriteFile(t.timing, fmt.Append(nil, t.worked.Nanoseconds()), 0o600))
+			}
+			os.Exit(0)
+		case m.Hello != nil:
+			if m.Hello.Data != nil {
+				t.samples = &samples{about: m.Hello.Data, open: map[string]mmap.MMap{}}
+			}
+			t.greet()
+		case m.Memory != nil:
+			t.memory, err = mmap.MapRegion(t.shared, m.Memory.Bytes, mmap.RDWR, 0, 0)
+			check(err)
+		case m.Initialise != nil:
+			x := t.floats(m.Initialise.Model, t.size())
+			t.model.Init(x[:t.model.Params()], m.Initialise.Seed)
+			clear(x[t.model.Params():])
+			for i := range x[t.size()-t.frozen:] {
+				x[t.size()-t.frozen+i] = float32(i) / 7
+			}
+			t.faultNow("initialise")
+			t.say(object{"id": m.ID, "done": object{}})
+		case m.Train != nil:
+			t.train(m)
+		case m.Evaluate != nil:
+			t.evaluate(m)
+		}
+	}
+}
+
+func (t *trainer) read() *message {
+	line, err := t.in.ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		os.Exit(0)
+	}
+	check(err)
+	m := &message{}
+	check(json.Unmarshal(line, m))
+	return m
+}
+
+func (t *trainer) say(o object) {
+	line, err := json.Marshal(o)
+	check(err)
+	_, err = t.out.Write(append(line, '\n'))
+	check(err)
+}
+
+func (t *trainer) floats(at, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&t.memory[at])), n)
+}
+
+func (t *trainer) rows(at int) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(&t.memory[at])), (len(t.memory)-at)/4)
+}
+
+// size is how many numbers the model has.
+func (t *trainer) size() int { return t.model.Params() + t.buffers + t.frozen }
+
+func (t *trainer) greet() {
+	var tensors []object
+	for _, x := range t.model.Tensors() {
+		tensors = append(tensors, object{"name": x.Name, "shape": x.Shape, "trainable": true})
+	}
+	if t.buffers > 0 {
+		tensors = append(tensors, object{"name": "running_mean", "shape": []int{t.buffers}, "trainable": false})
+	}
+	if t.frozen > 0 {
+		tensors = append(tensors, object{"name": "base", "shape": []int{t.frozen}, "trainable": false, "frozen": true})
+	}
+	metrics := []object{}
+	for _, m := range t.model.Metrics() {
+		better := map[bool]string{true: "lower", false: "higher"}[m.Lower]
+		metrics = append(metrics, object{"name": m.Name, "better": better})
+	}
+	o := object{"protocol": 1, "name": t.name, "class": t.class, "digest": t.digest, "tensors": tensors,
+		"metrics": metrics, "optimizers": []string{"sgd", "adamw"}, "state": t.state}
+	if t.mine != nil {
+		o["data"] = t.mine.about()
+	}
+	t.faultyGreeting(o)
+	t.say(object{"hello": o})
+}
+
+// batch are the samples of rows.
+func (t *trainer) batch(rows []int32) *learn.Batch {
+	b := &learn.Batch{}
+	for _, row := range rows {
+		if t.mine != nil {
+			t.mine.append(b, int(row))
+		} else {
+			t.samples.append(b, int(row))
+		}
+	}
+	return b
+}
+
+func (t *trainer) train(m *message) {
+	base := t.floats(m.Train.Base, t.size())
+	for i, x := range base[t.size()-t.frozen:] {
+		if x != float32(i)/7 {
+			check(fmt.Errorf("frozen number %d is %g", i, x))
+		}
+	}
+	local, taken := make([]float32, t.size()), -1
+	for i, of := range m.Train.Tasks {
+		t.tasks++
+		copy(local, base)
+		began := time.Now()
+		loss, cancelled := t.steps(m, &of, base, local)
+		t.worked += time.Since(began)
+		for !cancelled && taken < i-len(m.Train.Slots) {
+			next := t.read()
+			if cancelled = next.Cancel != nil; next.Taken != nil {
+				taken = next.Taken.Index
+			}
+		}
+		if cancelled {
+			t.say(object{"id": m.ID, "cancelled": object{}})
+			return
+		}
+		if t.faultyTask(m.ID, i, local) {
+			return
+		}
+		copy(t.floats(m.Train.Slots[i%len(m.Train.Slots)], t.size()), local)
+		t.say(object{"id": m.ID, "task": object{"index": i, "loss": loss, "state": of.kept}})
+	}
+	t.say(object{"id": m.ID, "done": object{}})
+}
+
+// steps takes a task's steps. The plain ones are those of learn.
+func (t *trainer) steps(m *message, of *task, base, local []float32) (first float64, cancelled bool) {
+	n := t.model.Params()
+	params, gradient := local[:n], make([]float32, n)
+	var stepper learn.Stepper
+	if string(m.Train.Optimizer) != "null" && len(m.Train.Optimizer) > 0 {
+		o, err := learn.Optimizers.Decode(string(m.Train.Optimizer))
+		check(err)
+		stepper = o.Stepper(n)
+		stepper.Start()
+	}
+	defer t.keep(of, stepper)()
+	var pull algorithm.Client
+	if m.Train.Proximal != 0 {
+		pull = algorithm.FedProx{Mu: float64(m.Train.Proximal)}.Client(n)
+		pull.Start(base[:n], nil, nil)
+	}
+	rows := t.rows(of.Rows)
+	for k := range of.Steps {
+		size := int(rows[0])
+		b := t.batch(rows[1 : 1+size])
+		rows = rows[1+size:]
+		for i := range t.buffers {
+			local[n+i] = 0.9*local[n+i] + 0.1*b.X[i]
+		}
+		var loss float64
+		var err error
+		if pull == nil && stepper == nil && of.Correction == nil {
+			loss, err = t.work.Step(params, b, float32(of.Rate))
+		} else if loss, err = t.work.Gradient(gradient, params, b); err == nil {
+			if of.Correction != nil {
+				for i, c := range t.floats(*of.Correction, n) {
+					gradient[i] += c
+				}
+			}
+			if pull != nil {
+				pull.Correct(params, gradient)
+			}
+			if stepper != nil {
+				stepper.Step(params, gradient, float32(of.Rate))
+			} else {
+				for i, g := range gradient {
+					params[i] -= float32(float32(of.Rate) * g)
+				}
+			}
+		}
+		check(err)
+		if k == 0 {
+			first = loss
+		}
+	}
+	return first, false
+}
+
+// keep has the steps of a task go on with what its client has kept. What it returns keeps
+// what they remember.
+func (t *trainer) keep(of *task, stepper learn.Stepper) func() {
+	if of.State == nil {
+		return func() {}
+	}
+	keeper, keeps := stepper.(learn.Keeper)
+	values, count := 0, byte(0)
+	if keeps = keeps && of.State.Room > t.state; keeps {
+		values = keeper.Memory()
+	}
+	own := t.memory[of.State.At+4*values:]
+	if of.State.Bytes > 0 {
+		if keeps {
+			keeper.Load(t.floats(of.State.At, values))
+		}
+		if t.state > 0 {
+			count = own[0]
+		}
+	}
+	return func() {
+		if of.kept = 4 * values; keeps {
+			keeper.Save(t.floats(of.State.At, values))
+		}
+		if t.state > 0 {
+			own[0] = count + 1
+			of.kept++
+		}
+	}
+}
+
+func (t *trainer) evaluate(m *message) {
+	if t.faultyTask(m.ID, -1, nil) {
+		return
+	}
+	rows := t.rows(m.Evaluate.Rows)[:m.Evaluate.Count]
+	params := t.floats(m.Evaluate.Model, t.model.Params())
+	scores, sum := make([]learn.Score, 1), 0.0
+	for len(rows) > 0 {
+		n := min(256, len(rows))
+		loss, err := t.work.Evaluate(params, t.batch(rows[:n]), scores)
+		check(err)
+		sum, rows = sum+loss, rows[n:]
+	}
+	t.say(object{"id": m.ID, "scores": object{"loss": object{"sum": sum, "weight": m.Evaluate.Count},
+		"metrics": []object{{"sum": scores[0].Sum, "weight": scores[0].Weight}}}})
+}

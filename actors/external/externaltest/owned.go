@@ -1,0 +1,42 @@
+package externaltest
+
+import (
+	"sort"
+
+	"fedpace/data/federated"
+	"fedpace/learn"
+)
+
+// owned are samples that the trainer brings itself: rows are numbered client by client,
+// those held out behind them.
+type owned struct {
+	set    federated.Set
+	starts []int
+}
+
+func newOwned(set federated.Set) *owned {
+	o := &owned{set: set, starts: []int{0}}
+	for c := range set.Clients() {
+		o.starts = append(o.starts, o.starts[c]+set.Samples(c))
+	}
+	return o
+}
+
+func (o *owned) about() object {
+	var names []string
+	var samples []int
+	for c := range o.set.Clients() {
+		names, samples = append(names, o.set.Client(c)), append(samples, o.set.Samples(c))
+	}
+	return object{"names": names, "samples": samples, "held_out": o.set.HeldOut(), "digest": o.set.Info().Digest}
+}
+
+func (o *owned) append(b *learn.Batch, row int) {
+	last := len(o.starts) - 1
+	if row >= o.starts[last] {
+		check(o.set.HeldOutBatch(b, row-o.starts[last], 1))
+		return
+	}
+	c := sort.SearchInts(o.starts, row+1) - 1
+	check(o.set.Batch(b, c, []int32{int32(row - o.starts[c])}))
+}

@@ -1,0 +1,232 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/actors/attack"
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+	"fedpace/registry"
+)
+
+// The quantities that a client draws for itself, as numbers of its key (purpose
+// Device), and those that vary by task (purpose Vary, the same numbers).
+const (
+	ofClass uint64 = iota
+	ofDownload
+	ofUpload
+	ofStep
+	ofTrace
+	ofOffset
+	ofCharge
+)
+
+// class is a Class ready for use.
+type class struct {
+	name             string
+	download, upload quantity
+	step             quantity
+	stepNs           int64   // exact time of a step where it is fixed
+	varies, together bool    // whether any quantity has a factor by task, and whether tasks share it that start together
+	std, cv          float64 // spread of a minibatch: seconds, and relative to the step time
+	overhead         Durations
+	links            linkTraces // nil: both links have speeds
+	slow             Slowing    // nil: never
+	presence         Presence   // nil: always
+	dropout          Dropout
+	battery          *battery                           // nil: on the mains
+	ownPresence      bool                               // presence is the class's own
+	dawdle           func(honest, deadline int64) int64 // nil: it does not attack by its time
+}
+
+// prepare sets the class's slowdown and presence where it is given them.
+func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
+	if s != nil {
+		if k.slow, err = s.Slowing(); err != nil {
+			return registry.Below("slowdown", err)
+		}
+	}
+	if a != nil {
+		k.presence, err = a.Presence(files)
+	}
+	return registry.Below("availability", err)
+}
+
+// quantity is a speed or step time of a client in a task.
+type quantity struct {
+	id, part  uint64 // purposes of the random bits of a client, and of a task
+	own, vary Law
+	fixed     bool // the same for every client and task: own.Least
+	product   bool // both lognormal and without limits
+}
+
+// keys are the random bits of a client and of its task.
+type keys struct{ client, task uint64 }
+
+// draw is the quantity for a client's task.
+func (q *quantity) draw(k keys) float64 {
+	switch {
+	case q.fixed:
+		return q.own.Least
+	case q.product:
+		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.part))
+	}
+	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.part))
+}
+
+// lognormal is the product of two lognormals for their random bits: one exponential.
+func (q *quantity) lognormal(own, vary uint64) float64 {
+	return portable.Exp((q.own.mu + float64(q.own.sigma*portable.Normal(own))) + (q.vary.mu + float64(q.vary.sigma*portable.Normal(vary))))
+}
+
+// factor is the task's alone, for its random bits.
+func (q *quantity) factor(bits uint64) float64 {
+	if !q.vary.isSet() {
+		return 1
+	}
+	return q.vary.Quantile(bits)
+}
+
+// prepare checks a quantity, whose key in its class is name and whose factor's key is
+// factor. A speed must stay above zero.
+func (q *quantity) prepare(id uint64, name string, own Distribution, factor string, vary Distribution) error {
+	q.id, q.part = id, id
+	for _, d := range []struct {
+		key string
+		Distribution
+		law *Law
+	}{{name, own, &q.own}, {"vary." + factor, vary, &q.vary}} {
+		if d.Distribution == nil {
+			continue
+		}
+		l, err := lawOf(d.Distribution)
+		if err == nil && id != ofStep && !(l.Least > 0) {
+			err = registry.Errorf("", "%s can come down to %g, and a transfer would never end (set at_least above 0)", Distributions.Text(d.Distribution), l.Least)
+		}
+		if err != nil {
+			return registry.Below(d.key, err)
+		}
+		*d.law = l
+	}
+	q.fixed = q.own.constant && vary == nil
+	q.product = q.own.lognormal && q.vary.lognormal
+	return nil
+}
+
+// compile checks a class and fills in what it has from the config: steps is the
+// distribution of measured devices' step times, nil if there are none, and common
+// holds the slowdown, presence and dropout of all classes. Files are not read
+// where files is nil.
+func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
+	out := class{name: k.Name, cv: k.StepCV, slow: common.slow, presence: common.presence, dropout: common.dropout}
+	out.overhead = Durations{nanoseconds(k.Overhead.Download), nanoseconds(k.Overhead.Compute), nanoseconds(k.Overhead.Upload)}
+	var err error
+	if !k.Links.isSet() && k.DownloadMbps == nil && k.UploadMbps == nil {
+		k.Links = c.Network.Links
+	}
+	if k.Links.isSet() {
+		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
+		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
+			if d != nil {
+				return out, registry.Errorf(keys[i], "%s, and links are given, too (one of the two)", Distributions.Text(d))
+			}
+		}
+		out.links = linkTraces{}
+		if files != nil {
+			if out.links, err = files.links(k.Links); err != nil {
+				return out, registry.Below("links", err)
+			}
+		}
+	} else {
+		err = cmp.Or(
+			out.download.prepare(ofDownload, "download_mbps", instead(k.DownloadMbps, c.Network.DownloadMbps), "download", k.Vary.Download),
+			out.upload.prepare(ofUpload, "upload_mbps", instead(k.UploadMbps, c.Network.UploadMbps), "upload", k.Vary.Upload))
+		if err != nil {
+			return out, err
+		}
+	}
+	if k.SecondsPerStep == nil {
+		k.SecondsPerStep = steps
+	}
+	if k.SecondsPerStep == nil && k.StepCV == 0 {
+		out.std = c.Compute.Std
+	}
+	if err = out.step.prepare(ofStep, "seconds_per_step", instead(k.SecondsPerStep, c.Compute.SecondsPerStep), "compute", k.Vary.Compute); err != nil {
+		return out, err
+	}
+	if out.step.fixed {
+		if out.step.own.Least > maxSeconds {
+			return out, registry.Errorf("seconds_per_step", "%g is more than three years", out.step.own.Least)
+		}
+		out.stepNs = nanoseconds(out.step.own.Least)
+	}
+	out.varies = out.download.vary.isSet() || out.upload.vary.isSet() || out.step.vary.isSet()
+	if out.together = k.Vary.Together; out.together {
+		if !out.varies {
+			return out, registry.Errorf("vary.together", "true, and nothing varies (give download, upload or compute)")
+		}
+		out.download.part, out.upload.part, out.step.part = 0, 0, 0
+	}
+	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
+		return out, err
+	}
+	if k.Dropout != nil {
+		out.dropout = *k.Dropout
+	}
+	out.ownPresence, out.dawdle = k.Availability != nil, attack.Of(k.Attack).Time
+	if k.Battery != nil {
+		out.battery, err = k.Battery.compile(&out, k.Watts, files)
+	}
+	return out, registry.Below("battery", err)
+}
+
+// instead is a distribution, or a value where none is given.
+func instead(d Distribution, value float64) Distribution {
+	if d == nil {
+		return Constant{Value: value}
+	}
+	return d
+}
+
+// shares turns weights, which are not negative, into limits on 64 random bits,
+// for pick; all 0 counts as all equal. key is that of the list they stand in. Beside
+// others only what idle says may have no weight: it is never picked.
+func shares(key string, weights []float64, idle func(i int) bool) ([]uint64, error) {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	if sum == 0 {
+		weights = slices.Repeat([]float64{1}, len(weights))
+		sum = float64(len(weights))
+	}
+	limits := make([]uint64, len(weights))
+	upTo := 0.0
+	for i, w := range weights {
+		if w == 0 && (idle == nil || !idle(i)) {
+			return nil, registry.Errorf(fmt.Sprintf("%s[%d].weight", key, i), "is not set (more than 0 where others have a weight)")
+		}
+		upTo += w
+		limits[i] = threshold(upTo / sum)
+	}
+	last := len(weights) - 1
+	for ; weights[last] == 0; last-- {
+		limits[last] = math.MaxUint64
+	}
+	limits[last] = math.MaxUint64
+	return limits, nil
+}
+
+// pick is the index whose share 64 random bits fall into.
+func pick(limits []uint64, h uint64) int {
+	i, found := slices.BinarySearch(limits, h)
+	if found && h != math.MaxUint64 { // a share ends just below its bound, and one without weight where it begins
+		for limits[i] == h {
+			i++
+		}
+	}
+	return i
+}

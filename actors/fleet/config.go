@@ -1,0 +1,137 @@
+package fleet
+
+import "fedpace/actors/attack"
+
+// Config is a population of devices, as a configuration describes it.
+type Config struct {
+	Network      Network      `key:"network"`
+	Compute      Compute      `key:"compute"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"how clients become slow for a while"`
+	Availability Availability `key:"availability" is:"null" help:"when clients can be chosen"`
+	Dropout      Dropout      `key:"dropout"`
+	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
+	Correlation  Correlation  // of who has which device; see [Fleet.Correlate]
+
+	// Deadline is that of rounds, in nanoseconds, for attackers who heed it; 0: there is none.
+	Deadline int64
+	// Devices are the classes of the run's real devices, in the devices' order; "": none is
+	// known. See [Fleet.SetDevices].
+	Devices []string
+}
+
+// Network is every client's link (Eq. 3), where its class does not give another.
+// 1 Mbit is 10^6 bit.
+type Network struct {
+	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
+	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
+	Links        Links   `key:"links" is:"null" help:"link traces in place of the speeds, such as {file: ..., traces: [...]}"`
+}
+
+// Compute is the time of a client's minibatches (Table 2), where its class does
+// not give another: normal, never negative.
+type Compute struct {
+	SecondsPerStep float64 `key:"seconds_per_step" range:"[0,1e6]" unit:"seconds" help:"mean time of a minibatch, beta (Table 2)"`
+	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
+	Measured       string  `key:"measured" is:"null,path" help:"CSV file of measured devices (device,milliseconds) that gives clients' relative speeds"`
+	Reference      string  `key:"reference" is:"null" help:"device in that file that takes seconds_per_step"`
+
+	Columns []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; 0 is for what was not measured"`
+}
+
+// Class is a kind of device. What it does not give it has from the [Config].
+type Class struct {
+	Name   string  `key:"name" help:"name of the class"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to other classes'; null in all: equal; null in some: real devices alone"`
+
+	Count int `key:"count" is:"null" range:"[1,10000000]" help:"number of clients of this class, taken in the order of classes; null: by weight"`
+
+	// Each client's own speeds, drawn once and kept in all rounds.
+	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed"`
+	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`
+	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
+	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of a minibatch's time over its mean"`
+
+	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
+	// time of such a one. 0: as many as all clients'. This package does not use it.
+	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of these clients' minibatches, which seconds_per_step are for; null: the key batch"`
+
+	Overhead     Overhead     `key:"overhead" is:"null" help:"extra seconds of each task's phases"`
+	Vary         Vary         `key:"vary" is:"null" help:"factors on speeds and minibatch time, drawn for each task"`
+	FirstTask    Overhead     `key:"first_task" is:"null" help:"extra seconds of a real device's first task; only predictions count them"`
+	Uncertainty  Uncertainty  `key:"uncertainty" is:"null" help:"how far a device may be from its class; only predictions draw it"`
+	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the key of that name, for this class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"as the key of that name, for this class"`
+	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
+	Watts        Watts        `key:"watts" is:"null" help:"power in a task, or in each phase"`
+	Battery      *Battery     `key:"battery" is:"null" help:"what the watts are taken from; null: mains"`
+
+	// Attack is what these clients do in place of honest work. This package asks it for
+	// the time that they take.
+	Attack attack.Attack `key:"attack" is:"null" help:"what these clients do against the run; null: they are honest"`
+}
+
+// Overhead is the time that a phase takes however little is transferred or computed: round
+// trips of a model's chunks, digests, preparing. A transfer of nothing, and a task without
+// steps, has none. Neither [Vary] nor a [Slowdown] changes it.
+type Overhead struct {
+	Download float64 `key:"download" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a download"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1e6]" unit:"seconds" help:"of a task's local steps together"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"seconds" help:"of an upload"`
+}
+
+// Phases are the values of an overhead by phase.
+func (o *Overhead) Phases() [3]*float64 { return [...]*float64{&o.Download, &o.Compute, &o.Upload} }
+
+// Uncertainty is the relative standard deviation of what a device's phases take in all of a
+// run, less their overhead, from what its class says. What varies by task is no part of it.
+type Uncertainty struct {
+	Download float64 `key:"download" default:"0" range:"[0,1]" help:"of the time of downloads"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1]" help:"of the time of a minibatch"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1]" help:"of the time of uploads"`
+}
+
+// Phases are the values of an uncertainty by phase.
+func (u *Uncertainty) Phases() [3]*float64 {
+	return [...]*float64{&u.Download, &u.Compute, &u.Upload}
+}
+
+// Vary is what multiplies a client's own speeds in one task: megabits a second
+// of the links, seconds of a step. A factor that is not given is 1.
+type Vary struct {
+	Download Distribution `key:"download" is:"null" help:"on the download speed"`
+	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
+	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
+	Together bool         `key:"together" default:"false" help:"one draw for all tasks and phases that start together, in all such classes; n-th values of empirical laws come together"`
+}
+
+// Links are link traces to replay. Each client gets one of them and a place in
+// it to start from at virtual time 0, both by its key.
+type Links struct {
+	File   string   `key:"file" is:"path,short" help:"CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
+	Traces []string `key:"traces" is:"null" help:"traces to use; null: all"`
+
+	Columns      []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above; both speeds may be one"`
+	UnitMbps     float64  `key:"unit_mbps" is:"null" range:"[1e-6,1e3]" unit:"Mbit/s" help:"unit of the file's capacities, as 0.001 for kbit/s; null: 1"`
+	UploadFactor float64  `key:"upload_factor" is:"null" range:"(0,1e3]" help:"factor on uploads' capacities, as 0.25 where only downloads were measured; null: 1"`
+}
+
+func (l *Links) isSet() bool { return l.File != "" }
+
+// Dropout says how tasks end early. The zero Dropout is never.
+type Dropout struct {
+	// Probability, by task: its client leaves at a time drawn uniformly from the
+	// whole of the planned work.
+	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"that a client leaves in a task's middle"`
+	// WhenUnavailable: a client also leaves when its availability ends before
+	// its work does, and at once when it is not available at the start.
+	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"clients also leave when their availability ends"`
+}
+
+// Watts is the power that a device draws in each phase of a task. All 0: not
+// known. It empties a [Battery] and changes nothing else of a plan.
+type Watts struct {
+	Download float64 `key:"download" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it downloads"`
+	Compute  float64 `key:"compute" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it computes"`
+	Upload   float64 `key:"upload" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it uploads"`
+}

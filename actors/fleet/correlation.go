@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+	"fedpace/registry"
+)
+
+// Correlation ties clients' devices to their data: whole devices, with all that
+// belongs to them, are handed out anew, so that the fleet is the same and only who has
+// which device changes. So speeds keep their distribution exactly.
+//
+// The coupling is a Gaussian copula. A client's place z among all clients, by its data,
+// is mixed with noise e of its own: w = rho z + sqrt(1 - rho^2) e, both standard
+// normal. The client with the k-th smallest w gets the k-th slowest device. For
+// Spearman's coefficient rho_s of two normal variables with Pearson's rho,
+//
+//	rho_s = 6/pi asin(rho/2),  so  rho = 2 sin(pi rho_s / 6)
+//
+// (Pearson 1907; Kruskal, Ordinal measures of association, JASA 53, 1958). Where
+// clients, or devices, are equal, chance decides between them, and the coefficient
+// comes out nearer to 0.
+type Correlation struct {
+	Speed        SpeedTie `key:"speed"`
+	Availability Tie      `key:"availability"`
+}
+
+// Tie is a rank correlation with the clients' data.
+type Tie struct {
+	Spearman float64 `key:"spearman" default:"0" range:"[-1,1]" help:"Spearman's rank correlation with clients' data; 0: independent"`
+	With     string  `key:"with" default:"samples" words:"samples,labels,entropy" help:"number of samples or of distinct labels, or entropy of labels"`
+}
+
+// SpeedTie is the correlation of a speed; more is faster.
+type SpeedTie struct {
+	Tie
+	Of string `key:"of" default:"compute" words:"compute,download,upload" help:"speed that ranks devices; others stay"`
+}
+
+// Given reports whether anything is correlated.
+func (c *Correlation) Given() bool { return c.Speed.Spearman != 0 || c.Availability.Spearman != 0 }
+
+// CorrelationNote says what a correlation has come to.
+type CorrelationNote struct {
+	What     string  // speed or availability
+	With     string  // samples, labels or entropy
+	Wanted   float64 // Spearman's coefficient
+	Achieved float64 // in this population; of equal values each has the mean of their ranks
+}
+
+// Sharing is a [Presence] that knows how much of the time each client is there.
+type Sharing interface {
+	Presence
+	// Share is that part of the time, in the long run.
+	Share(seed uint64, client int) float64
+}
+
+// Correlate hands the devices of the first clients out anew, by what values says of
+// their data. It comes before any use of the fleet. Its errors are
+// [*registry.OptionError].
+func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) ([]float64, error)) error {
+	for _, way := range []struct {
+		what    string
+		hint    string
+		tie     Tie
+		value   func(client int) float64
+		to      *[]uint32
+		purpose keyed.Purpose
+	}{
+		{"speed", "give the clients one of their own, such as a distribution", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices, keyed.CorrelatedSpeed},
+		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences, keyed.CorrelatedAvailability},
+	} {
+		if way.tie.Spearman == 0 {
+			continue
+		}
+		data, err := values(way.tie.With)
+		if err != nil {
+			return err
+		}
+		own := make([]float64, clients)
+		for i := range own {
+			own[i] = way.value(i)
+		}
+		key := "correlation." + way.what
+		switch {
+		case equal(own):
+			return registry.Errorf(key, "every client has the same %s, so there is nothing to correlate (%s)", way.what, way.hint)
+		case equal(data):
+			return registry.Errorf(key+".with", "%s are the same for every client, so there is nothing to correlate", way.tie.With)
+		}
+		handed := couple(f.seed, way.purpose, way.tie.Spearman, data, own)
+		got := make([]float64, clients)
+		for i, device := range handed {
+			got[i] = own[device]
+		}
+		*way.to = handed
+		f.Correlations = append(f.Correlations, CorrelationNote{way.what, way.tie.With, way.tie.Spearman, spearman(data, got)})
+	}
+	return nil
+}
+
+// check holds what is given to its limits, and refuses an availability that belongs to
+// a class: it comes with the device.
+func (c *Correlation) check(classes []Class) error {
+	if c.Speed.Spearman != 0 {
+		if err := registry.Check(c.Speed); err != nil {
+			return registry.Below("correlation.speed", err)
+		}
+	}
+	if c.Availability.Spearman == 0 {
+		return nil
+	}
+	if err := registry.Check(c.Availability); err != nil {
+		return registry.Below("correlation.availability", err)
+	}
+	for _, k := range classes {
+		if k.Availability != nil {
+			return registry.Errorf("correlation.availability", "class %q has an availability of its own, which comes with its devices (correlate speed, or give one availability for all)", k.Name)
+		}
+	}
+	return nil
+}
+
+// speed is how fast a client's device computes or transfers, as a number that is
+// greater the faster it is.
+func (f *Fleet) speed(client int, of string) float64 {
+	k, h := f.class(client)
+	down, step, up := k.typical(h)
+	switch {
+	case of == "download":
+		return down
+	case of == "upload":
+		return up
+	case k.slow != nil:
+		return -step / k.slow.Pace()
+	}
+	return -step
+}
+
+// share is the part of the time for which a client is there: 1 where that is not known
+// to differ.
+func (f *Fleet) share(client int) float64 {
+	p, who := f.presenceOf(client)
+	if s, ok := p.(Sharing); ok {
+		return s.Share(f.seed, who)
+	}
+	return 1
+}
+
+// couple returns, by client, the number of the one among own that it gets.
+func couple(seed uint64, purpose keyed.Purpose, coefficient float64, data, own []float64) []uint32 {
+	rho := 2 * portable.Sin(coefficient*(math.Pi/6))
+	noise := math.Sqrt(max(0, 1-float64(rho*rho)))
+	n := float64(len(data))
+	mixed := make([]float64, len(data))
+	for place, client := range ranked(seed, purpose, 1, data) {
+		z := portable.Normal(uint64((float64(place) + 0.5) / n * 0x1p64))
+		e := portable.Normal(keyed.Hash(seed, purpose, uint64(client), 0))
+		mixed[client] = float64(rho*z) + float64(noise*e)
+	}
+	handed := make([]uint32, len(data))
+	devices := ranked(seed, purpose, 2, own)
+	for place, client := range ranked(seed, purpose, 3, mixed) {
+		handed[client] = devices[place]
+	}
+	return handed
+}
+
+// ranked lists numbers by ascending value; of equal ones a key decides.
+func ranked(seed uint64, purpose keyed.Purpose, part uint64, values []float64) []uint32 {
+	type entry struct {
+		value float64
+		key   uint64
+		at    uint32
+	}
+	list := make([]entry, len(values))
+	for i, v := range values {
+		list[i] = entry{v, keyed.Hash(seed, purpose, uint64(i), part), uint32(i)}
+	}
+	slices.SortFunc(list, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at))
+	})
+	order := make([]uint32, len(list))
+	for i, e := range list {
+		order[i] = e.at
+	}
+	return order
+}
+
+// spearman is the correlation of two lists' ranks, of equal values the mean of theirs.
+func spearman(x, y []float64) float64 {
+	a, b := ranks(x), ranks(y)
+	mean := float64(len(x)-1) / 2
+	var ab, aa, bb float64
+	for i := range a {
+		da, db := a[i]-mean, b[i]-mean
+		ab += float64(da * db)
+		aa += float64(da * da)
+		bb += float64(db * db)
+	}
+	return ab / math.Sqrt(float64(aa*bb))
+}
+
+// ranks are the places of values among all, from 0.
+func ranks(values []float64) []float64 {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	places := make([]float64, len(values))
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && values[order[to]] == values[order[from]] {
+			to++
+		}
+		for _, i := range order[from:to] {
+			places[i] = float64(from+to-1) / 2
+		}
+		from = to
+	}
+	return places
+}
+
+func equal(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] })
+}

@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+	"fedpace/registry"
+)
+
+func init() {
+	Availabilities.Register("daily", "a client is there between two local hours, on some days", Daily{})
+}
+
+// Daily is one window a local day, over midnight where ToHour is the lesser.
+// Each end is moved by up to the jitter from day to day.
+type Daily struct {
+	FromHour    float64 `key:"from_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time from which a client is there"`
+	ToHour      float64 `key:"to_hour" default:"0" range:"[0,24]" unit:"hours" help:"local time until which it is"`
+	JitterHours float64 `key:"jitter_hours" default:"0" range:"[0,12]" unit:"hours" help:"by which both may move each day"`
+	Probability float64 `key:"probability" default:"1" range:"(0,1]" help:"of being there on a day"`
+	Zones       []Zone  `key:"zones" is:"null" help:"time zones, [{hours: 1, weight: 2}, ...]; null: 24 equal ones"`
+	StartHour   float64 `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
+}
+
+// Zone is a time zone and its share of the clients.
+type Zone struct {
+	Hours  float64 `key:"hours" range:"[-14,14]" unit:"hours" help:"ahead of UTC"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to others'; null in all: equal"`
+}
+
+func (a Daily) Presence(*Files) (Presence, error) {
+	length := a.ToHour - a.FromHour
+	if length <= 0 {
+		length += 24
+	}
+	if length <= 2*a.JitterHours || length >= 24-2*a.JitterHours {
+		return nil, registry.Errorf("jitter_hours", "%g with %g hours from from_hour to to_hour (those more than %g and less than %g)",
+			a.JitterHours, length, 2*a.JitterHours, 24-2*a.JitterHours)
+	}
+	d := &windows{
+		from: hours(a.FromHour), length: hours(length), jitter: hours(a.JitterHours),
+		part: threshold(a.Probability), start: hours(a.StartHour),
+	}
+	zones := a.Zones
+	if len(zones) == 0 {
+		for h := -11; h <= 12; h++ {
+			zones = append(zones, Zone{float64(h), 1})
+		}
+	}
+	var err error
+	d.zones, d.shares, err = zonesOf(zones)
+	return d, err
+}
+
+// zonesOf are the times of zones ahead of UTC, and up to where their clients' draws lie.
+func zonesOf(list []Zone) (ahead []int64, limits []uint64, err error) {
+	weights := make([]float64, len(list))
+	for i, z := range list {
+		ahead, weights[i] = append(ahead, hours(z.Hours)), z.Weight
+	}
+	limits, err = shares("zones", weights, nil)
+	return ahead, limits, err
+}
+
+func (a Daily) String() string {
+	zones := "24 time zones"
+	if n := len(a.Zones); n > 0 {
+		zones = fmt.Sprintf("%d time zone(s)", n)
+	}
+	return fmt.Sprintf("daily (%g h to %g h local time, jitter %g h, on %g of the days, %s)", a.FromHour, a.ToHour, a.JitterHours, a.Probability, zones)
+}
+
+// windows are those of [Daily]. Windows of neighbouring days never touch.
+type windows struct {
+	from, length, jitter int64
+	part                 uint64 // a day's draw below it: the client is there that day
+	start                int64  // time of day at virtual time 0, UTC
+	zones                []int64
+	shares               []uint64
+}
+
+const (
+	hour = 3600 * int64(second)
+	day  = 24 * hour
+)
+
+func hours(h float64) int64 { return nanoseconds(h * 3600) }
+
+// local is t in time since the client's window opens nominally on day 0.
+func (d *windows) local(seed uint64, client int, t int64) (since, shift int64) {
+	zone := d.zones[pick(d.shares, keyed.Hash(seed, keyed.Availability, uint64(client)))]
+	shift = d.start + zone - d.from
+	return t + shift, shift
+}
+
+// window is that of day n, in local's time; ok when the client is there that day.
+func (d *windows) window(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
+	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
+	if keyed.Nth(h, 0) >= d.part {
+		return 0, 0, false
+	}
+	opens, closes = n*day, n*day+d.length
+	if d.jitter > 0 {
+		spread := uint64(2*d.jitter + 1)
+		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - d.jitter
+		closes += int64(keyed.Below(keyed.Nth(h, 2), spread)) - d.jitter
+	}
+	return opens, closes, true
+}
+
+func (d *windows) At(seed uint64, client int, t int64) bool {
+	since, _ := d.local(seed, client, t)
+	// The window of the day before is over by now, however long its jitter; that
+	// of the day after may have opened early.
+	n := floorDiv(since, day)
+	for i := n; i <= n+1; i++ {
+		if opens, closes, ok := d.window(seed, client, i); ok && since >= opens && since < closes {
+			return true
+		}
+		if since < (i+1)*day-d.jitter {
+			break
+		}
+	}
+	return false
+}
+
+func (d *windows) Change(seed uint64, client int, t int64) int64 {
+	since, shift := d.local(seed, client, t)
+	n := floorDiv(since, day)
+	for i := n; i < n+maxLook; i++ {
+		opens, closes, ok := d.window(seed, client, i)
+		switch {
+		case !ok || since >= closes:
+		case since >= opens:
+			return closes - shift
+		default:
+			return opens - shift
+		}
+	}
+	return (n+maxLook)*day - d.jitter - shift
+}

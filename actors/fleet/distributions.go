@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fedpace/internal/keyed"
+	"fedpace/internal/portable"
+	"fedpace/registry"
+)
+
+func init() {
+	Distributions.Register("constant", "one value", Constant{})
+	Distributions.Register("uniform", "equally likely between two values", Uniform{})
+	Distributions.Register("normal", "a bell; draws below zero are set to zero", Normal{})
+	Distributions.Register("lognormal", "its logarithm is normal; needs mean or median", Lognormal{})
+	Distributions.Register("shifted_exponential", "a least value and an exponential beyond it", ShiftedExponential{})
+	Distributions.Register("weibull", "a stretched (shape below 1) or compressed exponential", Weibull{})
+	Distributions.Register("pareto", "a heavy tail; needs mean or min", Pareto{})
+	Distributions.Register("empirical", "measured values, each equally likely", Empirical{})
+}
+
+// Constant is one value.
+type Constant struct {
+	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value; the number alone is the same"`
+	Bounds
+}
+
+func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
+
+func (c Constant) Law() (Law, error) {
+	return c.Cut(Law{Quantile: func(uint64) float64 { return c.Value }, Least: c.Value, constant: true})
+}
+
+// Uniform is the uniform distribution.
+type Uniform struct {
+	Min float64 `key:"min" range:"[0,1e12]" help:"least value"`
+	Max float64 `key:"max" range:"[0,1e12]" help:"greatest value"`
+	Bounds
+}
+
+func (d Uniform) Law() (Law, error) {
+	if d.Max < d.Min {
+		return Law{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)
+	}
+	return d.Cut(Law{Least: d.Min, Quantile: func(bits uint64) float64 {
+		u, _ := portable.Uniform(bits)
+		return d.Min + float64(u*(d.Max-d.Min))
+	}})
+}
+
+// Normal is the normal distribution. Its mean is that before negative draws are
+// set to zero.
+type Normal struct {
+	Mean float64 `key:"mean" range:"[0,1e12]" help:"mean"`
+	Std  float64 `key:"std" range:"[0,1e12]" help:"standard deviation"`
+	Bounds
+}
+
+func (d Normal) Law() (Law, error) {
+	return d.Cut(Law{Quantile: func(bits uint64) float64 { return max(0, d.Mean+float64(d.Std*portable.Normal(bits))) }})
+}
+
+// Lognormal is the lognormal distribution, by its mean or its median.
+type Lognormal struct {
+	Mean   float64 `key:"mean" is:"null" range:"[1e-12,1e12]" help:"mean, before at_least and at_most"`
+	Median float64 `key:"median" is:"null" range:"[1e-12,1e12]" help:"median, in place of mean"`
+	Sigma  float64 `key:"sigma" range:"[0,10]" help:"standard deviation of the logarithm"`
+	Bounds
+}
+
+func (d Lognormal) Law() (Law, error) {
+	if err := either("mean", d.Mean, "median", d.Median); err != nil {
+		return Law{}, err
+	}
+	mu := portable.Log(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
+	if d.Median != 0 {
+		mu = portable.Log(d.Median)
+	}
+	return d.Cut(Law{
+		Quantile:  func(bits uint64) float64 { return portable.Exp(mu + float64(d.Sigma*portable.Normal(bits))) },
+		Least:     portable.Exp(mu - float64(8.3*d.Sigma)), // the lowest of the 2^52 cells of normal
+		lognormal: true, mu: mu, sigma: d.Sigma,
+	})
+}
+
+// ShiftedExponential is Shift and an exponential of mean Mean - Shift.
+type ShiftedExponential struct {
+	Mean  float64 `key:"mean" range:"(0,1e12]" help:"mean, shift included"`
+	Shift float64 `key:"shift" range:"[0,1e12]" help:"least value"`
+	Bounds
+}
+
+func (d ShiftedExponential) Law() (Law, error) {
+	if d.Shift > d.Mean {
+		return Law{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)
+	}
+	beyond := d.Mean - d.Shift
+	return d.Cut(Law{Least: d.Shift, Quantile: func(bits uint64) float64 {
+		_, c := portable.Uniform(bits)
+		return d.Shift - float64(beyond*portable.Log(c))
+	}})
+}
+
+// Weibull is Weibull's distribution.
+type Weibull struct {
+	Scale float64 `key:"scale" range:"(0,1e12]" help:"value that 63 % of the draws are below"`
+	Shape float64 `key:"shape" range:"[0.01,1e6]" help:"exponent"`
+	Bounds
+}
+
+func (d Weibull) Law() (Law, error) {
+	exponent := 1 / d.Shape
+	return d.Cut(Law{Quantile: func(bits uint64) float64 {
+		_, c := portable.Uniform(bits)
+		return d.Scale * portable.Pow(-portable.Log(c), exponent)
+	}})
+}
+
+// Pareto is Pareto's distribution of type I, by its mean or its least value.
+type Pareto struct {
+	Mean  float64 `key:"mean" is:"null" range:"[1e-12,1e12]" help:"mean; needs a shape above 1"`
+	Shape float64 `key:"shape" range:"[0.01,1e6]" help:"exponent of the tail"`
+	Min   float64 `key:"min" is:"null" range:"[1e-12,1e12]" help:"least value, in place of mean"`
+	Bounds
+}
+
+func (d Pareto) Law() (Law, error) {
+	if err := either("mean", d.Mean, "min", d.Min); err != nil {
+		return Law{}, err
+	}
+	least := d.Min
+	if d.Mean != 0 {
+		if d.Shape <= 1 {
+			return Law{}, registry.Errorf("shape", "%g has no mean (more than 1, or min in place of mean)", d.Shape)
+		}
+		least = d.Mean * (d.Shape - 1) / d.Shape
+	}
+	exponent := -1 / d.Shape
+	return d.Cut(Law{Least: least, Quantile: func(bits uint64) float64 {
+		_, c := portable.Uniform(bits)
+		return least * portable.Pow(c, exponent)
+	}})
+}
+
+// Empirical draws one of some values.
+type Empirical struct {
+	Values []float64 `key:"values" range:"[0,1e12]" help:"the values, in any order"`
+	Bounds
+}
+
+const maxValues = 1 << 20
+
+func (d Empirical) Law() (Law, error) {
+	if n := len(d.Values); n < 1 || n > maxValues {
+		return Law{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)
+	}
+	values := slices.Clone(d.Values)
+	sorted := slices.Sorted(slices.Values(values))
+	return d.Cut(Law{Least: sorted[0], Most: sorted[len(sorted)-1], Median: sorted[len(sorted)/2], Quantile: func(bits uint64) float64 {
+		return values[keyed.Below(bits, uint64(len(values)))]
+	}})
+}
+
+// String is the extent of the values.
+func (d Empirical) String() string {
+	if len(d.Values) == 0 {
+		return "empirical"
+	}
+	return fmt.Sprintf("empirical(%d values from %g to %g)", len(d.Values), slices.Min(d.Values), slices.Max(d.Values))
+}

@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/keyed"
+)
+
+// Limits of link traces.
+const (
+	maxLinkKbps    = 10_000_000 // 10 Gbit/s
+	maxLinkSeconds = 1_000_000  // eleven days
+	maxLinkTraces  = 10_000
+)
+
+// linkTraces are read-only and may be shared.
+type linkTraces []linkTrace
+
+// linkTrace is the capacity of one link second by second, in whole kilobits a
+// second. Second i holds from i to i+1; after the last comes the first again.
+type linkTrace struct {
+	name             string
+	seconds          int
+	download, upload capacity
+}
+
+// length is one turn of the trace in nanoseconds.
+func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
+
+const second = 1_000_000_000 // nanoseconds
+
+// choose is some of the traces, in the order given.
+func (l linkTraces) choose(names []string) (some linkTraces, err error) {
+	known := l.names()
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(known, ", "))
+		}
+		some = append(some, l[i])
+	}
+	return some, nil
+}
+
+func (l linkTraces) names() (names []string) {
+	for i := range l {
+		names = append(names, l[i].name)
+	}
+	return names
+}
+
+// place is the trace of the client with key h, and its position there at virtual
+// time at.
+func (l linkTraces) place(h uint64, at int64) (*linkTrace, int64) {
+	t := &l[keyed.Below(keyed.Nth(h, ofTrace), uint64(len(l)))]
+	offset := keyed.Below(keyed.Nth(h, ofOffset), uint64(t.length()))
+	return t, t.wrap(t.wrap(at) + int64(offset))
+}
+
+// wrap is a time's position in the trace.
+func (t *linkTrace) wrap(at int64) int64 { return at % t.length() }
+
+// capacity is one direction of a link. One kilobit a second for one nanosecond
+// is a millionth of a bit: in that unit all sums below are integers.
+type capacity struct {
+	kbps []uint32 // by second
+	sum  []uint64 // sum[i]: kilobits before second i; one longer than kbps
+}
+
+// add appends a second, in a unit of so many megabits.
+func (c *capacity) add(name, units string, unit float64) error {
+	v, err := number(name, units, 0, maxLinkKbps/1000/unit)
+	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*unit*1000)))
+	return err
+}
+
+// total sums the seconds up, once all are there.
+func (c *capacity) total() {
+	c.sum = make([]uint64, len(c.kbps)+1)
+	for i, k := range c.kbps {
+		c.sum[i+1] = c.sum[i] + uint64(k)
+	}
+}
+
+// transfer is the shortest time in nanoseconds in which so many bits pass from
+// a position (in nanoseconds, within the trace) on; -1 when it is out of
+// bounds. It is exact: the capacity's integral in integers, rounded up once.
+func (c *capacity) transfer(bits, position int64) int64 {
+	if bits <= 0 {
+		return min(bits, 0)
+	}
+	const kilobit = 1_000_000_000 // in millionths of a bit
+	whole, part := uint64(position)/second, uint64(position)%second
+	// What has passed when the transfer is done, counted from the trace's
+	// start: kilobits and millionths of a bit.
+	rest := uint64(c.kbps[whole])*part + uint64(bits%1000)*1_000_000
+	goal := c.sum[whole] + uint64(bits/1000) + rest/kilobit
+	rest %= kilobit
+
+	// The transfer ends when the integral first reaches the goal: exactly at
+	// the end of a turn belongs to that turn.
+	total, exact := c.sum[len(c.kbps)], uint64(0)
+	if rest == 0 {
+		exact = 1
+	}
+	turns := (goal - exact) / total
+	goal -= turns * total
+	if turns > maxSeconds/uint64(len(c.kbps)) {
+		return -1
+	}
+	// The first second s after whose end at least the goal has passed.
+	s := uint64(sort.Search(len(c.kbps), func(i int) bool { return c.sum[i+1]+exact > goal }))
+	left := (goal-c.sum[s])*kilobit + rest
+	rate := uint64(c.kbps[s])
+	inside := (left + rate - 1) / rate
+	ns := int64(turns)*int64(len(c.kbps))*second + int64(s*second+inside) - position
+	if ns > maxSeconds*second {
+		return -1
+	}
+	return ns
+}
+
+// read reads link traces from CSV with the columns trace, second, download_mbps and
+// upload_mbps, or those named for them, in other units: the seconds of a trace follow each other from
+// 0; capacities are rounded to whole kilobits a second.
+func (l *Links) read(r io.Reader) (linkTraces, error) {
+	unit, up := cmp.Or(l.UnitMbps, 1), cmp.Or(l.UploadFactor, 1)
+	var all linkTraces
+	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
+	err := readTraces(r, "link traces", columns, l.Columns, maxLinkTraces, func(name string, begins bool, row []string) error {
+		if begins {
+			all = append(all, linkTrace{name: name})
+		}
+		t := &all[len(all)-1]
+		if want := strconv.Itoa(t.seconds); row[0] != want {
+			return fmt.Errorf("second is %q, want %s: seconds count from 0 without gaps", row[0], want)
+		}
+		if t.seconds == maxLinkSeconds {
+			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
+		}
+		t.seconds++
+		return errors.Join(t.download.add("download_mbps", row[1], unit), t.upload.add("upload_mbps", row[2], unit*up))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		t := &all[i]
+		for _, c := range []*capacity{&t.download, &t.upload} {
+			if c.total(); c.sum[t.seconds] == 0 {
+				return nil, fmt.Errorf("link traces: trace %q: no second has any capacity one way", t.name)
+			}
+		}
+	}
+	return all, nil
+}

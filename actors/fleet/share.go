@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+	"fedpace/registry"
+)
+
+func init() {
+	Availabilities.Register("share", "stays and absences as markov's, each client with its own share of the time", Share{})
+}
+
+// Share gives each client a two-state Markov chain of its own: clients differ in how
+// much of the time they are there.
+type Share struct {
+	Share        Distribution `key:"share" help:"part of the time for which a client is there, drawn once, at most 1"`
+	CycleSeconds float64      `key:"cycle_seconds" range:"[1e-2,1e8]" unit:"seconds" help:"mean length of a stay and an absence together"`
+}
+
+func (s Share) Presence(*Files) (Presence, error) {
+	if s.Share == nil {
+		return nil, registry.Errorf("share", "is not set (a number or a distribution, above 0 and at most 1)")
+	}
+	law, err := lawOf(s.Share)
+	if err == nil && (!(law.Least > 0) || law.most() > 1) {
+		err = registry.Errorf("", "%s goes from %g to %g (above 0 and at most 1: set at_least and at_most)", Distributions.Text(s.Share), law.Least, law.most())
+	}
+	return &personal{law, s.CycleSeconds}, registry.Below("share", err)
+}
+
+func (s Share) String() string {
+	return fmt.Sprintf("share (%s of the time, a stay and an absence in %g s)", Distributions.Text(s.Share), s.CycleSeconds)
+}
+
+// personal is a chain for each client.
+type personal struct {
+	share Law
+	cycle float64
+}
+
+// Share is the client's own draw.
+func (p *personal) Share(seed uint64, client int) float64 {
+	return p.share.Quantile(keyed.Nth(keyed.Hash(seed, keyed.Availability, uint64(client)), 0))
+}
+
+// chain is the client's; false: it is never absent. The chain's points come once in a
+// millisecond at most, so that a share next to 1, or to 0, has longer stays instead.
+func (p *personal) chain(seed uint64, client int) (onOff, bool) {
+	share := p.Share(seed, client)
+	if share >= 1 {
+		return onOff{}, false
+	}
+	window := max(1_000_000, nanoseconds(float64(p.cycle*share)*(1-share)))
+	return onOff{keyed.Availability, window, threshold(share)}, true
+}
+
+func (p *personal) At(seed uint64, client int, t int64) bool {
+	chain, absent := p.chain(seed, client)
+	return !absent || chain.At(seed, client, t)
+}
+
+func (p *personal) Change(seed uint64, client int, t int64) int64 {
+	chain, absent := p.chain(seed, client)
+	if !absent {
+		return Never
+	}
+	return chain.Change(seed, client, t)
+}

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"fedpace/internal/keyed"
+	"fedpace/registry"
+)
+
+func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace{}) }
+
+// Trace replays recorded stays.
+type Trace struct {
+	Sessions      string   `key:"sessions" is:"path" help:"CSV file of recorded stays (trace,from_second,to_second)"`
+	Columns       []string `key:"columns" is:"null" help:"other names of the file's columns, in the order above"`
+	PeriodSeconds float64  `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"length after which stays repeat and are cut off; null: the latest end"`
+	Drawn         bool     `key:"drawn" default:"false" help:"each client draws its trace; else they are dealt in order"`
+	Spread        bool     `key:"spread" default:"false" help:"each client starts at its own place"`
+	Zones         []Zone   `key:"zones" is:"null" help:"clients' time zones, where second 0 is local midnight; null: one for all"`
+	StartHour     float64  `key:"start_hour" default:"0" range:"[0,24]" unit:"hours" help:"time of day (UTC) at virtual time 0"`
+}
+
+func (a Trace) Presence(files *Files) (Presence, error) {
+	if a.Sessions == "" {
+		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
+	}
+	if a.Spread && (len(a.Zones) > 0 || a.StartHour > 0) {
+		return nil, registry.Errorf("spread", "is for clients that start anywhere in the stays, and zones and start_hour say where (choose one)")
+	}
+	r := &replay{drawn: a.Drawn, spread: a.Spread, start: hours(a.StartHour)}
+	var err error
+	if len(a.Zones) > 0 {
+		r.zones, r.shares, err = zonesOf(a.Zones)
+	}
+	if err != nil || files == nil {
+		return nil, err
+	}
+	r.sessions, err = load(files, a.Sessions, fmt.Sprint("sessions ", a.PeriodSeconds, a.Columns), func(in io.Reader) (*sessions, error) {
+		return readSessions(in, a.Columns, a.PeriodSeconds)
+	})
+	return r, registry.Below("sessions", err)
+}
+
+// session is a stay of a client, from a time to just before another, in
+// nanoseconds.
+type session struct{ from, to int64 }
+
+// sessions are recorded stays, in order and apart, one trace after another; all
+// repeat with one period. A trace without any is of a client that is never there.
+type sessions struct {
+	period int64
+	traces [][]session
+}
+
+// Limits of recorded sessions.
+const (
+	maxSessionTraces = 10_000_000
+	maxSessions      = 100_000_000 // in all
+)
+
+// replay is recorded stays as a presence.
+type replay struct {
+	*sessions
+	drawn, spread bool
+	start         int64   // time of day at virtual time 0, UTC
+	zones         []int64 // none: all clients are in that of the stays
+	shares        []uint64
+}
+
+// What a client's key draws besides the place in the stays, which is by the key itself.
+const (
+	ofZone  = 1
+	ofStays = 2 // whose trace it has
+)
+
+func (r *replay) stays(key uint64, client int) []session {
+	if r.drawn {
+		client = int(keyed.Below(keyed.Nth(key, ofStays), uint64(len(r.traces))))
+	}
+	return r.traces[client%len(r.traces)]
+}
+
+// place is the client's trace, its position there, and the number of the first
+// session that ends later.
+func (r *replay) place(seed uint64, client int, t int64) (trace []session, position int64, next int) {
+	key := uint64(0)
+	if r.drawn || r.spread || len(r.zones) > 0 {
+		key = keyed.Hash(seed, keyed.Availability, uint64(client))
+	}
+	position = (t + r.start) % r.period
+	switch {
+	case r.spread:
+		position = (position + int64(keyed.Below(key, uint64(r.period)))) % r.period
+	case len(r.zones) > 0:
+		position = (position + r.zones[pick(r.shares, keyed.Nth(key, ofZone))]) % r.period
+		if position < 0 {
+			position += r.period
+		}
+	}
+	trace = r.stays(key, client)
+	next, _ = slices.BinarySearchFunc(trace, position+1, func(s session, end int64) int { return cmp.Compare(s.to, end) })
+	return trace, position, next
+}
+
+// Share is the part of its trace's period for which a client stays.
+func (r *replay) Share(seed uint64, client int) float64 {
+	stays := int64(0)
+	for _, s := range r.stays(keyed.Hash(seed, keyed.Availability, uint64(client)), client) {
+		stays += s.to - s.from
+	}
+	return float64(stays) / float64(r.period)
+}
+
+func (r *replay) At(seed uint64, client int, t int64) bool {
+	trace, position, next := r.place(seed, client, t)
+	return next < len(trace) && trace[next].from <= position
+}
+
+func (r *replay) Change(seed uint64, client int, t int64) int64 {
+	trace, position, next := r.place(seed, client, t)
+	period := r.period
+	switch start := t - position; {
+	case len(trace) == 0 || trace[0] == session{0, period}:
+		return Never
+	case next == len(trace):
+		return start + period + trace[0].from
+	case trace[next].from > position:
+		return start + trace[next].from
+	case trace[next].to == period && trace[0].from == 0: // it goes on in the next period
+		return start + period + trace[0].to
+	default:
+		return start + trace[next].to
+	}
+}
+
+// readSessions reads stays from CSV with the columns trace, from_second and
+// to_second, or those named for them: the sessions of a trace stand together and in
+// order, times are rounded to nanoseconds; one of no length is none. A trace repeats
+// after periodSeconds; 0: after the latest end of all.
+func readSessions(r io.Reader, named []string, periodSeconds float64) (*sessions, error) {
+	all, period, total := &sessions{}, nanoseconds(periodSeconds), 0
+	columns := []string{"trace", "from_second", "to_second"}
+	err := readTraces(r, "sessions", columns, named, maxSessionTraces, func(_ string, begins bool, row []string) error {
+		if begins {
+			all.traces = append(all.traces, nil)
+		}
+		from, err := number("from_second", row[0], 0, maxSeconds)
+		if err != nil {
+			return err
+		}
+		to, err := number("to_second", row[1], 0, maxSeconds)
+		if err != nil {
+			return err
+		}
+		s, t := session{nanoseconds(from), nanoseconds(to)}, &all.traces[len(all.traces)-1]
+		last := len(*t) - 1
+		switch total++; {
+		case s.to < s.from || last >= 0 && s.from < (*t)[last].to:
+			return fmt.Errorf("a session from %s to %s s, want its end behind its beginning, and both behind the trace's one before", row[0], row[1])
+		case total > maxSessions:
+			return fmt.Errorf("more than %d sessions", maxSessions)
+		case s.to == s.from || period > 0 && s.from >= period:
+			return nil
+		case last >= 0 && s.from == (*t)[last].to: // both are one stay
+			(*t)[last].to = s.to
+		default:
+			*t = append(*t, s)
+		}
+		if period > 0 {
+			t := (*t)[len(*t)-1:]
+			t[0].to = min(t[0].to, period)
+		}
+		all.period = max(all.period, s.to)
+		return nil
+	})
+	if err == nil && all.period == 0 {
+		err = errors.New("sessions: no session is longer than 0 s")
+	}
+	if period > 0 {
+		all.period = period
+	}
+	return all, err
+}

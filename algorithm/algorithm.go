@@ -1,0 +1,160 @@
+package algorithm
+
+import (
+	"math"
+
+	"fedpace/registry"
+)
+
+// Algorithm is one federated algorithm with its options: a server half and a
+// client half. It holds no state and may be shared.
+type Algorithm interface {
+	// Server makes the server half for a model of so many parameters.
+	Server(params int) ServerOptimizer
+	// Client makes the client half for one worker and a model of so many
+	// parameters; nil: gradients are taken as they are.
+	Client(params int) Client
+	// Weigh turns the accepted clients' weights, which sum to 1, into those of the
+	// exact sum, and returns the factor that Server.Apply takes with it. steps are
+	// the clients' local steps, staleness the aggregations since each base model;
+	// nil: no client's is stale.
+	Weigh(weights []float64, steps, staleness []int) (list []float64, scale float64)
+}
+
+// Algorithms are those that a configuration can name. One whose clients keep a
+// vector from task to task says so by [registry.Needs].ClientState; [Variates]
+// keeps the vectors.
+var Algorithms = registry.New[Algorithm]("algorithm", "algorithm")
+
+// Client is the client half of an algorithm in one worker, which does one task
+// after the other. Its steps are those of any optimizer, against a gradient that it
+// corrects.
+type Client interface {
+	// Start begins a task. base is the global model; mean and own are c and the
+	// client's c_i of [Variates], nil for an algorithm without client state.
+	Start(base, mean, own []float32)
+	// Correct replaces a minibatch's gradient at the local model. It rounds every
+	// operation by itself, so that machines agree.
+	Correct(local, gradient []float32)
+	// End returns the client's next c_i, the caller's to keep, after so many steps
+	// at a rate led from base to local; nil for an algorithm without client state.
+	End(local []float32, steps int, rate float64) []float32
+}
+
+// Additive is a client half that adds mu (y − x_r) and a vector of the task to the
+// gradient. Another program can take its steps.
+type Additive interface {
+	Client
+	// Terms returns mu and the vector of the task that was started last, which is valid
+	// until the next; nil: there is none.
+	Terms() (mu float32, vector []float32)
+}
+
+// Instance is an algorithm, and a compression of its updates, with their state in
+// one run. It is not safe for concurrent use.
+type Instance struct {
+	Algorithm
+	Compression Compression // nil: updates are whole
+	Server      ServerOptimizer
+	Variates    *Variates // nil: clients keep nothing
+
+	trainable int
+}
+
+// Decide replaces the sum of votes by what they decide, where updates vote.
+func (i *Instance) Decide(sum []int64) {
+	if v, ok := i.Compression.(Voting); ok {
+		v.Decide(sum[:i.trainable])
+	}
+}
+
+// Join adds stale updates to the sum of the fresh ones, by what is trained.
+func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
+	of.Join(sum, i.trainable, fresh, stale)
+}
+
+// NewPartly makes the state of an algorithm for a model of so many parameters, of which the
+// first alone are trained, by steps that remember so many values of each client, and for a
+// population of so many clients, whose updates are compressed unless c is nil. At most one of
+// the two keeps client state. The other parameters are not compressed, and the algorithm does not
+// see them: they are averaged.
+func NewPartly(a Algorithm, c Compression, params, trainable, local, population int) *Instance {
+	i := &Instance{Algorithm: a, Compression: c, Server: a.Server(trainable), trainable: trainable}
+	if trainable < params {
+		i.Server = &partly{i.Server, trainable, params}
+	}
+	switch {
+	case KeepsVariates(a):
+		i.Variates = NewVariates(params, local, population)
+	case keepsResiduals(c):
+		i.Variates = NewVariates(0, params+local, population)
+	case local > 0:
+		i.Variates = NewVariates(0, local, population)
+	}
+	return i
+}
+
+// keepsResiduals reports whether each client keeps what is left out of its updates.
+func keepsResiduals(c Compression) bool { return c != nil && registry.NeedsOf(c).ClientState }
+
+// SumLength is the length of the exact sum for a model of so many parameters:
+// with client state its changes follow the updates.
+func SumLength(a Algorithm, params int) int {
+	if KeepsVariates(a) {
+		return 2 * params
+	}
+	return params
+}
+
+// StateBytes is the most memory that the state of an algorithm, of a compression and of
+// local steps comes to: the server's vectors and, with client state, one vector of float32 for
+// each client that takes part, in which steps remember so many values. For [Apart] it is that
+// of a round of so many updates of which all but one are stale; 0: no update is stale. It is
+// math.MaxInt64 beyond what int64 holds.
+func StateBytes(a Algorithm, c Compression, params, local, clients, updates int) int64 {
+	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
+	if KeepsVariates(a) {
+		// c is kept in float64 and handed out in float32.
+		perParameter, perClient = perParameter+12, 4
+	}
+	if keepsResiduals(c) {
+		perClient = 4
+	}
+	if _, ok := a.(Apart); ok {
+		perParameter += 8 * float64(updates)
+	}
+	bytes := float64(params)*(perParameter+float64(perClient*float64(clients))) + 4*float64(local)*float64(clients)
+	if bytes >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(bytes)
+}
+
+// CheckState returns a [*registry.OptionError] when their state would pass a limit
+// in bytes.
+func CheckState(a Algorithm, c Compression, params, local, clients, updates int, limit int64) error {
+	n := StateBytes(a, c, params, local, clients, updates)
+	if n <= limit {
+		return nil
+	}
+	keeper, kind := Keeper(a, c, local)
+	count, of := clients, "clients"
+	if _, ok := a.(Apart); ok && kind == "algorithm" {
+		count, of = updates, "updates in a round"
+	}
+	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
+		float64(limit)/1e9, keeper, float64(n)/1e9, params, count, of, of, kind)
+}
+
+// Keeper names what keeps most of the state, and what that is: the optimizer of local steps, a
+// compression with residuals, or else the algorithm.
+func Keeper(a Algorithm, c Compression, local int) (name, kind string) {
+	_, copies := a.(Streaming)
+	switch {
+	case local > 0 && !copies:
+		return "local", "optimizer"
+	case keepsResiduals(c):
+		return Compressions.NameOf(c), "compression"
+	}
+	return Algorithms.NameOf(a), "algorithm"
+}

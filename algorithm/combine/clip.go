@@ -1,0 +1,84 @@
+package combine
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/registry"
+)
+
+// Clip bounds the Euclidean norm of a round's updates: one that is longer is multiplied by
+// bound/norm (norm thresholding, Sun et al. 2019, section 4). It holds no state and may be
+// shared.
+type Clip interface {
+	// Bound returns the bound of a round whose updates have these norms, in the order of
+	// their tasks, at least one. memory is what the round before returned to be remembered,
+	// nil in the first one, and not to be changed. A memory is of finite numbers, none below 0.
+	Bound(memory, norms []float64) (bound float64, next []float64)
+}
+
+// Clips are those that a configuration can name.
+var Clips = registry.New[Clip]("clipping", "bound")
+
+// Clipper is a clip with what it remembers in one run. Its zero value clips nothing.
+type Clipper struct {
+	Of     Clip // nil: none
+	memory []float64
+	next   []float64
+}
+
+// Factors returns the round's bound and by what each update is multiplied, of their norms.
+// What is remembered does not change before Advance.
+func (c *Clipper) Factors(norms []float64) (bound float64, factors []float64) {
+	factors = make([]float64, len(norms))
+	if bound = math.Inf(1); c.Of != nil && len(norms) > 0 {
+		bound, c.next = c.Of.Bound(c.memory, norms)
+	}
+	for i, norm := range norms {
+		if factors[i] = 1; norm > bound {
+			factors[i] = bound / norm
+		}
+	}
+	return bound, factors
+}
+
+// Clip shortens the updates of a round.
+func (c *Clipper) Clip(updates [][]int64) {
+	if c.Of == nil {
+		return
+	}
+	_, factors := c.Factors(Norms(updates))
+	for i, f := range factors {
+		scale(updates[i], f)
+	}
+}
+
+// Forget makes the round that Factors was asked of last one without updates.
+func (c *Clipper) Forget() { c.next = nil }
+
+// Advance ends a round.
+func (c *Clipper) Advance() {
+	if c.next != nil {
+		c.memory, c.next = c.next, nil
+	}
+}
+
+// Memory is what a checkpoint keeps: valid until the next Advance.
+func (c *Clipper) Memory() []float64 { return c.memory }
+
+// maxMemory bounds the numbers that are remembered.
+const maxMemory = 1 << 20
+
+// Restore takes what Memory returned. It returns an error when it could not have.
+func (c *Clipper) Restore(memory []float64) error {
+	if len(memory) > maxMemory || c.Of == nil && len(memory) > 0 {
+		return fmt.Errorf("combine: a bound that remembers %d numbers", len(memory))
+	}
+	for _, x := range memory {
+		if !(x >= 0 && x <= math.MaxFloat64) {
+			return fmt.Errorf("combine: a bound that remembers %v", x)
+		}
+	}
+	c.memory = memory
+	return nil
+}

@@ -1,0 +1,43 @@
+package combine
+
+import "fedpace/algorithm"
+
+func init() {
+	Clips.Register("quantile", "a bound that follows a quantile of the norms (Andrew et al. 2021)", Quantile{})
+}
+
+// Quantile follows a quantile γ of the updates' norms (Andrew et al. 2021, Algorithm 1
+// without its noise):
+//
+//	C ← C · e^(−η (b − γ))
+//
+// where b is the part of the round's updates whose norm is at most C. The bound of a round
+// is known before it.
+type Quantile struct {
+	Quantile float64 `key:"quantile" default:"0.5" range:"[0,1]" help:"part of the updates within the bound, gamma"`
+	Initial  float64 `key:"initial" default:"0.1" range:"(0,1e12]" help:"bound of the first round"`
+	Rate     float64 `key:"rate" default:"0.2" range:"(0,1]" help:"how fast the bound moves, eta"`
+}
+
+// Bound remembers the bound of the next round.
+func (q Quantile) Bound(memory, norms []float64) (bound float64, next []float64) {
+	bound = q.Initial
+	if len(memory) > 0 {
+		bound = memory[0]
+	}
+	within := 0
+	for _, norm := range norms {
+		if norm <= bound {
+			within++
+		}
+	}
+	exponent := float64(q.Rate * (float64(within)/float64(len(norms)) - q.Quantile))
+	moved := bound * algorithm.Fading(exponent)
+	if exponent < 0 {
+		moved = bound / algorithm.Fading(-exponent)
+	}
+	return bound, []float64{min(max(moved, leastBound), mostBound)}
+}
+
+// A bound that is followed stays a number, and can come back.
+const leastBound, mostBound = 1e-12, 1e12

@@ -1,0 +1,87 @@
+package combine
+
+import (
+	"cmp"
+	"slices"
+
+	"fedpace/registry"
+)
+
+func init() {
+	Rules.Register("krum", "the update nearest to its neighbours (Blanchard et al. 2017)", Krum{})
+	Rules.Register("multi_krum", "the mean of updates near to their neighbours (Blanchard et al. 2017)", MultiKrum{})
+}
+
+// Krum takes one update for all (Blanchard et al. 2017, section 4): the one with the least
+// score, the sum of the squared distances to its n − f − 2 nearest others of n, where
+// f = ⌈liars·n⌉ may be false. Of equal scores the first counts. The paper shows its
+// resilience for n > 2f + 2; of fewer updates the nearest one counts at least.
+type Krum struct {
+	Liars
+	once
+}
+
+func (k Krum) Validate(updates int) error { return k.check("krum", updates, 3) }
+
+func (k Krum) Combine(dst []int64, updates [][]int64, _ []float64) {
+	copy(dst, updates[k.rank(updates)[0]])
+}
+
+// MultiKrum averages the updates with the least scores of [Krum] (Blanchard et al. 2017,
+// section 5): all but the f that may be false, or so many as keep says. What they weigh is
+// the algorithm's weights.
+type MultiKrum struct {
+	Liars
+	Keep int `key:"keep" is:"null" range:"[1,1000000]" unit:"updates" help:"updates that are averaged; null: all but those that may be false"`
+	once
+}
+
+func (k MultiKrum) Validate(updates int) error {
+	if k.Keep > updates {
+		return registry.Errorf("keep", "%d is more than the updates that may close a round, %d (at most that)", k.Keep, updates)
+	}
+	return k.check("multi_krum", updates, 3)
+}
+
+func (k MultiKrum) Combine(dst []int64, updates [][]int64, weights []float64) {
+	n := len(updates)
+	keep := max(1, n-k.Of(n))
+	if k.Keep > 0 {
+		keep = min(k.Keep, n)
+	}
+	factors, total := make([]float64, n), 0.0
+	near := k.rank(updates)[:keep]
+	for _, i := range slices.Sorted(slices.Values(near)) {
+		factors[i] = weights[i]
+		total += weights[i]
+	}
+	for _, i := range near {
+		factors[i] = min(1, factors[i]/total)
+	}
+	mix(dst, updates, factors)
+}
+
+// rank lists the updates from the least score on.
+func (l Liars) rank(updates [][]int64) []int {
+	n := len(updates)
+	near := min(n-1, max(1, n-l.Of(n)-2))
+	scores := make([]float64, n)
+	for i, d := range squaredDistances(updates) {
+		others := slices.Delete(d, i, i+1)
+		slices.Sort(others)
+		for _, x := range others[:near] {
+			scores[i] += x
+		}
+	}
+	return ascending(scores)
+}
+
+// ascending lists the places of values from the least one on; of equal ones the first goes before.
+func ascending(values []float64) []int {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
+	return order
+}

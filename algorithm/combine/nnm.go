@@ -1,0 +1,62 @@
+package combine
+
+import "fedpace/registry"
+
+func init() {
+	Rules.Register("nnm", "another rule, of updates mixed with their nearest neighbours (Allouah et al. 2023)", NNM{})
+}
+
+// NNM is nearest-neighbour mixing (Allouah et al. 2023, Algorithm 2), for clients whose data
+// differ: each update becomes the mean of the n - f that are nearest to it, itself included,
+// and another rule combines these means. Of n updates f = ⌈liars·n⌉ may be false. Of equal
+// distances the first counts.
+//
+// The means of honest updates lie closer together than the updates themselves, so that the rule
+// behind has less room to be misled in. They are held beside the updates.
+type NNM struct {
+	Liars
+	Then string `key:"then" default:"trimmed_mean" words:"trimmed_mean,median,krum,multi_krum,geometric_median" help:"rule that combines the mixed updates, with the same liars"`
+}
+
+// then is the rule behind the mixing.
+func (m NNM) then() Rule {
+	switch m.Then {
+	case "median":
+		return Median{}
+	case "krum":
+		return Krum{Liars: m.Liars}
+	case "multi_krum":
+		return MultiKrum{Liars: m.Liars}
+	case "geometric_median":
+		return GeometricMedian{Iterations: 1000, Smoothing: 1e-6}
+	}
+	return TrimmedMean{Liars: m.Liars}
+}
+
+func (m NNM) Validate(updates int) error {
+	if v, ok := m.then().(interface{ Validate(updates int) error }); ok {
+		return v.Validate(updates)
+	}
+	return m.check("nnm", updates, 1)
+}
+
+// Needs are those of a rule that counts each update once, and of the one behind the mixing: few
+// values of a mean of thinned updates are whole.
+func (m NNM) Needs() registry.Needs {
+	return registry.Needs{EqualWeight: true, Copy: true, Whole: registry.NeedsOf(m.then()).Whole}
+}
+
+func (m NNM) Combine(dst []int64, updates [][]int64, weights []float64) {
+	n := len(updates)
+	near := max(1, n-m.Of(n))
+	mixed := make([][]int64, n)
+	for i, distances := range squaredDistances(updates) {
+		factors := make([]float64, n)
+		for _, j := range ascending(distances)[:near] {
+			factors[j] = 1 / float64(near)
+		}
+		mixed[i] = make([]int64, len(dst))
+		mix(mixed[i], updates, factors)
+	}
+	m.then().Combine(dst, mixed, weights)
+}

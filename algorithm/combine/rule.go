@@ -1,0 +1,125 @@
+package combine
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"fedpace/algorithm"
+	"fedpace/registry"
+)
+
+// Rule makes one update of those of a round. It holds no state and may be shared.
+type Rule interface {
+	// Combine sets dst to the rule's update. Every update has its length; they are in units
+	// of 2^-44, below 2^61 in magnitude, at least one, in the order of their tasks, and not
+	// changed. weights are the algorithm's, not negative, and come to 1.
+	Combine(dst []int64, updates [][]int64, weights []float64)
+}
+
+// Rules are those that a configuration can name.
+var Rules = registry.New[Rule]("combining rule", "rule")
+
+// Liars is how many of a round's updates a rule stands.
+type Liars struct {
+	Share float64 `key:"liars" default:"0.2" range:"[0,0.5)" help:"part of a round's updates that may be false"`
+}
+
+// Of is how many of n updates may be false: the share of them, rounded up.
+func (l Liars) Of(n int) int {
+	const rounding = 1e-9 // a share is written in decimals: 0.07 of 100 are 7
+	return int(math.Ceil(float64(l.Share*float64(n)) - rounding))
+}
+
+// check refuses numbers of updates, f of them false, in which a rule does not stand f: it needs
+// so many beside 2 f.
+func (l Liars) check(rule string, updates, beside int) error {
+	if f := l.Of(updates); updates < 2*f+beside {
+		return registry.Errorf("liars", "%g of %d updates are %d, with which %s needs %d updates or more (lower it, or let more updates close a round)", l.Share, updates, f, rule, 2*f+beside)
+	}
+	return nil
+}
+
+// once says that a rule counts each update once, so that nobody has two voices who claims
+// to have twice the samples.
+type once struct{}
+
+func (once) Needs() registry.Needs { return registry.Needs{EqualWeight: true} }
+
+// byValue is once of a rule that works parameter by parameter, of whose values few would be
+// left after compression.
+type byValue struct{}
+
+func (byValue) Needs() registry.Needs { return registry.Needs{EqualWeight: true, Whole: true} }
+
+// mix sets dst to the sum of the updates, each times its factor from 0 to 1 and rounded to
+// even by itself: the sum does not depend on their order.
+func mix(dst []int64, updates [][]int64, factors []float64) {
+	parallel(len(dst), func(from, to int) {
+		clear(dst[from:to])
+		for j, u := range updates {
+			if f := factors[j]; f != 0 {
+				for i := from; i < to; i++ {
+					dst[i] += int64(math.RoundToEven(f * float64(u[i])))
+				}
+			}
+		}
+	})
+}
+
+// byParameter sets each value of dst to what of makes of the updates' values there, which
+// it may put into another order.
+func byParameter(dst []int64, updates [][]int64, of func(values []int64) int64) {
+	parallel(len(dst), func(from, to int) {
+		values := make([]int64, len(updates))
+		for i := from; i < to; i++ {
+			for j, u := range updates {
+				values[j] = u[i]
+			}
+			dst[i] = of(values)
+		}
+	})
+}
+
+// parallel has f do 0..n-1 in contiguous parts, one for each core, and waits for all.
+func parallel(n int, f func(from, to int)) {
+	var all sync.WaitGroup
+	parts := min(n, runtime.GOMAXPROCS(0))
+	for i := range parts {
+		all.Go(func() { f(i*n/parts, (i+1)*n/parts) })
+	}
+	all.Wait()
+}
+
+func Norm(update []int64) float64 { return math.Sqrt(algorithm.SquaredNorm(update)) }
+
+// Norms are those of updates, each added up in the order of the parameters.
+func Norms(updates [][]int64) []float64 {
+	norms := make([]float64, len(updates))
+	parallel(len(norms), func(from, to int) {
+		for i := from; i < to; i++ {
+			norms[i] = Norm(updates[i])
+		}
+	})
+	return norms
+}
+
+// squaredDistances are those of each two updates, in a symmetric matrix.
+func squaredDistances(updates [][]int64) [][]float64 {
+	n := len(updates)
+	d := make([][]float64, n)
+	for i := range d {
+		d[i] = make([]float64, n)
+	}
+	parallel(n*n, func(from, to int) {
+		for k := from; k < to; k++ {
+			i, j := k/n, k%n
+			if (i+j)%2 == 0 == (i > j) || i == j { // one of (i, j) and (j, i), evenly spread
+				continue
+			}
+			square := algorithm.SquaredDistance(updates[i], updates[j])
+			d[i][j], d[j][i] = square, square
+		}
+	})
+	return d
+}

@@ -1,0 +1,153 @@
+package combine
+
+import (
+	"math"
+
+	"fedpace/algorithm"
+	"fedpace/registry"
+)
+
+// Setup is what a run does with single updates. Its zero value is a run that adds them up.
+type Setup struct {
+	Rule    Rule // nil: the algorithm's weighted sum
+	Clip    Clip // bound on every update; nil: none
+	Devices Clip // bound on the updates of real devices, before Clip; nil: none
+	OfThem  Rule // makes one update of those of real devices, where [Enough] are in a round; nil: the weighted sum
+	Private bool // Clip is that of differential privacy, which takes updates as they are
+
+	each bool // the algorithm is [algorithm.Stretching]
+}
+
+// With is the setup of a run with an algorithm, which may look at single updates.
+func (s Setup) With(a algorithm.Algorithm) Setup {
+	_, s.each = a.(algorithm.Stretching)
+	return s
+}
+
+// Enough is how many updates of devices a rule needs: with one of them false three are left,
+// of which two that are alike outvote the third.
+const Enough = 4
+
+// Privately is the setup of a run with differential privacy, whose updates have a largest
+// norm; 0: it has none. One bound is known before the run, and no other counts: one that
+// follows from updates would let a client change what others' come to.
+func (s Setup) Privately(norm float64) Setup {
+	if norm > 0 {
+		s.Clip, s.Devices, s.OfThem, s.Private = Fixed{Norm: norm}, nil, nil, true
+	}
+	return s
+}
+
+// Single reports whether every update is wanted by itself.
+func (s Setup) Single() bool { return s.Rule != nil || s.Clip != nil || s.each }
+
+// Bytes is what a round of so many updates takes at the coordinator: 8 bytes for each of
+// the parameters of each, and for those of the copies that the rule makes of them.
+func (s Setup) Bytes(params, updates int) int64 {
+	bytes := 8 * float64(params) * float64(updates)
+	if registry.NeedsOf(s.Rule).Copy {
+		bytes *= 2
+	}
+	switch {
+	case !s.Single():
+		return 0
+	case bytes >= math.MaxInt64:
+		return math.MaxInt64
+	}
+	return int64(bytes)
+}
+
+// DeviceBytes is what a round with updates of so many devices takes where a rule combines those.
+func (s Setup) DeviceBytes(params, devices int) int64 {
+	return Setup{Rule: s.OfThem}.Bytes(params, devices)
+}
+
+// CheckBytes returns a [*registry.OptionError] when such rounds would pass a limit in bytes,
+// some of which other state takes.
+func (s Setup) CheckBytes(params, updates int, other, limit int64) error {
+	n := s.Bytes(params, updates)
+	if n == 0 || n <= limit-other {
+		return nil
+	}
+	return registry.Errorf("limits.state_gb", "%.3g, but %s looks at each update of a round, %.3g GB for %d parameters and %d updates (raise the limit, or lower cohort)",
+		float64(limit)/1e9, s.Name(), float64(n)/1e9, params, updates)
+}
+
+// Name is the rule's name, or that of the clipping where there is no rule.
+func (s Setup) Name() string {
+	if s.Rule == nil {
+		return s.key()
+	}
+	return Rules.NameOf(s.Rule)
+}
+
+// key is the configuration's for what needs single updates.
+func (s Setup) key() string {
+	switch {
+	case s.Private:
+		return "privacy.clip"
+	case s.Rule == nil && s.Clip == nil:
+		return "aggregate.algorithm"
+	case s.Rule == nil:
+		return "aggregate.clip"
+	}
+	return "aggregate.combine"
+}
+
+// Check returns a [*registry.OptionError] when an algorithm, or the compression of its
+// updates (nil: they are whole), does not go with single updates.
+func (s Setup) Check(a algorithm.Algorithm, c algorithm.Compression) error {
+	key, name := s.key(), algorithm.Algorithms.NameOf(a)
+	_, apart := a.(algorithm.Apart)
+	_, votes := c.(algorithm.Voting)
+	_, factor := a.Weigh(algorithm.Equal(2), []int{1, 2}, nil)
+	switch {
+	case !s.Single():
+		return nil
+	case algorithm.KeepsVariates(a):
+		return registry.Errorf(key, "is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", name)
+	case apart:
+		return registry.Errorf(key, "does not go with %s, which weighs stale updates by how they differ (remove it, or use another algorithm)", name)
+	case (s.Rule != nil || s.Private) && factor != 1:
+		return registry.Errorf(key, "%q takes updates as they are, and %s divides each by its local steps (remove it, or use another algorithm)", s.Name(), name)
+	case s.each && (s.Rule != nil || s.Private):
+		return registry.Errorf(key, "does not go with %s, whose step follows from how long single updates are (remove it, or use another algorithm)", name)
+	case votes:
+		return registry.Errorf(key, "does not go with compress: %s, whose updates are votes (remove one of the two)", algorithm.Compressions.NameOf(c))
+	case registry.NeedsOf(s.Rule).Whole && c != nil:
+		return registry.Errorf(key, "%q works parameter by parameter, and updates that %s has thinned out are mostly 0 (remove compress, or use krum, multi_krum or geometric_median)", Rules.NameOf(s.Rule), algorithm.Compressions.NameOf(c))
+	}
+	return nil
+}
+
+// Apply makes one update of those of a round by the rule, or by the weights. Where the
+// weights come to less than 1, as those of stale updates may, it is as much shorter.
+func (s Setup) Apply(dst []int64, updates [][]int64, weights []float64) {
+	if s.Rule == nil {
+		mix(dst, updates, weights)
+		return
+	}
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	shares := make([]float64, len(weights))
+	for i, w := range weights {
+		shares[i] = w / total
+	}
+	s.Rule.Combine(dst, updates, shares)
+	const rounding = 1e-9 // weights come to 1 but for rounding
+	if total < 1-rounding {
+		scale(dst, total)
+	}
+}
+
+// scale multiplies an update by a factor from 0 to 1, rounded to even.
+func scale(update []int64, factor float64) {
+	if factor == 1 {
+		return
+	}
+	for i, u := range update {
+		update[i] = int64(math.RoundToEven(factor * float64(u)))
+	}
+}

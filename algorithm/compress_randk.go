@@ -1,0 +1,55 @@
+package algorithm
+
+import (
+	"math/rand/v2"
+
+	"fedpace/internal/keyed"
+	"fedpace/registry"
+)
+
+func init() {
+	Compressions.Register("random_k", "values of an update at random places (Stich et al. 2018)", RandomK{Feedback: true})
+}
+
+// RandomK sends the values of an update at k places, each set of k equally likely.
+// With error feedback (see [TopK]) they are sent as they are, and
+// E‖v − p‖² = (1 − k/d) ‖p‖² (Stich et al. 2018, Lemma A.1). Without it they are
+// multiplied by d/k, which is unbiased, and E‖v − p‖² = (d/k − 1) ‖p‖².
+//
+// A value takes 32 bits. Its place takes none: the server draws the same places.
+type RandomK struct {
+	Share    float64 `key:"share" default:"0.01" range:"(0,1]" help:"part of the values that is sent"`
+	Feedback bool    `key:"error_feedback" default:"true" help:"clients add what they did not send to their next update"`
+}
+
+// Needs says that a residual follows its client from task to task.
+func (r RandomK) Needs() registry.Needs { return withFeedback(r.Feedback) }
+
+func (r RandomK) Bits(values int64) int64 { return 32 * kept(r.Share, values) }
+
+func (r RandomK) Compressor(values int) Compressor {
+	k := uint64(kept(r.Share, int64(values)))
+	if r.Feedback {
+		return places{k, 1}
+	}
+	return places{k, float64(values) / float64(k)}
+}
+
+// places keeps k values by selection sampling (Knuth, The Art of Computer Programming,
+// volume 2, Algorithm 3.4.2S).
+type places struct {
+	k      uint64
+	factor float64
+}
+
+func (p places) Compress(update []float32, draws *rand.PCG) {
+	open := p.k
+	for i, x := range update {
+		if keyed.Below(draws.Uint64(), uint64(len(update)-i)) >= open {
+			update[i] = 0
+			continue
+		}
+		open--
+		update[i] = float32(float64(x) * p.factor)
+	}
+}

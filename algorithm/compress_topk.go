@@ -1,0 +1,77 @@
+package algorithm
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"fedpace/registry"
+)
+
+func init() {
+	Compressions.Register("top_k", "the largest values of an update (Stich et al. 2018)", TopK{Feedback: true})
+}
+
+// TopK sends the k values of an update that are largest in magnitude; of equal ones
+// the first. With error feedback a client adds what it did not send to its next update
+// (Stich et al. 2018, Algorithm 1):
+//
+//	p = (x_c − x) + e_c,  v = top_k(p),  e_c ← p − v
+//
+// It is biased: ‖v − p‖² <= (1 − k/d) ‖p‖². A value takes 32 bits and its place
+// ceil(log2 d); where that is more than all d values without places take, these are sent.
+type TopK struct {
+	Share    float64 `key:"share" default:"0.01" range:"(0,1]" help:"part of the values that is sent"`
+	Feedback bool    `key:"error_feedback" default:"true" help:"clients add what they did not send to their next update"`
+}
+
+// Needs says that a residual follows its client from task to task.
+func (t TopK) Needs() registry.Needs { return withFeedback(t.Feedback) }
+
+func (t TopK) Bits(values int64) int64 {
+	return min(kept(t.Share, values)*int64(32+bits.Len64(uint64(max(0, values-1)))), 32*max(1, values))
+}
+
+func (t TopK) Compressor(values int) Compressor {
+	return &largest{k: int(kept(t.Share, int64(values))), count: make([]int32, 1<<16)}
+}
+
+// largest finds the k-th largest magnitude by its bits, which are in the order of
+// magnitudes: first by the upper 16, then by the lower ones.
+type largest struct {
+	k     int
+	count []int32
+}
+
+func (l *largest) Compress(update []float32, _ *rand.PCG) {
+	high, above := l.digit(update, l.k, func(b uint32) (int, bool) { return int(b >> 16), true })
+	low, more := l.digit(update, l.k-above, func(b uint32) (int, bool) { return int(b & 0xffff), int(b>>16) == high })
+	least, equal := uint32(high)<<16|uint32(low), l.k-above-more
+	for i, x := range update {
+		switch b := magnitude(x); {
+		case b > least:
+		case b == least && equal > 0:
+			equal--
+		default:
+			update[i] = 0
+		}
+	}
+}
+
+// digit returns the k-th largest of the digits of those values that have one, and how
+// many are larger.
+func (l *largest) digit(update []float32, k int, of func(magnitude uint32) (digit int, ok bool)) (digit, larger int) {
+	clear(l.count)
+	for _, x := range update {
+		if d, ok := of(magnitude(x)); ok {
+			l.count[d]++
+		}
+	}
+	for digit = len(l.count) - 1; digit > 0 && larger+int(l.count[digit]) < k; digit-- {
+		larger += int(l.count[digit])
+	}
+	return digit, larger
+}
+
+// magnitude orders float32 values by size: NaN is above all.
+func magnitude(x float32) uint32 { return math.Float32bits(x) &^ (1 << 31) }

@@ -1,0 +1,65 @@
+package algorithm
+
+import "fedpace/registry"
+
+func init() {
+	Algorithms.Register("fedasync", "each update is mixed in by its age (Xie et al. 2019)", FedAsync{})
+}
+
+// FedAsync mixes clients' models into the global one (Xie et al. 2019, Algorithm 1):
+//
+//	x ← (1 − α_τ) x + α_τ x_c,  α_τ = α s(τ)
+//
+// with the staleness τ of section 5, the aggregations since the model from which
+// client c started. It is 0 for a fresh update, whose share is α. Algorithm 1 counts from the
+// round that the update makes, and has 1 there: a hinge after b of that count is one after
+// b − 1 here, and its polynomial shares are (2 + τ)^-exponent.
+//
+//	constant    s(τ) = 1
+//	polynomial  s(τ) = (1 + τ)^-exponent
+//	hinge       s(τ) = 1 up to τ = b, then 1/(a (τ − b) + 1)
+//
+// In the paper every update makes a model (close: {rule: buffered, n: 1}). The n
+// updates of a round are mixed in at once, each with its share w_c of the round:
+// x ← x + Σ w_c α_τ (x_c − x). Mu > 0 is the paper's option II, local steps that are
+// pulled towards the model that they started from.
+type FedAsync struct {
+	Mixing   float64 `key:"mixing" default:"0.6" range:"(0,1]" help:"a fresh client's share in the next model, alpha"`
+	Rule     string  `key:"staleness" default:"polynomial" words:"constant,polynomial,hinge" help:"how the share shrinks with an update's lateness"`
+	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"polynomial: an update s rounds late counts (1+s)^-x"`
+	Slope    float64 `key:"hinge_slope" default:"10" range:"[0,1e6]" help:"hinge: an update s rounds too late counts 1/(slope s + 1)"`
+	After    int     `key:"hinge_after" default:"4" range:"[0,1000000]" unit:"rounds" help:"hinge: lateness that does not matter yet"`
+	Mu       float64 `key:"mu" default:"0" range:"[0,1e6]" help:"pull of local steps towards the global model"`
+}
+
+// Needs says that clients' models are mixed into the newest one: see [Rebase].
+func (FedAsync) Needs() registry.Needs { return registry.Needs{NewestModel: true} }
+
+func (FedAsync) Server(int) ServerOptimizer { return average{1} }
+
+func (a FedAsync) Client(params int) Client { return FedProx{Mu: a.Mu}.Client(params) }
+
+func (a FedAsync) Weigh(weights []float64, _, staleness []int) ([]float64, float64) {
+	if staleness == nil {
+		staleness = make([]int, len(weights))
+	}
+	return damp(weights, staleness, func(tau int) float64 { return float64(a.Mixing * a.fade(tau)) }), 1
+}
+
+// fade is s(τ).
+func (a FedAsync) fade(tau int) float64 {
+	switch a.Rule {
+	case "polynomial":
+		return 1 / power(1+float64(tau), a.Exponent)
+	case "hinge":
+		return 1 / (float64(a.Slope*float64(max(0, tau-a.After))) + 1)
+	}
+	return 1
+}
+
+// Rebase adds w (base − x) to a sum that holds updates w_c (x_c − base) whose weights
+// come to w. It holds w_c (x_c − x) then. It returns a [*DifferenceError] where the two
+// models are too far from each other.
+func Rebase(sum []int64, weight float64, base, model []float32) error {
+	return Add(sum, min(1, weight), base, model) // weights that come to 1 may be rounded up
+}

@@ -1,0 +1,53 @@
+package algorithm
+
+import (
+	"slices"
+
+	"fedpace/registry"
+)
+
+func init() {
+	Algorithms.Register("fednova", "updates count per local step (Wang et al. 2020)", FedNova{})
+}
+
+// FedNova weighs every update per local step, see [Normalised]. The server is
+// FedAvg's.
+type FedNova struct {
+	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+	Uncorrected
+	Staleness
+}
+
+// Needs says that ‖a_c‖₁ = K_c holds for plain steps.
+func (FedNova) Needs() registry.Needs { return registry.Needs{PlainSteps: true} }
+
+func (a FedNova) Server(int) ServerOptimizer { return average{a.Rate} }
+
+func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
+	weights, _ = a.Staleness.Weigh(weights, steps, staleness)
+	return Normalised(weights, steps)
+}
+
+// Normalised returns FedNova's weights for clients that did steps[c] local
+// steps of plain SGD, where ‖a_c‖₁ = K_c (Wang et al. 2020, section 4): every
+// update counts per step, and the mean takes as many steps as the clients did,
+//
+//	x ← x + τ_eff Σ w_c (x_c − x)/K_c,  τ_eff = Σ w_c K_c.
+//
+// The factors τ_eff w_c/K_c do not sum to 1 and may exceed it, which exact sums
+// do not bear: the weights returned are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
+// scale = τ_eff Z, at least 1, is for [ServerOptimizer].Apply. Where all K_c are equal
+// the weights come back as they are, with scale 1. A client's weight does not
+// depend on its place in the list.
+func Normalised(weights []float64, steps []int) (list []float64, scale float64) {
+	if slices.Min(steps) == slices.Max(steps) {
+		return weights, 1
+	}
+	list, done := make([]float64, len(weights)), make([]float64, len(weights))
+	for i, w := range weights {
+		k := float64(steps[i])
+		list[i], done[i] = w/k, float64(w*k)
+	}
+	z := normalise(list)
+	return list, float64(total(done) * z)
+}

@@ -1,0 +1,95 @@
+package privacy
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"fedpace/internal/portable"
+	"fedpace/registry"
+)
+
+// Local is the noise that each client adds to its own update before it sends it, so that nobody
+// sees the update without noise: neither the coordinator nor who reads what is sent. Its zero
+// value is no noise.
+type Local struct {
+	Clip  float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which clients shorten their updates before they add noise; null: none"`
+	Noise float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of that noise on each value, in clips"`
+}
+
+// On reports whether clients add noise.
+func (l Local) On() bool { return l.Clip > 0 && l.Noise > 0 }
+
+// Validate returns a [*registry.OptionError] when the options do not fit each other.
+func (l Local) Validate() error {
+	return registry.Below("local", checkNoise(l.Clip, l.Noise))
+}
+
+// Hide makes of a client's model the one that it sends: its difference from the base model is
+// shortened to the clip, and a normal number of the deviation Noise·Clip is added to each value.
+// The key decides the noise: whoever knows it can subtract it. A model that is not finite stays
+// as it is, for it cannot count.
+func (l Local) Hide(model, base []float32, key Secret) {
+	square := portable.SquaredDistance(model, base)
+	if math.IsNaN(square) || math.IsInf(square, 0) {
+		return
+	}
+	factor := 1.0
+	if norm := math.Sqrt(square); norm > l.Clip {
+		factor = l.Clip / norm
+	}
+	source := rand.NewChaCha8(key)
+	deviation := l.Noise * l.Clip / math.Sqrt2
+	for i, x := range model {
+		u := float64(factor * (float64(x) - float64(base[i])))
+		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64()) // no low bits of one quantile
+		model[i] = float32(float64(base[i]) + u + float64(deviation*z))
+	}
+}
+
+// LocalEpsilon is such that so many updates of one client, sent one after the other, are together
+// (epsilon, delta)-differentially private whatever the client has learned from, to six digits,
+// rounded up. Two updates differ by two clips at most, so that n of them are a Gaussian mechanism
+// with μ = 2 √n / multiplier, for which
+//
+//	δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2)
+//
+// is exact (Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollaries 2.13 and 3.3).
+func LocalEpsilon(multiplier float64, updates int, delta float64) float64 {
+	if updates <= 0 {
+		return 0
+	}
+	return roundUp(gaussianEpsilon(2*math.Sqrt(float64(updates))/multiplier, delta))
+}
+
+// gaussianEpsilon is the least ε of a Gaussian mechanism with μ.
+func gaussianEpsilon(mu, delta float64) float64 {
+	low, high := 0.0, 1.0
+	for gaussianDelta(mu, high) > delta {
+		low, high = high, 2*high
+	}
+	for range 100 {
+		if middle := (low + high) / 2; gaussianDelta(mu, middle) > delta {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// gaussianDelta is the δ of an ε. Where e^ε passes all bounds, its product does not.
+func gaussianDelta(mu, epsilon float64) float64 {
+	return upperTail(epsilon/mu-mu/2) - math.Exp(epsilon+logUpperTail(epsilon/mu+mu/2))
+}
+
+// upperTail is 1 − Φ(x).
+func upperTail(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+
+// logUpperTail is its logarithm. Far out, where the tail is too small for a number, it is that of
+// the first terms of the asymptotic series.
+func logUpperTail(x float64) float64 {
+	if x < 30 {
+		return math.Log(upperTail(x))
+	}
+	return -x*x/2 - math.Log(x*math.Sqrt(2*math.Pi)) + math.Log1p(-1/(x*x)+3/(x*x*x*x))
+}

@@ -1,0 +1,118 @@
+package privacy
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"fedpace/algorithm"
+	"fedpace/internal/portable"
+	"fedpace/internal/vector"
+	"fedpace/registry"
+)
+
+// Mechanism adds the noise of one run. It holds no state: the noise of a round is a
+// function of the key, the round and the sum.
+type Mechanism struct {
+	Options
+	Updates int    // m, at least 1
+	Key     Secret // whoever knows it can subtract the noise
+}
+
+// Secret keys noise.
+type Secret [32]byte
+
+// Public is the key of a simulation's noise, which follows from the seed so that one seed
+// gives one model. It protects nothing from a reader who knows the seed.
+func Public(seed uint64) Secret {
+	return sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("fedpace public noise"), seed))
+}
+
+// Share is the weight of each update in the sum, 1/m.
+func (m *Mechanism) Share() float64 { return 1 / float64(m.Updates) }
+
+// Deviation is that of the noise on each of so many parameters of a sum, in units of 2^-44.
+// A clipped update's terms are each rounded twice, by at most half a unit, and its norm is
+// summed in float64: it may be that much longer than the clip.
+func (m *Mechanism) Deviation(params int) float64 {
+	n := float64(params)
+	longest := float64(m.Share()*m.Clip*algorithm.One*(1+float64(n*0x1p-52))) + math.Sqrt(n)
+	return m.Noise * longest
+}
+
+// block is how many parameters have one stream of random numbers.
+const block = 1 << 14
+
+func (m *Mechanism) Add(round int, sum []int64) {
+	key := derive(m.Key, uint64(round), sum)
+	scale := m.Deviation(len(sum)) / math.Sqrt2
+	number := uint64(0)
+	var all sync.WaitGroup
+	for values := range slices.Chunk(sum, block) {
+		own := derive(key, number, nil)
+		all.Go(func() { noise(values, scale, rand.NewChaCha8(own)) })
+		number++
+	}
+	all.Wait()
+}
+
+// noise adds a normal number, rounded to even, to each value.
+func noise(values []int64, scale float64, source *rand.ChaCha8) {
+	for i := range values {
+		z := portable.Normal(source.Uint64()) + portable.Normal(source.Uint64())
+		values[i] += int64(math.RoundToEven(scale * z))
+	}
+}
+
+// derive is the key of a round with a sum, or of a part of that round's numbers.
+func derive(key Secret, number uint64, sum []int64) Secret {
+	h := hmac.New(sha256.New, key[:])
+	h.Write(binary.LittleEndian.AppendUint64(nil, number))
+	h.Write(vector.Bytes(sum))
+	return Secret(h.Sum(nil))
+}
+
+// Options are what a configuration says of privacy. Their zero value, but for Delta, is a
+// run without it.
+type Options struct {
+	Clip    float64 `key:"clip" is:"null" range:"(0,1e4]" help:"norm to which updates are shortened; null: no differential privacy"`
+	Noise   float64 `key:"noise_multiplier" is:"null" range:"[0.01,1e4]" help:"deviation of the noise on a round's sum, in clips"`
+	Delta   float64 `key:"delta" default:"1e-5" range:"[1e-15,0.1]" help:"probability that epsilon does not hold; below 1 over the number of clients"`
+	Epsilon float64 `key:"epsilon" is:"null" range:"(0,1e6]" help:"budget: the run stops with the last round within it; null: none"`
+
+	Local Local `key:"local"`
+}
+
+// On reports whether the models of the run are private.
+func (o Options) On() bool { return o.Clip > 0 && o.Noise > 0 }
+
+// Validate returns a [*registry.OptionError] when options do not fit each other.
+func (o Options) Validate() error {
+	if err := checkNoise(o.Clip, o.Noise); err != nil {
+		return err
+	}
+	if !o.On() && o.Epsilon > 0 {
+		return registry.Errorf("epsilon", "%g is spent by noise, and there is none (set privacy.clip and privacy.noise_multiplier)", o.Epsilon)
+	}
+	return o.Local.Validate()
+}
+
+// checkNoise returns a [*registry.OptionError] where a clip and a noise multiplier do not fit
+// each other.
+func checkNoise(clip, multiplier float64) error {
+	switch {
+	case (clip > 0) != (multiplier > 0):
+		return registry.Errorf("", "clip and noise_multiplier belong together: the noise is so many times the clip (set both, or neither)")
+	case clip*multiplier > mostDeviation:
+		return registry.Errorf("noise_multiplier", "%g times the clip, %g, is more noise than a sum holds (lower one of them: at most %g together)", multiplier, clip, float64(mostDeviation))
+	}
+	return nil
+}
+
+// mostDeviation bounds the noise: the largest draw, of 11.7 deviations, is below
+// 2^16 · 2^44, so that a sum with it stays below algorithm.Limit.
+const mostDeviation = 4096

@@ -1,0 +1,65 @@
+package algorithm
+
+import "fedpace/registry"
+
+func init() {
+	Algorithms.Register("scaffold", "control variates against drift (Karimireddy et al. 2020)", Scaffold{})
+}
+
+// Scaffold keeps a control variate c_i of every client and their mean c
+// (Karimireddy et al. 2020, Eq. 3 to 5, [Variates]). A client's local steps are
+//
+//	y ← y − η (g(y) − c_i + c),
+//
+// and its next variate is that of option II,
+//
+//	c_i⁺ = c_i − c + (x − y)/(K η).
+//
+// The server is FedAvg's.
+type Scaffold struct {
+	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+}
+
+// Needs says that c is the unweighted mean of what the clients of rounds that do
+// not overlap keep, and that c_i⁺ takes (x − y)/(K η) for a mean gradient.
+func (Scaffold) Needs() registry.Needs {
+	return registry.Needs{ClientState: true, Simulated: true, EqualWeight: true, Rounds: true, PlainSteps: true}
+}
+
+func (a Scaffold) Server(int) ServerOptimizer { return average{a.Rate} }
+
+// Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
+func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
+
+func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
+
+type drift struct {
+	base, mean, own []float32
+	drift           []float32 // c − c_i, which does not change during a task
+}
+
+func (d *drift) Start(base, mean, own []float32) {
+	d.base, d.mean, d.own = base, mean, own
+	for i := range d.drift {
+		d.drift[i] = mean[i] - own[i]
+	}
+}
+
+func (d *drift) Correct(local, gradient []float32) {
+	gradient, drift := gradient[:len(local)], d.drift[:len(local)]
+	for i := range local {
+		gradient[i] += drift[i]
+	}
+}
+
+func (d *drift) End(local []float32, steps int, rate float64) []float32 {
+	next := make([]float32, len(d.base))
+	way := float64(float64(steps) * float64(float32(rate))) // K η, with the η of the steps
+	for i := range next {
+		moved := (float64(d.base[i]) - float64(local[i])) / way
+		next[i] = float32(float64(d.own[i]) - float64(d.mean[i]) + moved)
+	}
+	return next
+}
+
+func (d *drift) Terms() (mu float32, vector []float32) { return 0, d.drift }

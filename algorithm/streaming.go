@@ -1,0 +1,83 @@
+package algorithm
+
+import "fedpace/registry"
+
+func init() {
+	Algorithms.Register("streaming", "a fragment of the model a round, while clients go on (Streaming DiLoCo, Douillard et al. 2025)", Streaming{})
+}
+
+// Streaming is Streaming DiLoCo (Douillard et al. 2025, Algorithm 2). Each client r keeps a copy
+// x_r of the model, and goes on with it in its next task. The model is cut into P fragments. A
+// round sends one of them, p = v mod P after v rounds, whose outer step is that of DiLoCo, with
+// the mean over clients of x_r − x for Δ:
+//
+//	m_p ← μ m_p + Δ_p,  x_p ← x_p + η (Δ_p + μ m_p)
+//
+// So each is sent every P rounds: with K steps a round H is P K. What comes of it is in the
+// client's copy τ steps later, while it has gone on:
+//
+//	x_r,p ← α x_r,p + (1 − α) x_p
+//
+// With one fragment, τ = 0 and α = 0 it is DiLoCo, [FedAvgM] with Nesterov's look ahead. A round
+// of fewer steps than τ mixes at its end. A client that has missed rounds mixes what they have
+// sent, too. The paper cuts between layers; here fragments are equal parts of the parameters in
+// their order.
+type Streaming struct {
+	Rate      float64 `key:"server_rate" default:"0.7" range:"(0,1e6]" help:"learning rate at the server, of the outer step"`
+	Momentum  float64 `key:"momentum" default:"0.9" range:"[0,1)" help:"share of the last move that is kept"`
+	Fragments int     `key:"fragments" default:"3" range:"[1,10000]" help:"parts of the model, P; a round sends one"`
+	Overlap   int     `key:"overlap" default:"5" range:"[0,1000000]" unit:"steps" help:"local steps before a client needs what the last round sent, τ"`
+	Mix       float64 `key:"mix" default:"0.5" range:"[0,1]" help:"share of its own copy in what a client goes on with, α"`
+	Uncorrected
+}
+
+// Needs says that a client's copy follows it from task to task.
+func (Streaming) Needs() registry.Needs {
+	return registry.Needs{ClientState: true, Simulated: true, Rounds: true}
+}
+
+// Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
+func (Streaming) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
+
+// Copy is how many values a client's copy takes: the last one says after how many rounds it is.
+func (Streaming) Copy(params int) int { return params + 1 }
+
+// Span is the part of the parameters that is sent after so many rounds.
+func (s Streaming) Span(rounds uint64, params int) (from, to int) {
+	f, p := int(rounds%uint64(s.Fragments)), s.Fragments
+	return int(int64(f) * int64(params) / int64(p)), int(int64(f+1) * int64(params) / int64(p))
+}
+
+func (s Streaming) Server(params int) ServerOptimizer {
+	of := FedAvgM{Rate: s.Rate, Momentum: s.Momentum, Nesterov: true}
+	return &streamed{momentum: momentum{of, make([]float64, params)}, of: s}
+}
+
+// streamed moves one fragment.
+type streamed struct {
+	momentum
+	of     Streaming
+	rounds uint64
+}
+
+func (s *streamed) After(rounds uint64) { s.rounds = rounds }
+
+func (s *streamed) Apply(model []float32, sum []int64, scale float64) {
+	from, to := s.of.Span(s.rounds, len(model))
+	part := momentum{s.FedAvgM, s.v[from:to]}
+	part.Apply(model[from:to], sum[from:to], scale)
+}
+
+// KeepsVariates reports whether an algorithm's clients keep control variates, whose changes
+// follow the updates.
+func KeepsVariates(a Algorithm) bool {
+	_, copies := a.(Streaming)
+	return registry.NeedsOf(a).ClientState && !copies
+}
+
+// After tells the server, if it goes by that, how many rounds have made the model.
+func (i *Instance) After(rounds uint64) {
+	if s, ok := i.Server.(interface{ After(uint64) }); ok {
+		s.After(rounds)
+	}
+}

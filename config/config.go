@@ -1,0 +1,549 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/actors/fleet"
+	"fedpace/algorithm"
+	"fedpace/algorithm/combine"
+	"fedpace/algorithm/privacy"
+	"fedpace/bus/quota"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/selection"
+	"fedpace/learn"
+	"fedpace/learn/metric"
+	"fedpace/metrics"
+	"fedpace/registry"
+)
+
+// Config is everything that decides what a run computes. Every tagged field is
+// one key of the YAML file, or a group of keys; package registry explains the
+// tags. A zero in a field that may be null means that the key is not set.
+type Config struct {
+	Name         string                `key:"name" default:"demo" is:"inert" help:"name of the run, in subjects and metrics"`
+	Tags         []string              `key:"tags" is:"null,inert" help:"words by which lists show and find the run"`
+	Seed         uint64                `key:"seed" default:"1" help:"all that is random follows from it"`
+	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data"`
+	Data         Data                  `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or path and reader"`
+	Synthetic    Synthetic             `key:"synthetic"`
+	Sent140      Sent140               `key:"sent140"`
+	Model        learn.Architecture    `key:"model" default:"task" help:"architecture: the task's, or one for custom data"`
+	Clients      int                   `key:"clients" range:"[0,10000000]" word:"all=-1" help:"simulated clients; all: as the data has; 0: devices.names alone"`
+	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of all, but 10 to 100, or all devices where clients is 0"`
+	Batch        int                   `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or a quarter of most clients' samples if less"`
+	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, anew for each minibatch"`
+	Trainer      Trainer               `key:"trainer" default:"" help:"program that takes the local steps"`
+	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how local steps follow from gradients"`
+	Personal     Personal              `key:"personal" default:"null" help:"parameters that each client keeps to itself"`
+	Quadratic    Quadratic             `key:"quadratic"`
+	Logistic     Logistic              `key:"logistic"`
+	Select       selection.Rule        `key:"select" default:"uniform" help:"how a round's clients are chosen"`
+	Availability fleet.Availability    `key:"availability" default:"always" help:"when clients can be chosen"`
+	Dropout      fleet.Dropout         `key:"dropout"`
+	Schedule     Schedule              `key:"schedule"`
+	Theory       Theory                `key:"theory"`
+	Close        closing.Rule          `key:"close" default:"all" help:"what closes a round"`
+	Late         closing.Lateness      `key:"late" default:"drop" help:"what becomes of tasks when their round closes"`
+	Aggregate    Aggregate             `key:"aggregate"`
+	Privacy      privacy.Options       `key:"privacy"`
+	Compress     algorithm.Compression `key:"compress" is:"null" help:"how updates shrink for their upload"`
+	Limits       Limits                `key:"limits"`
+	Stop         Stop                  `key:"stop"`
+	Network      Network               `key:"network"`
+	Compute      fleet.Compute         `key:"compute"`
+	Slowdown     fleet.Slowdown        `key:"slowdown" is:"null" help:"how clients become slow for a while"`
+	Fleet        []fleet.Class         `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
+	Correlation  fleet.Correlation     `key:"correlation"`
+	Devices      Devices               `key:"devices"`
+	Train        bool                  `key:"train" default:"true" help:"false: time only, no learning"`
+	Kernel       string                `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic, which decides a model's last bits; auto: this machine's fastest; go: the same on every machine"`
+	Evaluate     Evaluate              `key:"evaluate"`
+	Init         string                `key:"init" is:"null,path" help:"model.safetensors to start from; null: the task's own parameters"`
+	Checkpoint   Checkpoint            `key:"checkpoint"`
+	NATS         NATS                  `key:"nats"`
+	HTTP         string                `key:"http" default:"" is:"inert" help:"address of the live page and metrics, e.g. localhost:9090; empty: none"`
+	Pace         float64               `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as possible"`
+	Out          string                `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless set"`
+	Events       Events                `key:"events"`
+	Expect       []string              `key:"expect" is:"null,inert" help:"conditions such as [tail_accuracy >= 0.75]; a miss is exit status 3"`
+	Outputs      []metrics.Sink        `key:"outputs" is:"null,inert" help:"outputs beside the usual ones, [NAME, {sink: NAME, ...}, ...]"`
+}
+
+// AutoKernel is the value of Kernel that leaves it to the machine.
+const AutoKernel = learn.AutoKernel
+
+// Synthetic shapes made data.
+type Synthetic struct {
+	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how far clients differ; 0: not at all"`
+	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of the data; null: the run's"`
+}
+
+// Sent140 prepares the tweets of that task.
+type Sent140 struct {
+	MinTweets int `key:"min_tweets" default:"10" range:"[1,1000000]" help:"users with fewer tweets are left out"`
+}
+
+// Quadratic shapes the federated quadratics of that task: clients' objectives
+// of which L and mu are given (see data.Quadratics).
+type Quadratic struct {
+	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions"`
+	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
+	Mu        float64 `key:"mu" default:"0.1" range:"(0,1e6]" help:"strong convexity of each client's objective"`
+	L         float64 `key:"l" default:"1" range:"(0,1e6]" help:"smoothness of each client's objective, L"`
+	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean"`
+}
+
+// Logistic shapes the regularised logistic regression of that task (see
+// data.Mixtures). Features, classes and samples are those of made data.
+type Logistic struct {
+	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of made samples"`
+	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes of made samples"`
+	Samples  int     `key:"samples" default:"50" range:"[1,1000000]" help:"made samples of each client"`
+	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"regularisation, mu/2 times the parameters' squared norm"`
+}
+
+// Schedule decides K_r and eta_r (Table 3).
+type Schedule struct {
+	Label      string       `key:"name" default:"" is:"inert" help:"what results call the schedule; empty: after its rules"`
+	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
+	K0         int          `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
+	Unit       string       `key:"unit" default:"steps" words:"steps,epochs" help:"what K counts: local steps, or epochs of a client's samples"`
+	Eta        schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
+	Eta0       float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
+	Loss       string       `key:"loss" default:"training" words:"training,validation,trimmed" help:"what schedules follow: the mean of clients' first-step losses, the newest validation loss, or a trimmed mean"`
+	Trim       float64      `key:"trim" default:"0.1" range:"(0,0.5)" help:"share of losses that trimmed leaves out at each end"`
+	Window     int          `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
+	F0         string       `key:"f0" default:"window" words:"window,first" help:"F_0: the first full window's loss or the first round's"`
+	Patience   int          `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
+	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or evaluate.metric, that is improvement"`
+	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before step decays; null: when converged"`
+}
+
+// TooLong says that a window is more than a tenth of so many rounds; empty: it is not. Then a mean
+// over it is no loss of the moment, and F_0 is one of much of the run.
+func (s *Schedule) TooLong(rounds int) string {
+	if fits := max(1, rounds/10); rounds > 0 && s.Window > fits {
+		return fmt.Sprintf("mean over %d rounds, in a run of %d (schedule.window: %d fits)", s.Window, rounds, fits)
+	}
+	return ""
+}
+
+// FromFirst is the choice of F_0 that takes the first round's loss; the other
+// takes the first full window's mean (Eq. 13 and 14).
+const FromFirst = "first"
+
+// The words of Schedule.
+const (
+	Epochs         = "epochs"     // of Unit
+	ValidationLoss = "validation" // of Loss
+	TrimmedLoss    = "trimmed"    // of Loss
+)
+
+// Setup is what the configuration gives its schedules; the constants of Eq. 9
+// are found by the run.
+func (s *Schedule) Setup() schedule.Setup {
+	setup := schedule.Setup{K0: s.K0, Eta0: s.Eta0, DecayRound: s.DecayRound}
+	if s.Unit == Epochs {
+		setup.K0, setup.Scale = s.K0*schedule.Parts, schedule.Parts
+	}
+	return setup
+}
+
+// Followed is what the schedules see as a round's loss.
+func (s *Schedule) Followed() (l schedule.Loss) {
+	switch s.Loss {
+	case ValidationLoss:
+		l.Validation = true
+	case TrimmedLoss:
+		l.Trim = s.Trim
+	}
+	return l
+}
+
+// Theory gives what schedule theory must know. What is not set is calculated
+// where the task is convex; elsewhere only F* may be left out, and is then 0, as
+// in the paper's Eq. 13.
+type Theory struct {
+	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of clients' objectives; null: calculated"`
+	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"their strong convexity; null: calculated"`
+	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"bound on their gradients' norm, G; null: calculated"`
+	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"least training loss F*; null: calculated, or 0"`
+	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"what stands for W in Eq. 9"`
+}
+
+// Ahead makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
+// since the start, as in the paper's schedules.
+const Ahead = "ahead"
+
+// Take fills in what is not set, as a run does with what it calculates.
+func (t *Theory) Take(found Theory) {
+	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+		if *s.to == nil {
+			*s.to = *s.from
+		}
+	}
+}
+
+// Limits are what a run may use.
+type Limits struct {
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" is:"inert" help:"most memory of an algorithm's state, in 10^9 bytes"`
+}
+
+// Stop says when a run ends: at the first that is reached of those that are
+// set.
+type Stop struct {
+	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
+	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
+	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"rounds of fixed K, whose virtual time the run takes"`
+	Accepted           int     `key:"accepted" is:"null" range:"[1,1000000000000]" help:"updates in the model (without learning: that would be)"`
+	Samples            int     `key:"samples" is:"null" range:"[1,4000000000000000]" help:"samples of the local steps that count, over all clients"`
+	Tokens             int     `key:"tokens" is:"null" range:"[1,4000000000000000]" help:"tokens of the local steps that count, over all clients, where samples are windows of a text"`
+	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"accuracy of a validation"`
+
+	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss"`
+}
+
+// Targets are the values that end the run when a validation reaches them, of a model with these
+// metrics that is compared by q.
+func (s *Stop) Targets(q metric.Quality, metrics []metric.Metric) (list []metric.Target, err error) {
+	add := func(key, name string, value float64) {
+		of := q
+		if name != "" && name != q.Name {
+			var e error
+			if of, e = metric.QualityOf(metrics, name); e != nil {
+				err = fmt.Errorf("%s: %w", key, e)
+			}
+		}
+		list = append(list, metric.Target{Quality: of, Value: value})
+	}
+	if s.ValidationAccuracy > 0 {
+		add("stop.validation_accuracy", metric.Accuracy, s.ValidationAccuracy)
+	}
+	if s.Metric.Reaches != nil {
+		add("stop.metric", s.Metric.Name, *s.Metric.Reaches)
+	}
+	return list, err
+}
+
+// MetricStop ends a run when a validation reaches a value.
+type MetricStop struct {
+	Name    string   `key:"name" is:"null" help:"metric, or loss; null: evaluate.metric"`
+	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"value that a validation is at least as good as"`
+}
+
+// maxSeconds bounds virtual time: int64 nanoseconds end at 9.2e9 s.
+const maxSeconds = 4e9
+
+// Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
+type Network struct {
+	fleet.Network
+	ModelMegabits      float64 `key:"model_megabits" range:"[1e-6,8e6]" unit:"megabits" word:"exact=0" help:"size of a model on the network; exact: 32 bits a parameter"`
+	UpdateMegabits     float64 `key:"update_megabits" is:"null" range:"[1e-6,8e6]" unit:"megabits" help:"size of an update on the network; null: by compress from the model's"`
+	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"server's capacity, shared fairly by all downloads; null: no limit"`
+	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
+	Sites              Sites   `key:"sites"`
+}
+
+// Sites are access points, or places, whose clients have one link to the server together.
+type Sites struct {
+	Count        int     `key:"count" is:"null" range:"[1,1000000]" help:"sites; client c is behind site c modulo so many; null: none"`
+	DownloadMbps float64 `key:"download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"capacity of a site's link, shared fairly by its downloads; null: no limit"`
+	UploadMbps   float64 `key:"upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"the same for uploads"`
+}
+
+// ModelBits is the size that a model of so many float32 parameters has on the
+// network.
+func (n Network) ModelBits(parameters int) float64 {
+	if n.ModelMegabits == 0 {
+		return 32 * float64(parameters)
+	}
+	return n.ModelMegabits * 1e6
+}
+
+// Bits are the sizes of a task's transfers for a model of so many float32 parameters.
+// A compressed update is that of a model of the size that the network carries. The first
+// parameters alone are trained, and so compressed.
+func (c *Config) Bits(parameters, trainable int) (model, update float64) {
+	model = c.Network.ModelBits(parameters)
+	if s, ok := c.Aggregate.Algorithm.(algorithm.Streaming); ok { // a fragment is sent
+		model /= float64(s.Fragments)
+	}
+	switch {
+	case c.Network.UpdateMegabits > 0:
+		return model, c.Network.UpdateMegabits * 1e6
+	case c.Compress != nil:
+		whole := 0.0 // what is not trained
+		if trainable < parameters {
+			whole = float64(model * (float64(parameters-trainable) / float64(parameters)))
+		}
+		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-whole)/32))))) + whole
+	}
+	return model, model
+}
+
+// Overlap is how many local steps a client takes while the model of its task is made and sent.
+func (c *Config) Overlap() int {
+	s, _ := c.Aggregate.Algorithm.(algorithm.Streaming)
+	return s.Overlap
+}
+
+// Shared reports whether transfers slow each other down.
+func (n Network) Shared() bool {
+	return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 || n.Sites.Count > 0
+}
+
+// Devices says how real devices take part in a run.
+type Devices struct {
+	Names           []Device `key:"names" is:"null,keyed" help:"real devices, by their ids, or with a class each, {pi1: pi4, ...}; []: none"`
+	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"beside each cohort, or drawn with the others; where clients is 0: all each round, or a cohort"`
+	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; also how long a run waits for devices"`
+	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device still at one task is lost"`
+	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
+	MaxSamples      int      `key:"max_samples" default:"0" range:"[0,16777216]" help:"most samples that a device counts with; 0: four times the median of a round's other updates"`
+	KeepUpdates     bool     `key:"keep_updates" default:"false" is:"inert" help:"devices.log keeps each update, for a replay without devices; false: only times"`
+	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"transfer times: measured, or modelled by the class's or the network's speeds"`
+
+	Clip   combine.Clip `key:"clip" default:"median" is:"null" help:"bound to which a device's update is shortened; null: none"`
+	Robust bool         `key:"robust" default:"true" help:"updates of four or more devices a round are combined so that one in five may be false; false: weighted mean"`
+	Quota  quota.Device `key:"quota"`
+}
+
+// Device is a real device of a run.
+type Device struct {
+	ID    string `key:"id" is:"short" help:"its id"`
+	Class string `key:"class" is:"null" help:"class in fleet that foretells its times; null: none known"`
+}
+
+// IDs are the ids of the devices, in their order.
+func (d *Devices) IDs() []string {
+	list := make([]string, len(d.Names))
+	for i := range list {
+		list[i] = d.Names[i].ID
+	}
+	return list
+}
+
+// AllClients is the value of Clients for as many as the data has.
+const AllClients = -1
+
+// DevicesAlone reports whether no simulated client takes part: a deployment.
+func (c *Config) DevicesAlone() bool { return c.Clients == 0 }
+
+// DrawsDevices reports whether devices are among the clients that cohorts are drawn from.
+func (c *Config) DrawsDevices() bool {
+	return len(c.Devices.Names) > 0 && (c.DevicesAlone() || c.Devices.Include == Sampled)
+}
+
+// drawn is how many clients cohorts are drawn from; 0: their number is not known yet.
+func (c *Config) drawn() int {
+	switch {
+	case c.Clients == AllClients:
+		return 0
+	case c.DrawsDevices():
+		return c.Clients + len(c.Devices.Names)
+	}
+	return c.Clients
+}
+
+// Words of Devices.
+const (
+	EveryRound   = "every_round"
+	Sampled      = "sampled"
+	ModelledLink = "modelled"
+)
+
+// Evaluate says how often the global model is measured on held-out samples, and on the
+// clients' own.
+type Evaluate struct {
+	Every        int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds between validations"`
+	EverySeconds float64  `key:"every_seconds" is:"null" range:"(0,4e9]" unit:"seconds" word:"fixed=-1" help:"virtual time between validations, in place of every; fixed: that of every rounds of fixed K"`
+	Samples      int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples of a validation, in blocks of 64 at even distances (of a text in 64 blocks at least); null: all"`
+	Metric       Metric   `key:"metric" default:"null" help:"what models are compared by"`
+	Target       *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: stop's"`
+
+	Clients ClientEvaluation `key:"clients"`
+}
+
+// AsFixed is the value of Evaluate.EverySeconds for the time of rounds of K-eta-fixed.
+const AsFixed = -1
+
+// Metric says by what models are compared.
+type Metric struct {
+	Name   string `key:"name" is:"short,null" help:"metric or loss that compares models and shows plateaus; null: the model's first, else the loss"`
+	Better string `key:"better" is:"null" words:"higher,lower" help:"which values are better; null: as the model says"`
+}
+
+// Of is the quantity among a model's metrics.
+func (m Metric) Of(list []metric.Metric) (metric.Quality, error) {
+	q, err := metric.QualityOf(list, m.Name)
+	if err != nil {
+		return q, problem("evaluate.metric", nil, "%v", err)
+	}
+	if m.Better != "" {
+		q.Lower = m.Better == metric.Lower
+	}
+	return q, nil
+}
+
+// ClientEvaluation says when and how the global model is measured on the samples of each
+// client, for fairness. Where it is at all, the final model is, too.
+type ClientEvaluation struct {
+	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds between evaluations on clients' own samples; null: only those in rounds"`
+	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds that have one"`
+	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"most samples of each client, spread evenly; null: all"`
+}
+
+// Any reports whether there are evaluations by client.
+func (e *ClientEvaluation) Any() bool { return e.Every > 0 || len(e.Rounds) > 0 }
+
+// Checkpoint says how often a run can be resumed from.
+type Checkpoint struct {
+	Seconds float64 `key:"seconds" default:"10" range:"(0,1e6]" unit:"seconds" is:"inert" help:"wall time between checkpoints"`
+}
+
+// NATS is the server that the run's messages travel through.
+type NATS struct {
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, a server's URL or a cluster's with commas between them, or none: one process's memory"`
+	Listen     string  `key:"listen" default:"" is:"inert" help:"address of the embedded server for hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
+	Insecure   bool    `key:"insecure" default:"false" is:"inert" help:"a server that other machines reach needs no certificate, and no TLS unless one is given"`
+	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time of silence after which a trainer's job goes to another"`
+	MaxDeliver int     `key:"max_deliver" default:"5" range:"[1,1000]" is:"inert" help:"trainers that may fail at a job before the run does; hosts that left do not count"`
+}
+
+// The values of NATS.URL that are no URL.
+const (
+	Embedded = "embedded" // a server within the run's process
+	None     = "none"     // no server: messages are handed over within the process
+)
+
+// Replayed reports whether this run of devices is played again, which reaches none of them.
+func (c *Config) Replayed() bool { return c.Train && len(c.Devices.Names) > 0 && c.NATS.Alone() }
+
+// Alone reports whether nobody outside the run's process can take part in it.
+func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
+
+// Events says what of a run's tasks the event log keeps.
+type Events struct {
+	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round in events.log, beside the slowest and real devices"`
+	// Megabytes bounds the log of a run of weeks.
+	Megabytes float64 `key:"megabytes" default:"256" range:"[0.01,1e6]" unit:"MB" is:"inert" help:"size of events.log beyond which it keeps 512 rounds of each doubling of their number"`
+}
+
+// KeptSlowest is how many of a round's slowest tasks outputs see, whatever their sample.
+const KeptSlowest = 10
+
+// NoEvents is the value of Events.Sample for a run without an event log.
+const NoEvents = -1
+
+// ReadsData reports whether the clients' data decide who is drawn, how many local steps
+// they take, who has which device, when the run ends, or how large its model is.
+func (c *Config) ReadsData() bool {
+	_, paper := c.Task.Paper()
+	sized := c.Network.ModelMegabits == 0 && !c.IsSynthetic() && !(paper && c.UsesTaskModel()) && !c.External()
+	return registry.NeedsOf(c.Select).Samples || c.Schedule.Unit == Epochs || c.Correlation.Given() || c.Stop.Samples > 0 || c.Stop.Tokens > 0 || sized
+}
+
+// DataSeed is the seed of made data.
+func (c *Config) DataSeed() uint64 {
+	if c.Synthetic.Seed > 0 {
+		return uint64(c.Synthetic.Seed)
+	}
+	return c.Seed
+}
+
+// Closes ends the sentence "Rounds close ...".
+func (c *Config) Closes() string {
+	text := closing.Rules.Text(c.Close)
+	if closing.UsesLate(c.Late) {
+		text += "; late updates are " + closing.Lates.Text(c.Late)
+	}
+	return text
+}
+
+// CountsLater reports whether an update may count in a later round than that of its task: rounds
+// overlap, or late updates are kept.
+func (c *Config) CountsLater() bool { return closing.Overlaps(c.Close) || closing.UsesLate(c.Late) }
+
+// Untrained makes a configuration one that is timed alone. A schedule that
+// decides by what is then not measured is fixed; what stands for such a choice of
+// clients is its draw of candidates, and the time to ask them is missing. It
+// reports whether any schedule was replaced. As many simulated clients stand for devices
+// that are alone.
+func (c *Config) Untrained() (replaced bool) {
+	if c.DevicesAlone() {
+		c.Clients = len(c.Devices.Names)
+	}
+	c.Train, c.Devices.Names = false, nil
+	measured := func(component any) bool {
+		n := c.needs(component)
+		return n.Losses || n.Validation
+	}
+	if measured(c.Schedule.K) {
+		c.Schedule.K, replaced = schedule.FixedK{}, true
+	}
+	if measured(c.Schedule.Eta) {
+		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
+	}
+	if s, ok := c.Select.(selection.ByLosses); ok {
+		c.Select = s.DrawsBy()
+	}
+	if registry.NeedsOf(c.Select).Losses {
+		c.Select = selection.Uniform{}
+	}
+	return replaced
+}
+
+// ForHosts is the configuration as hosts in other processes are told it: without
+// what is the coordinator's own business and decides neither plans nor sums.
+func (c Config) ForHosts() Config {
+	standard := Demonstration()
+	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
+	c.Out, c.Init, c.Tags = OutFolder(c.Name), "", nil
+	if c.External() {
+		c.Trainer.Command = elsewhere
+	}
+	return c
+}
+
+// HasOwnBatches reports whether a class of devices has minibatches of its own size.
+func (c *Config) HasOwnBatches() bool {
+	return slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Batch > 0 })
+}
+
+// devices are the clients' devices as package clientmodel takes them.
+func (c *Config) devices() fleet.Config {
+	d := fleet.Config{
+		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet, Correlation: c.Correlation, Deadline: int64(c.Close.Deadline()),
+	}
+	for _, of := range c.Devices.Names {
+		d.Devices = append(d.Devices, of.Class)
+	}
+	return d
+}
+
+// NewFleet makes the clients' devices and reads the files that the configuration
+// names. An error is a *[KeyError].
+func (c Config) NewFleet() (*fleet.Fleet, error) {
+	f, err := fleet.NewFleet(c.devices(), c.Seed)
+	if err != nil {
+		return nil, Error("", err)
+	}
+	return f, nil
+}
+
+// EverAbsent reports whether any client is ever not there.
+func (c *Config) EverAbsent() bool {
+	absent := func(a fleet.Availability) bool {
+		return a != nil && a != fleet.Availability(fleet.Always{})
+	}
+	if len(c.Fleet) == 0 {
+		return absent(c.Availability)
+	}
+	return slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool {
+		return absent(k.Availability) || k.Availability == nil && absent(c.Availability)
+	})
+}

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"fedpace/config/tree"
+	"fedpace/internal/names"
+)
+
+// KeyError says which key of a configuration is wrong, what it holds, and what
+// would be right.
+type KeyError = tree.KeyError
+
+// notA says that a value is none of those known, and which it may have meant.
+func notA(value, what string, known []string) string {
+	article := "a"
+	if strings.ContainsRune("aeiou", rune(what[0])) {
+		article = "an"
+	}
+	s := fmt.Sprintf("%q is not %s %s", value, article, what)
+	if what == "output" && value == "mlflow" {
+		return s + " (python/README.md shows how a finished run enters MLflow)"
+	}
+	if near := names.Nearest(value, known); near != "" {
+		return s + fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return s + " (" + orList(known) + ")"
+}
+
+// orList joins words as "a, b or c".
+func orList(words []string) string { return listed(words, " or ") }
+
+// doList joins names with their verb, as "first and buffered do".
+func doList(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " does"
+	}
+	return listed(names, " and ") + " do"
+}
+
+// listed joins words by commas, the last one by another text.
+func listed(words []string, last string) string {
+	n := max(0, len(words)-1)
+	return strings.TrimPrefix(strings.Join(words[:n], ", ")+last+strings.Join(words[n:], ""), last)
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fedpace/algorithm"
+	"fedpace/coordinator/closing"
+	"fedpace/learn"
+	"fedpace/registry"
+)
+
+// Personal are the parameters of the model that each client keeps to itself.
+type Personal struct {
+	Names     []string `key:"names" is:"short,null" help:"layers or tensors of the model, or patterns, e.g. [head, 4.*]: each client has its own (FedPer)"`
+	HeadSteps int      `key:"head_steps" default:"0" range:"[0,1000000]" unit:"steps" help:"first steps of a task, at most K - 1, which train these alone, the others the rest (FedRep); 0: all train both"`
+}
+
+// checkPersonal refuses what does not go with a model of which each client has a part of its own.
+func (c *Config) checkPersonal() error {
+	refuse := func(key, format string, args ...any) error {
+		return problem(key, []string{"personal"}, format, args...)
+	}
+	a := c.Aggregate.Algorithm
+	_, streams := a.(algorithm.Streaming)
+	const keeps = "each client keeps its personal parameters, which "
+	switch steps := c.Personal.HeadSteps > 0; {
+	case len(c.Personal.Names) == 0 && steps:
+		return refuse("personal.head_steps", "it is for personal parameters, and none are named (set personal.names)")
+	case len(c.Personal.Names) == 0:
+		return nil
+	case closing.Overlaps(c.Close):
+		return refuse("close", keeps+"needs rounds that do not overlap (use another closing rule)")
+	case closing.UsesLate(c.Late):
+		return refuse("late", keeps+"late updates do not fit (set late: drop)")
+	case len(c.Devices.Names) > 0:
+		return refuse("devices.names", "devices send what they keep with their updates, and personal parameters stay with the client (leave devices out, or personal)")
+	case streams || a.Client(1) != nil:
+		return refuse("aggregate.algorithm", "%s changes local steps, which also train what is personal (use one that differs at the server alone, such as fedavg, fedavgm or fedadam)", algorithm.Algorithms.NameOf(a))
+	case registry.NeedsOf(c.Select).Candidates:
+		return refuse("select", "it asks clients for losses of the shared model, of which each has a part of its own (set uniform)")
+	case c.Task.IsConvex() || c.UsesTheory():
+		return refuse("personal", "theory is about one model for all (leave personal out, or take another task and schedule.k)")
+	case steps && !learn.Plain(c.Local):
+		return refuse("personal.head_steps", "steps that train parts of the model in turn are plain SGD (set local: sgd without options, or head_steps: 0)")
+	case steps && c.External():
+		return refuse("personal.head_steps", "a trainer trains all parts of its model together (set head_steps: 0)")
+	}
+	return nil
+}

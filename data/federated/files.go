@@ -1,0 +1,139 @@
+package federated
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/internal/names"
+	"fedpace/registry"
+)
+
+// Files lists a folder's files with such names, in lexical order; nil if there
+// is none.
+func Files(dir, suffix string) (files []string) {
+	names, _ := fs.Glob(os.DirFS(dir), "*"+suffix) // which fails on a bad pattern only
+	for _, name := range names {
+		files = append(files, filepath.Join(dir, name))
+	}
+	return files
+}
+
+// Hash identifies files by their content.
+func Hash(names []string) ([][sha256.Size]byte, error) {
+	sums := make([][sha256.Size]byte, len(names))
+	return sums, Each(len(names), func(i int) error {
+		f, err := OpenSource(names[i])
+		if err != nil {
+			return err
+		}
+		defer f.File.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, f.File)
+		sums[i] = [sha256.Size]byte(h.Sum(nil))
+		return err
+	})
+}
+
+// Each runs do for 0 to n-1 on all processors and waits for all.
+func Each(n int, do func(i int) error) error {
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		workers.Go(func() error { return do(i) })
+	}
+	return workers.Wait()
+}
+
+// ParquetFiles lists a folder's Parquet files, those of data/ where it has none.
+func ParquetFiles(dir string) []string {
+	if files := Files(dir, ".parquet"); files != nil {
+		return files
+	}
+	return Files(filepath.Join(dir, "data"), ".parquet")
+}
+
+// OpenSource looks at a path. Close its File after use.
+func OpenSource(path string) (*Source, error) {
+	found, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var there []string
+		beside, _ := os.ReadDir(filepath.Dir(path)) // nothing is near without them
+		for _, f := range beside {
+			there = append(there, f.Name())
+		}
+		if near := names.Nearest(filepath.Base(path), there); near != "" {
+			return nil, fmt.Errorf("%w (did you mean %q?)", err, filepath.Join(filepath.Dir(path), near))
+		}
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; want %s", err, Layouts())
+	}
+	s := &Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
+	if !s.Folder && !found.Mode().IsRegular() { // reading a pipe would wait for ever
+		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, Layouts())
+	}
+	if s.File, err = os.Open(path); err != nil || s.Folder {
+		return s, err
+	}
+	var head [16]byte
+	n, err := s.File.ReadAt(head[:], 0)
+	s.Head = string(head[:n])
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.File.Close())
+	}
+	return s, nil
+}
+
+// Layouts is what the readers read, in the words of its errors.
+func Layouts() string {
+	list := names.Of(Readers.Entries, func(e registry.Entry) string { return e.Help })
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + ", or " + list[last]
+}
+
+// DecodePNG turns a PNG of the given size to bytes, colour by colour, or 255 for
+// white where dst has room for one. Its header is judged before any memory is
+// taken.
+func DecodePNG(dst, encoded []byte, height, width int) error {
+	config, err := png.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), width, height)
+	}
+	if config.Width != width || config.Height != height {
+		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
+	}
+	m, err := png.Decode(bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	plane := width * height
+	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
+		copy(dst, g.Pix)
+		return nil
+	}
+	for i := range plane {
+		r, g, b, _ := m.At(i%width, i/width).RGBA()
+		if len(dst) == plane { // grey in any of PNG's forms has equal channels
+			if r != g || g != b {
+				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
+			}
+			dst[i] = uint8(g >> 8)
+			continue
+		}
+		dst[i], dst[plane+i], dst[2*plane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package federated
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fedpace/internal/keyed"
+	"fedpace/learn"
+)
+
+// Grouped is a Set of samples in memory.
+type Grouped struct {
+	Task    string // "" for custom data
+	About   Info
+	Names   []string // as the source has them
+	Starts  []int    // client c trains on Train[Starts[c]:Starts[c+1]]
+	Train   []int32  // samples
+	Held    []int32
+	Labels  []int32   // by sample; nil: it has targets
+	Targets []float32 // About.Targets numbers a sample
+	Rows    Rows
+}
+
+// Grouping collects the clients of a set in order.
+type Grouping struct {
+	Names   []string
+	Starts  []int
+	Train   []int32
+	Held    []int32
+	Without int // clients left out for want of a training sample
+	Lost    int // their samples
+
+	HeldOutOnly bool // no client is kept, and the held-out samples of all are
+	Marked      bool // the source says what is held out
+	apart, of   int  // samples of clients that have held-out ones alone, and these clients
+}
+
+// Add appends a client. A client that cannot train is left out; its held-out samples are,
+// too, unless the source has marked them.
+func (g *Grouping) Add(name string, train, held []int32) {
+	if len(train) == 0 && !g.HeldOutOnly {
+		if !g.Marked || len(held) == 0 {
+			g.Without, g.Lost = g.Without+1, g.Lost+len(held)
+			return
+		}
+		g.of, g.apart = g.of+1, g.apart+len(held)
+	}
+	if g.Held = append(g.Held, held...); len(train) == 0 || g.HeldOutOnly {
+		return
+	}
+	g.Names = append(g.Names, name)
+	g.Starts = append(g.Starts, len(g.Train))
+	g.Train = append(g.Train, train...)
+}
+
+// Set makes the set, or says why there is none.
+func (g *Grouping) Set(s Grouped) (*Grouped, error) {
+	switch {
+	case len(g.Names) == 0 && !g.HeldOutOnly:
+		return nil, fmt.Errorf("no client has a sample to train on, of %d samples", len(g.Held)+g.Lost)
+	case len(g.Held) == 0 && g.Marked:
+		return nil, fmt.Errorf("no sample is held out for validation beside %d to train on; want rows that are marked as test", len(g.Train))
+	case len(g.Held) == 0:
+		return nil, errors.New("no sample is held out for validation; want a client with at least 2 samples")
+	}
+	s.Names = g.Names
+	s.Starts = append(g.Starts, len(g.Train))
+	s.Train, s.Held = g.Train, g.Held
+	if g.Without > 0 {
+		s.About.AddNote("%d clients without a training sample left out, with %d samples", g.Without, g.Lost)
+	}
+	if s.About.HeldOutClients = g.of; g.of > 0 {
+		s.About.AddNote("%d of %d held-out samples are of %d clients without a training sample, who take no part", g.apart, len(g.Held), g.of)
+	}
+	return &s, nil
+}
+
+// Names numbers names in the order of their first appearance.
+type Names struct {
+	List   []string
+	number map[string]int
+}
+
+// Number is a name's number; a new name gets the next.
+func (n *Names) Number(name string) int {
+	i, ok := n.number[name]
+	if !ok {
+		if n.number == nil {
+			n.number = make(map[string]int)
+		}
+		i, name = len(n.List), strings.Clone(name) // which may be a part of much text
+		n.number[name], n.List = i, append(n.List, name)
+	}
+	return i
+}
+
+// Split parts a client's samples: a seeded choice of int(0.8 n) trains, the
+// rest is held out; both keep their order (paper/NOTES, "Data").
+func Split(seed uint64, client int, samples []int32) (train, held []int32) {
+	held = slices.Clone(samples)
+	Shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
+	keep := 4 * len(samples) / 5
+	train, held = held[:keep:keep], held[keep:]
+	slices.Sort(train)
+	slices.Sort(held)
+	return train, held
+}
+
+func (s *Grouped) TaskName() string    { return s.Task }
+func (s *Grouped) Info() Info          { return s.About }
+func (s *Grouped) Clients() int        { return len(s.Names) }
+func (s *Grouped) Client(c int) string { return s.Names[c] }
+func (s *Grouped) Samples(c int) int   { return s.Starts[c+1] - s.Starts[c] }
+func (s *Grouped) HeldOut() int        { return len(s.Held) }
+func (s *Grouped) Close() error        { return nil }
+
+func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
+	if err := CheckSamples(s, c, samples); err != nil {
+		return err
+	}
+	own := s.Train[s.Starts[c]:]
+	s.append(dst, len(samples), func(k int) int { return int(own[samples[k]]) })
+	return nil
+}
+
+// HeldOutBatch appends held-out samples; they are in the order of the clients.
+func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
+	if err := CheckHeldOut(s, from, n); err != nil {
+		return err
+	}
+	s.append(dst, n, func(k int) int { return int(s.Held[from+k]) })
+	return nil
+}
+
+// ahead is how many samples ahead of their turn the bytes of a sample, which may
+// lie anywhere in much memory, are asked for: some hundred nanoseconds.
+const ahead = 4
+
+func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
+	far, _ := s.Rows.(interface{ soon(i int) []byte })
+	for k := range n {
+		if far != nil && k+ahead < n {
+			learn.Prefetch(far.soon(sample(k + ahead)))
+		}
+		i := sample(k)
+		s.Rows.Append(dst, i)
+		if s.Labels != nil {
+			dst.Labels = append(dst.Labels, s.Labels[i])
+		} else {
+			dst.Targets = append(dst.Targets, s.Targets[i*s.About.Targets:(i+1)*s.About.Targets]...)
+		}
+	}
+	dst.N += n
+}
+
+func (s *Grouped) Memory() int {
+	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)+len(s.Targets)) + 8*len(s.Starts) + s.Rows.Memory()
+}

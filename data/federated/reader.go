@@ -1,0 +1,120 @@
+package federated
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"fedpace/registry"
+)
+
+// Reader reads sets of one layout.
+type Reader interface {
+	// Recognises says how surely a source has the layout.
+	Recognises(s *Source) Match
+	// Open reads the set. Its caller adds the path to its errors.
+	Open(s *Source, o Options) (Set, error)
+}
+
+// Readers are the layouts that package data chooses from. A map of options that
+// names none is a mapping of the columns of a table.
+var Readers = registry.New[Reader]("data reader", "reader").Standard("table")
+
+// Match is how surely a source has a layout.
+type Match int
+
+// The grades of certainty. What a source begins with outweighs its name.
+const (
+	NoMatch   Match = iota
+	ByName          // of the file, or a folder that nothing speaks against
+	ByContent       // first bytes, or the files in a folder
+)
+
+// Source is a file or folder that may hold a set.
+type Source struct {
+	Path   string
+	Folder bool
+	Head   string   // up to 16 bytes that the file begins with
+	File   *os.File // at its start
+	Size   int64    // of the file
+}
+
+// Name is the last part of the path in lower case.
+func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
+
+// Content is the file's, of which reading is told; that may be nil.
+func (s *Source) Content(reading *Reading) io.Reader {
+	return io.NewSectionReader(reading.At(s.File), 0, s.Size)
+}
+
+func (s *Source) IsZip() bool  { return strings.HasPrefix(s.Head, "PK\x03\x04") }
+func (s *Source) IsGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
+
+// IsArchive tells whether a gzip holds a tar archive.
+func (s *Source) IsArchive() bool {
+	z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size))
+	if err != nil {
+		return false
+	}
+	var block [512]byte
+	_, err = io.ReadFull(z, block[:])
+	return err == nil && string(block[257:262]) == "ustar"
+}
+
+// Reading is how far the reading of a data set is, for those who wait for it. A nil
+// *Reading notes nothing. It is safe for concurrent use.
+type Reading struct {
+	path     atomic.Value // "": nothing is being read
+	of, done atomic.Int64 // bytes in all, and those of them that have been read
+}
+
+// Begin says what is read from now on, and its size in bytes.
+func (r *Reading) Begin(path string, size int64) {
+	if r != nil {
+		r.done.Store(0)
+		r.of.Store(size)
+		r.path.Store(path)
+	}
+}
+
+func (r *Reading) End() {
+	if r != nil {
+		r.path.Store("")
+	}
+}
+
+// State is what is being read, "" if nothing is, and the part that has been read of it, or
+// of what was read last; 0 where that is not known.
+func (r *Reading) State() (path string, share float64) {
+	if r == nil {
+		return "", 0
+	}
+	if of := r.of.Load(); of > 0 {
+		share = min(1, float64(r.done.Load())/float64(of))
+	}
+	path, _ = r.path.Load().(string)
+	return path, share
+}
+
+// At counts what is read from in.
+func (r *Reading) At(in io.ReaderAt) io.ReaderAt {
+	if r == nil {
+		return in
+	}
+	return counted{in, &r.done}
+}
+
+// counted counts the bytes that are read from what it holds.
+type counted struct {
+	io.ReaderAt
+	done *atomic.Int64
+}
+
+func (c counted) ReadAt(b []byte, offset int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(b, offset)
+	c.done.Add(int64(n))
+	return n, err
+}

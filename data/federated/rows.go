@@ -1,0 +1,256 @@
+package federated
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"slices"
+	"sync"
+
+	"fedpace/learn"
+)
+
+// Rows is the store of a set's samples, numbered from 0.
+type Rows interface {
+	// Append appends sample i without its label.
+	Append(dst *learn.Batch, i int)
+	// Memory is the size of the samples in bytes.
+	Memory() int
+}
+
+// ByteRows holds samples of Width bytes each: FEMNIST's 639k images take 500 MB
+// so and 2 GB as float32.
+type ByteRows struct {
+	Width  int
+	Bytes  []byte
+	Coding *Coding
+
+	File   *os.File // in which Bytes lie, from Offset on; nil: in none
+	Offset int64
+}
+
+func (r *ByteRows) Append(dst *learn.Batch, i int) {
+	r.Coding.Append(dst, r.soon(i)[r.Coding.Skip:])
+}
+
+func (r *ByteRows) soon(i int) []byte { return r.Bytes[i*r.Width : (i+1)*r.Width] }
+
+func (r *ByteRows) Memory() int { return len(r.Bytes) }
+
+// Coding says what the bytes of a sample mean.
+type Coding struct {
+	Name   string          // in prepared files
+	Skip   int             // bytes that come before the sample's own: CIFAR-100's labels
+	Planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
+}
+
+// The codings of bytes (paper/NOTES, "Data"). FEMNIST's white paper is 255 and
+// its ink is 1; custom data's bytes are fractions of 255; a colour of CIFAR-100
+// is (x/255 - mean)/std.
+var (
+	Ink      = &Coding{Name: "ink", Planes: planes(func(b float32) float32 { return (255 - b) / 255 })}
+	Fraction = &Coding{Name: "fraction", Planes: planes(func(b float32) float32 { return b / 255 })}
+	Tokens   = &Coding{Name: "tokens"}
+	Colours  = &Coding{Name: "cifar", Skip: 2, Planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010))}
+)
+
+// Codings lists the codings.
+var Codings = []*Coding{Ink, Fraction, Tokens, Colours}
+
+func planes(values ...func(b float32) float32) (tables []*[256]float32) {
+	for _, value := range values {
+		t := new([256]float32)
+		for b := range t {
+			t[b] = value(float32(b))
+		}
+		tables = append(tables, t)
+	}
+	return tables
+}
+
+func normal(mean, std float64) func(b float32) float32 {
+	return func(b float32) float32 { return float32((float64(b)/255 - mean) / std) }
+}
+
+// Append appends a sample, without the bytes that come before it.
+func (c *Coding) Append(dst *learn.Batch, sample []byte) {
+	if c.Planes == nil {
+		dst.Tokens = append(dst.Tokens, sample...)
+		return
+	}
+	at, n := len(dst.X), len(sample)/len(c.Planes)
+	dst.X = Grow(dst.X, len(sample))
+	for k, value := range c.Planes {
+		learn.Lookup(dst.X[at+k*n:at+(k+1)*n], sample[k*n:(k+1)*n], value)
+	}
+}
+
+// FloatRows holds samples of Width numbers each.
+type FloatRows struct {
+	Width  int
+	Values []float32
+}
+
+func (r *FloatRows) Append(dst *learn.Batch, i int) {
+	dst.X = append(dst.X, r.Values[i*r.Width:(i+1)*r.Width]...)
+}
+
+func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
+
+// TextRows holds samples that are windows of a text, which overlap.
+type TextRows struct {
+	Window int // tokens of a sample
+	Text   []byte
+	Starts []int32 // of the samples
+}
+
+func (r *TextRows) Append(dst *learn.Batch, i int) {
+	dst.Tokens = append(dst.Tokens, r.Text[r.Starts[i]:][:r.Window]...)
+}
+
+func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
+
+// AddText appends a text to a set of TextRows. Each window of it is a sample, whose label
+// is the token behind it.
+func (s *Grouped) AddText(text []byte) (samples []int32, err error) {
+	r := s.Rows.(*TextRows)
+	at := len(r.Text)
+	r.Text = append(r.Text, text...)
+	n, first := max(0, len(text)-r.Window), len(s.Labels)
+	if n > MaxSamples-first {
+		return nil, fmt.Errorf("more than %d windows of text", MaxSamples)
+	}
+	samples, r.Starts, s.Labels = make([]int32, n), Grow(r.Starts, n), Grow(s.Labels, n)
+	for i := range samples {
+		samples[i], r.Starts[first+i], s.Labels[first+i] = int32(first+i), int32(at+i), int32(text[r.Window+i])
+	}
+	return samples, nil
+}
+
+// BagRows holds bags of words: token ids, ascending within a row, with counts.
+type BagRows struct {
+	Starts []uint32
+	Word   []uint16
+	Count  []uint16
+	Total  []uint16 // tokens of a row, known ones only
+}
+
+func (r *BagRows) Append(dst *learn.Batch, i int) {
+	from, to := r.Starts[i], r.Starts[i+1]
+	total := float32(r.Total[i])
+	token, count := r.Word[from:to], r.Count[from:to]
+	index, value := AppendBag(dst, len(token))
+	for j, t := range token {
+		index[j] = int32(t)
+		value[j] = float32(count[j]) / total
+	}
+}
+
+func (r *BagRows) Memory() int {
+	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
+}
+
+// AppendBag appends a sparse row of n places, which the caller fills.
+func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
+	if len(dst.RowStart) == 0 {
+		dst.RowStart = append(dst.RowStart, 0)
+	}
+	at := len(dst.Index)
+	dst.Index, dst.Value = Grow(dst.Index, n), Grow(dst.Value, n)
+	dst.RowStart = append(dst.RowStart, int32(at+n))
+	return dst.Index[at:][:n], dst.Value[at:][:n]
+}
+
+// Grow extends a slice by n elements whose values do not matter.
+func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
+
+// InkRows holds FEMNIST's images by their ink: which pixels are not white, and these. That
+// is a quarter of their bytes, and fewer to look up.
+type InkRows struct {
+	starts []int // of each image, in blocks that lie one behind the other
+	mu     sync.Mutex
+	blocks [][]byte
+}
+
+const (
+	inkBlock = 1 << 20
+	inkMask  = (FEMNISTPixels + 63) / 64 * 8 // bytes, a bit for each pixel
+	white    = 255                           // Ink's 0
+)
+
+// NewInkRows is room for n images.
+func NewInkRows(n int) *InkRows { return &InkRows{starts: make([]int, n)} }
+
+// Put stores image i. It may be called concurrently.
+func (r *InkRows) Put(i int, image []byte) {
+	var packed [inkMask + FEMNISTPixels]byte
+	b := packed[:inkMask]
+	for at := 0; at < len(image); at += 8 {
+		if binary.LittleEndian.Uint64(image[at:]) == math.MaxUint64 { // all white, as nearly all are
+			continue
+		}
+		for p, v := range image[at : at+8] {
+			if v != white {
+				packed[at/8] |= 1 << p
+				b = append(b, v)
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := len(r.blocks) - 1
+	if last < 0 || len(r.blocks[last])+len(b) > inkBlock {
+		last, r.blocks = last+1, append(r.blocks, make([]byte, 0, inkBlock))
+	}
+	r.starts[i] = last*inkBlock + len(r.blocks[last])
+	r.blocks[last] = append(r.blocks[last], b...)
+}
+
+// at is where image i begins.
+func (r *InkRows) at(i int) []byte { return r.blocks[r.starts[i]/inkBlock][r.starts[i]%inkBlock:] }
+
+func (r *InkRows) soon(i int) []byte {
+	b := r.at(i)
+	return b[:min(len(b), inkMask+96)] // of most images all
+}
+
+// unpack gives the pixels that are not white their values.
+func unpack[T byte | float32](dst []T, b []byte, value *[256]T) {
+	ink := b[inkMask:]
+	for at := 0; at < inkMask; at += 8 {
+		for set := binary.LittleEndian.Uint64(b[at:]); set != 0; set &= set - 1 {
+			dst[8*at+bits.TrailingZeros64(set)], ink = value[ink[0]], ink[1:]
+		}
+	}
+}
+
+func (r *InkRows) Append(dst *learn.Batch, i int) {
+	at := len(dst.X)
+	dst.X = Grow(dst.X, FEMNISTPixels)
+	clear(dst.X[at:])
+	unpack(dst.X[at:], r.at(i), Ink.Planes[0])
+}
+
+func (r *InkRows) Memory() int {
+	n := 8 * len(r.starts)
+	for _, b := range r.blocks {
+		n += len(b)
+	}
+	return n
+}
+
+// Whole are the same images with all their pixels.
+func (r *InkRows) Whole() *ByteRows {
+	all := &ByteRows{Width: FEMNISTPixels, Bytes: bytes.Repeat([]byte{white}, len(r.starts)*FEMNISTPixels), Coding: Ink}
+	var same [256]byte
+	for v := range same {
+		same[v] = byte(v)
+	}
+	for i := range r.starts {
+		unpack(all.soon(i), r.at(i), &same)
+	}
+	return all
+}

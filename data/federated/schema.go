@@ -1,0 +1,296 @@
+package federated
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"fedpace/learn"
+)
+
+// Schema is what the numbers of a set's samples stand for. Whoever brings samples of
+// their own to a run must mean the same by them.
+type Schema struct {
+	Labels    []string  `json:",omitempty"` // names of the classes; nil: their numbers
+	Columns   []string  `json:",omitempty"` // names of the features; nil: they have none
+	Predicted []string  `json:",omitempty"` // names of the targets; nil: their numbers, from 1
+	Mean      []float32 `json:",omitempty"` // what was taken off each feature; nil: nothing
+	Deviation []float32 `json:",omitempty"` // what it was then divided by
+	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
+}
+
+// Fits reports whether a schema has as many names and numbers as the samples need, or none.
+func (s *Schema) Fits(of learn.Samples) bool {
+	all := func(n, want int) bool { return n == 0 || n == want }
+	return all(len(s.Labels), of.Classes) && all(len(s.Columns), of.Features) && all(len(s.Mean), of.Features) &&
+		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), of.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+}
+
+// Label is the name of a class, its number where it has none.
+func (s *Schema) Label(class int) string {
+	if class < len(s.Labels) {
+		return s.Labels[class]
+	}
+	return strconv.Itoa(class)
+}
+
+// shownNames is how many names a line of text lists.
+const shownNames = 10
+
+// ShortList joins names for a line of text, at most ten of them.
+func ShortList(names []string) string {
+	most := min(len(names), shownNames)
+	text := strings.Join(names[:most], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return cmp.Or(text, "none")
+}
+
+// ClassNames lists the names of the classes for a line of text; "" if they have none, or
+// are tokens.
+func (s *Schema) ClassNames() string {
+	if len(s.Labels) == 0 || len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
+		return ""
+	}
+	list := slices.Clone(s.Labels)
+	for i, name := range list {
+		if len(name) > 20 || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
+			list[i] = fmt.Sprintf("%.20q", name)
+		}
+	}
+	return ShortList(list)
+}
+
+// Target is the name of a target, its number where it has none.
+func (s *Schema) Target(i int) string {
+	if i < len(s.Predicted) {
+		return s.Predicted[i]
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// Adopt changes the samples of a set to mean what they mean in another, or says in
+// what the two differ.
+func Adopt(s Set, other Schema) error {
+	a, ok := s.(interface{ Adopt(Schema) error })
+	if !ok {
+		info := s.Info()
+		if info.Labels == nil && other.Labels == nil && info.Alphabet == nil && other.Alphabet == nil && other.Mean == nil {
+			return nil
+		}
+		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
+	}
+	if err := a.Adopt(other); err != nil {
+		return fmt.Errorf("data: %s: %w", s.Info().Name, err)
+	}
+	return nil
+}
+
+// Adopt is the function of that name for samples in memory.
+func (s *Grouped) Adopt(other Schema) error {
+	own := &s.About.Schema
+	if err := s.adoptColumns(other.Columns); err != nil {
+		return err
+	}
+	text := own.Alphabet != nil || other.Alphabet != nil
+	if text {
+		if err := s.adoptTokens(other); err != nil {
+			return err
+		}
+	}
+	// The next token's class has the token's number, which adoptTokens has changed.
+	if _, next := s.Rows.(*TextRows); !next && s.About.Targets == 0 {
+		if err := s.adoptLabels(other.Labels); err != nil {
+			return err
+		}
+	}
+	if err := s.adoptScale(other); err != nil {
+		return err
+	}
+	*own = other
+	return nil
+}
+
+// WordOf parts the name of a feature that says whether a row has a word: column=word.
+const WordOf = "="
+
+// adoptColumns puts features into the order that others have. A word that no row has here is
+// a feature that is 0.
+func (s *Grouped) adoptColumns(names []string) error {
+	own := &s.About.Schema
+	if own.Columns == nil || names == nil || slices.Equal(own.Columns, names) {
+		return nil
+	}
+	column := func(name string) string { of, _, _ := strings.Cut(name, WordOf); return of }
+	from := make([]int, len(names))
+	for i, name := range names {
+		from[i] = slices.Index(own.Columns, name)
+		if from[i] < 0 && !slices.ContainsFunc(own.Columns, func(one string) bool { return one != column(one) && column(one) == column(name) }) {
+			return fmt.Errorf("no feature is called %s, as one of the run's %d is", name, len(names))
+		}
+	}
+	for _, name := range own.Columns {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("the feature %s is none of the run's %d", name, len(names))
+		}
+	}
+	rows, ok := s.Rows.(*FloatRows)
+	if !ok {
+		return fmt.Errorf("its features have another order than the run's, of which the first is %s", names[0])
+	}
+	to := &FloatRows{Width: len(names), Values: make([]float32, len(rows.Values)/rows.Width*len(names))}
+	for i := range to.Values {
+		if j := from[i%to.Width]; j >= 0 {
+			to.Values[i] = rows.Values[i/to.Width*rows.Width+j]
+		}
+	}
+	if mean, deviation := own.Mean, own.Deviation; mean != nil {
+		own.Mean, own.Deviation = make([]float32, len(names)), slices.Repeat([]float32{1}, len(names))
+		for i, j := range from {
+			if j >= 0 {
+				own.Mean[i], own.Deviation[i] = mean[j], deviation[j]
+			}
+		}
+	}
+	s.Rows, s.About.Features, own.Columns = to, len(names), names
+	return nil
+}
+
+// adoptLabels numbers the classes as others do, by their names.
+func (s *Grouped) adoptLabels(names []string) error {
+	own := &s.About
+	switch {
+	case names == nil && own.Labels == nil:
+		return nil
+	case names == nil:
+		return fmt.Errorf("its classes have names (%.40q), and the run's are numbers", own.Labels[0])
+	}
+	to := make([]int32, own.Classes)
+	for class := range to {
+		to[class] = int32(slices.Index(names, own.Label(class)))
+	}
+	labels := make([]int32, len(s.Labels))
+	for i, l := range s.Labels {
+		if labels[i] = to[l]; labels[i] < 0 {
+			return fmt.Errorf("class %.40q is none of the run's %d classes (%.40q to %.40q)", own.Label(int(l)), len(names), names[0], names[len(names)-1])
+		}
+	}
+	s.Labels, own.Classes = labels, len(names)
+	return nil
+}
+
+// CountClasses counts classes that no row has here, too, where they are numbers: a run's has n.
+func (s *Grouped) CountClasses(n int) {
+	if len(s.Labels) > 0 && s.About.Labels == nil && s.About.Vocabulary == 0 {
+		s.About.Classes = max(n, int(slices.Max(s.Labels))+1)
+	}
+}
+
+// adoptScale undoes the scale of features and applies another.
+func (s *Grouped) adoptScale(other Schema) error {
+	own := s.About.Schema
+	if slices.Equal(own.Mean, other.Mean) && slices.Equal(own.Deviation, other.Deviation) {
+		return nil
+	}
+	rows, ok := s.Rows.(*FloatRows)
+	if !ok || other.Mean != nil && len(other.Mean) != rows.Width {
+		return fmt.Errorf("the run standardises %d features, and these samples have %d values", len(other.Mean), s.About.Features)
+	}
+	for i, x := range rows.Values {
+		value, j := float64(x), i%rows.Width
+		if own.Mean != nil {
+			value = float64(value*float64(own.Deviation[j])) + float64(own.Mean[j])
+		}
+		if other.Mean != nil {
+			value = (value - float64(other.Mean[j])) / float64(other.Deviation[j])
+		}
+		rows.Values[i] = float32(value)
+	}
+	return nil
+}
+
+// adoptTokens numbers tokens as another alphabet does.
+func (s *Grouped) adoptTokens(other Schema) error {
+	if s.About.Alphabet == nil || other.Alphabet == nil {
+		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
+	}
+	if len(other.Alphabet) > MaxAlphabet {
+		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(other.Alphabet), MaxAlphabet)
+	}
+	var to [256]byte
+	known := 0
+	for i, token := range s.About.Alphabet {
+		if to[i+1] = byte(slices.Index(other.Alphabet, token) + 1); to[i+1] > 0 {
+			known++
+		}
+	}
+	if known == 0 {
+		return fmt.Errorf("none of its %d tokens is among the run's %d", len(s.About.Alphabet), len(other.Alphabet))
+	}
+	code := func(b []byte) []byte {
+		coded := make([]byte, len(b)) // b may be in a file
+		for i, token := range b {
+			coded[i] = to[token]
+		}
+		return coded
+	}
+	switch rows := s.Rows.(type) {
+	case *ByteRows:
+		s.Rows = &ByteRows{Width: rows.Width, Bytes: code(rows.Bytes), Coding: rows.Coding}
+	case *TextRows:
+		s.Rows = &TextRows{Window: rows.Window, Text: code(rows.Text), Starts: rows.Starts}
+		labels := make([]int32, len(s.Labels))
+		for i, l := range s.Labels {
+			labels[i] = int32(to[l])
+		}
+		s.Labels, s.About.Classes = labels, len(other.Alphabet)+1
+	}
+	s.About.Vocabulary = len(other.Alphabet) + 1
+	return nil
+}
+
+// MaxAlphabet bounds the tokens of an alphabet, which are a byte beside 0.
+const MaxAlphabet = 255
+
+// Alphabet codes text as tokens.
+type Alphabet struct {
+	Tokens []string
+	bytes  bool
+	of     map[rune]byte // by character, or by byte
+}
+
+// NewAlphabet makes an alphabet of characters, or of bytes by their names.
+func NewAlphabet(tokens []string, bytes bool) *Alphabet {
+	a := &Alphabet{Tokens: tokens, bytes: bytes, of: map[rune]byte{}}
+	for i, token := range tokens {
+		c, _ := utf8.DecodeRuneInString(token)
+		if bytes {
+			b, _ := strconv.ParseUint(token, 0, 8)
+			c = rune(b)
+		}
+		a.of[c] = byte(i + 1)
+	}
+	return a
+}
+
+// Encode appends the tokens of a text to dst, as many as it has room for.
+func (a *Alphabet) Encode(dst, text []byte) []byte {
+	if a.bytes {
+		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {
+			dst = append(dst, a.of[rune(b)])
+		}
+		return dst
+	}
+	for _, c := range string(text) {
+		if len(dst) == cap(dst) {
+			break
+		}
+		dst = append(dst, a.of[c])
+	}
+	return dst
+}

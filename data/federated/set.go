@@ -1,0 +1,117 @@
+package federated
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/learn"
+)
+
+// Info describes a set in the words that reports use.
+type Info struct {
+	Name           string // e.g. "femnist (parquet)"
+	Synthetic      bool   // made, or real samples in a made grouping; every report says so
+	Undealt        bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
+	Note           string // what a reader must know, e.g. what is synthetic about it
+	HeldOutClients int    `json:",omitempty"` // that have held-out samples alone, and are none of the set's
+	Digest         string // hex SHA-256 that identifies the samples and their split
+	learn.Samples
+	Schema
+}
+
+func (i *Info) AddNote(format string, args ...any) {
+	if i.Note != "" {
+		i.Note += "; "
+	}
+	i.Note += fmt.Sprintf(format, args...)
+}
+
+// Check says how a batch of n samples breaks what a set promises of it.
+func (i *Info) Check(b *learn.Batch, n int) error {
+	if b.N != n {
+		return fmt.Errorf("a batch of %d samples, want %d", b.N, n)
+	}
+	if err := b.Check(i.Samples); err != nil {
+		return err
+	}
+	for k := 1; k < len(b.RowStart); k++ { // only sparse samples have rows
+		for j := b.RowStart[k-1] + 1; j < b.RowStart[k]; j++ {
+			if b.Index[j] <= b.Index[j-1] {
+				return fmt.Errorf("sample %d: index %d after %d, want ascending ones", k-1, b.Index[j], b.Index[j-1])
+			}
+		}
+	}
+	for _, values := range [][]float32{b.X, b.Value, b.Targets} {
+		for _, x := range values {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("a value is %v, want finite ones", x)
+			}
+		}
+	}
+	return nil
+}
+
+// Set is a federated dataset. Its methods may be called concurrently.
+type Set interface {
+	Info() Info
+	// Clients is the number of clients, numbered from 0; Client names one.
+	Clients() int
+	Client(c int) string
+	// Samples is the number of client c's training samples, at least 1.
+	Samples(c int) int
+	// Batch appends to dst the given training samples (0..Samples(c)-1) of
+	// client c. It returns an error when the samples cannot be read.
+	Batch(dst *learn.Batch, c int, samples []int32) error
+	// HeldOut is the number of validation samples, pooled over all clients;
+	// HeldOutBatch appends samples from..from+n-1 of them.
+	HeldOut() int
+	HeldOutBatch(dst *learn.Batch, from, n int) error
+	// Close releases files and maps.
+	Close() error
+}
+
+// CheckSamples says whether a set has these training samples of client c.
+func CheckSamples(s Set, c int, samples []int32) error {
+	if c < 0 || c >= s.Clients() {
+		return fmt.Errorf("data: %s: client %d of %d", s.Info().Name, c, s.Clients())
+	}
+	n := s.Samples(c)
+	for _, i := range samples {
+		if i < 0 || int(i) >= n {
+			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.Info().Name, i, c, n)
+		}
+	}
+	return nil
+}
+
+// CheckHeldOut says whether a set has held-out samples from..from+n-1.
+func CheckHeldOut(s Set, from, n int) error {
+	if from < 0 || n < 0 || from > s.HeldOut()-n {
+		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.Info().Name, from, from+n, s.HeldOut())
+	}
+	return nil
+}
+
+// Numbered is a set whose samples have numbers, by which another process that has them,
+// too, is told which are meant.
+type Numbered interface {
+	Set
+	// Row is the number of client c's training sample i, HeldOutRow that of held-out
+	// sample i.
+	Row(c int, i int32) int32
+	HeldOutRow(i int) int32
+}
+
+// InMemory is a set whose samples are in memory, or can be: made says that they are for this
+// alone, as those of a set that makes samples on demand.
+type InMemory interface {
+	InMemory() (s *Grouped, made bool)
+}
+
+func (s *Grouped) InMemory() (of *Grouped, made bool) { return s, false }
+
+// Row is the sample's place in the rows.
+func (s *Grouped) Row(c int, i int32) int32 { return s.Train[s.Starts[c]+int(i)] }
+
+// HeldOutRow is the held-out sample's place in the rows.
+func (s *Grouped) HeldOutRow(i int) int32 { return s.Held[i] }

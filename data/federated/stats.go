@@ -1,0 +1,302 @@
+package federated
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/learn"
+)
+
+// Stats is what a set is like, in numbers.
+type Stats struct {
+	Info      Info    `json:"-"`
+	Clients   int     `json:"clients"`
+	Samples   int     `json:"samples"` // training samples of all clients
+	HeldOut   int     `json:"held_out"`
+	Mean      float64 `json:"samples_per_client"`
+	PerClient [5]int  `json:"quartiles"` // of training samples: the fewest, the quartiles, the most
+	Histogram []Bar   `json:"histogram"` // clients by training samples
+	First     string  `json:"first_row"` // the first client's first training sample in words
+	Labels    []int   `json:"labels"`    // training samples by class; none of a set with targets
+	// Targets has the least, the quartiles and the most of each target over the
+	// training samples.
+	Targets [][5]float32 `json:"targets,omitempty"`
+	// Skew is the mean over clients of the Jensen-Shannon divergence, in bits,
+	// between a client's labels and all clients': 0 where they are alike, 1
+	// where they share none.
+	Skew float64 `json:"label_skew"`
+	// Memory is what the samples take, in bytes; 0 where they are made on demand.
+	Memory int `json:"-"`
+}
+
+// Bar is one bar of a histogram: how many clients have From to To samples.
+type Bar struct {
+	From    int `json:"from"`
+	To      int `json:"to"`
+	Clients int `json:"clients"`
+}
+
+// MarshalJSON writes the description as one object.
+func (d Stats) MarshalJSON() ([]byte, error) {
+	type numbers Stats
+	var memory *int // null: made on demand
+	if d.Memory > 0 {
+		memory = &d.Memory
+	}
+	return json.Marshal(struct {
+		Set       string `json:"set"`
+		Synthetic bool   `json:"synthetic"`
+		Note      string `json:"note"`
+		numbers
+		Features int      `json:"features"`
+		Classes  int      `json:"classes"`
+		Names    []string `json:"class_names,omitempty"`
+		Targets  []string `json:"target_names,omitempty"`
+		Memory   *int     `json:"memory_bytes"`
+		Digest   string   `json:"digest"`
+	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Features, d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
+}
+
+// Describe reads the training samples of a whole set and checks them, unless ctx ends first:
+// a set whose samples are made on demand takes as long as there are many.
+func Describe(ctx context.Context, s Set) (Stats, error) {
+	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
+	d.Labels = make([]int, d.Info.Classes)
+	if m, ok := s.(interface{ Memory() int }); ok {
+		d.Memory = m.Memory()
+	}
+	sizes := make([]int, d.Clients)
+	own := make([]map[int32]int, d.Clients) // most clients have few labels
+	var batch learn.Batch
+	targets := make([][]float32, d.Info.Targets)
+	for c := range d.Clients {
+		sizes[c] = s.Samples(c)
+		d.Samples += sizes[c]
+		own[c] = make(map[int32]int)
+		err := Visit(s, c, &batch, func() {
+			if d.First == "" {
+				d.First = d.Info.words(&batch)
+			}
+			for _, l := range batch.Labels {
+				own[c][l]++
+			}
+			for i, x := range batch.Targets {
+				targets[i%len(targets)] = append(targets[i%len(targets)], x)
+			}
+		})
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return d, err
+		}
+		for l, n := range own[c] {
+			d.Labels[l] += n
+		}
+	}
+	for c, labels := range own {
+		d.Skew += Divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
+	}
+	for _, values := range targets {
+		slices.Sort(values)
+		d.Targets = append(d.Targets, quartiles(values))
+	}
+	slices.Sort(sizes)
+	d.PerClient = quartiles(sizes)
+	d.Mean = float64(d.Samples) / float64(d.Clients)
+	d.Histogram = histogram(sizes)
+	return d, nil
+}
+
+// quartiles are the least, the quartiles and the most of values in order.
+func quartiles[T any](values []T) (q [5]T) {
+	for i := range q {
+		q[i] = values[i*(len(values)-1)/4]
+	}
+	return q
+}
+
+// Labels counts a client's training samples by label, and checks them.
+func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
+	if info := s.Info(); info.Targets > 0 {
+		return nil, fmt.Errorf("data: %s: its samples have no labels but %d targets", info.Name, info.Targets)
+	}
+	own := make(map[int32]int)
+	return own, Visit(s, client, batch, func() {
+		for _, l := range batch.Labels {
+			own[l]++
+		}
+	})
+}
+
+// words puts the first sample of a batch in words, with values as they were before they
+// were scaled.
+func (i *Info) words(b *learn.Batch) string {
+	x := slices.Clone(b.X[:min(shownNames, len(b.X), i.Features)])
+	for j := range min(len(x), len(i.Mean)) {
+		x[j] = float32(x[j]*i.Deviation[j]) + i.Mean[j]
+	}
+	text := fmt.Sprintf("%.6g", x)
+	switch i.Input {
+	case learn.Tokens:
+		text = fmt.Sprint("tokens ", b.Tokens[:min(shownNames, i.Features)])
+	case learn.Sparse:
+		text = fmt.Sprint("words ", b.Index[:min(shownNames, b.RowStart[1])])
+	}
+	if i.Targets > 0 {
+		return fmt.Sprintf("%s -> %.6g", text, b.Targets[:i.Targets])
+	}
+	return fmt.Sprintf("%s -> %.40q", text, i.Label(int(b.Labels[0])))
+}
+
+// Visit reads a client's training samples, a batch after the other, and checks them.
+func Visit(s Set, client int, batch *learn.Batch, look func()) error {
+	info := s.Info()
+	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
+		batch.Reset()
+		if err := s.Batch(batch, client, samples); err != nil {
+			return err
+		}
+		if err := info.Check(batch, len(samples)); err != nil {
+			return fmt.Errorf("data: %s: client %d: %w", info.Name, client, err)
+		}
+		look()
+	}
+	return nil
+}
+
+// Entropy is that of labels with these counts, in bits, to nine places: neither the
+// order of the labels nor the machine's logarithm shows.
+func Entropy(counts map[int32]int) float64 {
+	n := 0
+	for _, count := range counts {
+		n += count
+	}
+	sum := 0.0
+	for _, count := range slices.Sorted(maps.Values(counts)) {
+		p := float64(count) / float64(n)
+		sum -= float64(p * math.Log2(p))
+	}
+	return math.Round(sum*1e9) / 1e9
+}
+
+// Divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
+// with half the weight on each.
+func Divergence(own map[int32]int, n int, all []int, m int) float64 {
+	term := func(p, q float64) float64 { // p log2(p / ((p+q)/2)) / 2
+		if p == 0 {
+			return 0
+		}
+		return p * math.Log2(2*p/(p+q)) / 2
+	}
+	var sum float64
+	for label, count := range all {
+		p, q := float64(own[int32(label)])/float64(n), float64(count)/float64(m)
+		sum += term(p, q) + term(q, p)
+	}
+	return max(0, sum)
+}
+
+// histogram makes at most 12 bars of round widths from sorted sizes.
+func histogram(sizes []int) []Bar {
+	low, high := sizes[0], sizes[len(sizes)-1]
+	width := 1
+	for i := 1; high/width-low/width >= 12; i++ { // 1, 2, 5, 10, ...
+		width = []int{1, 2, 5}[i%3] * int(math.Pow10(i/3))
+	}
+	bars := make([]Bar, high/width-low/width+1)
+	for i := range bars {
+		from := (low/width + i) * width
+		bars[i] = Bar{From: from, To: from + width - 1}
+	}
+	for _, n := range sizes {
+		bars[n/width-low/width].Clients++
+	}
+	return bars
+}
+
+// String is the description as text, ending with a newline.
+func (d Stats) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "set        %s", d.Info.Name)
+	if d.Info.Synthetic {
+		b.WriteString(", SYNTHETIC")
+	}
+	if d.Info.Note != "" {
+		fmt.Fprintf(&b, ": %s", d.Info.Note)
+	}
+	if d.Info.Undealt {
+		b.WriteString("\nclients    none: the rows are nobody's until fedpace data partition deals them\n")
+	} else {
+		fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	}
+	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
+	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
+		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
+	most := 1
+	for _, bar := range d.Histogram {
+		most = max(most, bar.Clients)
+	}
+	for _, bar := range d.Histogram {
+		label := fmt.Sprintf("%d-%d", bar.From, bar.To)
+		if bar.From == bar.To {
+			label = fmt.Sprint(bar.From)
+		}
+		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
+	}
+	fmt.Fprintf(&b, "features   %d\nfirst row  %s\n", d.Info.Features, d.First)
+	d.describeLabels(&b)
+	if d.Memory > 0 {
+		fmt.Fprintf(&b, "memory     %.1f MB\n", float64(d.Memory)/1e6)
+	} else {
+		b.WriteString("memory     made on demand\n")
+	}
+	fmt.Fprintf(&b, "digest     %s\n", d.Info.Digest)
+	return b.String()
+}
+
+// shownClasses is how many classes with names are listed.
+const shownClasses = 20
+
+func (d *Stats) describeLabels(b *strings.Builder) {
+	for i, q := range d.Targets {
+		fmt.Fprintf(b, "target %-3.20s %g to %g, quartiles %g, %g, %g\n", d.Info.Schema.Target(i), q[0], q[4], q[1], q[2], q[3])
+	}
+	if len(d.Labels) == 0 {
+		return
+	}
+	present := len(slices.DeleteFunc(slices.Clone(d.Labels), func(n int) bool { return n == 0 }))
+	fmt.Fprintf(b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
+	for class, name := range d.Info.Schema.Labels[:min(shownClasses, len(d.Info.Schema.Labels))] {
+		fmt.Fprintf(b, "%20.20q %7d\n", name, d.Labels[class])
+	}
+	if more := len(d.Info.Schema.Labels) - shownClasses; more > 0 {
+		fmt.Fprintf(b, "%20s %7d more\n", "and", more)
+	}
+	fmt.Fprintf(b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
+}
+
+// FitBatch is the size of a minibatch that suits clients with so many samples: 32, or
+// fewer if that is over a quarter of the median client's.
+func FitBatch(samples []int) int {
+	batch, own := 32, slices.Sorted(slices.Values(samples))
+	for len(own) > 0 && batch > 1 && 4*batch > own[len(own)/2] {
+		batch /= 2
+	}
+	return batch
+}
+
+// MedianEpoch is how many minibatches of that size go through the samples of the median
+// client.
+func MedianEpoch(s Set) int {
+	samples := make([]int, s.Clients())
+	for c := range samples {
+		samples[c] = s.Samples(c)
+	}
+	slices.Sort(samples)
+	batch := FitBatch(samples)
+	return (samples[len(samples)/2] + batch - 1) / batch
+}

@@ -1,0 +1,448 @@
+package data
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"fedpace/data/federated"
+)
+
+func init() {
+	federated.Readers.Register("leaf", "a folder of LEAF JSON files, or one", LEAF{})
+}
+
+// LEAF reads the JSON of LEAF (Caldas et al. 2018).
+type LEAF struct{}
+
+func (LEAF) Recognises(s *federated.Source) federated.Match {
+	switch {
+	case strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{"):
+		return federated.ByContent
+	case s.Folder, strings.HasSuffix(s.Name(), ".json"):
+		return federated.ByName
+	}
+	return federated.NoMatch
+}
+
+// Open reads a folder with train/ and perhaps test/, a folder of shards, or one
+// file. Shards are taken in lexical order of their names and users in the order
+// of their shards, as the paper's authors did (paper/NOTES, "Data"). LEAF's own
+// split is kept where there is one.
+func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
+	train, test, err := leafShards(s)
+	if err != nil {
+		return nil, err
+	}
+	files := slices.Concat(train, test)
+	shards := make([]*leafShard, len(files))
+	sums := make([][sha256.Size]byte, len(files))
+	err = federated.Each(len(files), func(i int) (err error) {
+		shards[i], sums[i], err = openShard(files[i], o.Reading)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	set, err := joinShards(shards[:len(train)], shards[len(train):], o)
+	if err != nil {
+		return nil, err
+	}
+	set.About.Digest = o.Digest(fmt.Sprintf("leaf %d %d", len(train), len(test)), sums...)
+	return set, nil
+}
+
+// leafShards lists the files of a source.
+func leafShards(s *federated.Source) (train, test []string, err error) {
+	if !s.Folder {
+		return []string{s.Path}, nil, nil
+	}
+	for _, below := range []string{"", "data"} { // LEAF keeps both folders in data/
+		dir := filepath.Join(s.Path, below)
+		if train, err = leafPart(dir, "train", "training"); train != nil && err == nil {
+			test, err = leafPart(dir, "test", "test")
+		}
+		if train != nil || err != nil {
+			return train, test, err
+		}
+	}
+	if train = federated.Files(s.Path, ".json"); train == nil {
+		err = fmt.Errorf("found neither train/ nor a .json file; want %s", federated.Layouts())
+	}
+	return train, nil, err
+}
+
+// leafPart lists the shards in a folder, nil if there is no such folder.
+func leafPart(dir, name, kind string) ([]string, error) {
+	dir = filepath.Join(dir, name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	files := federated.Files(dir, ".json")
+	if files == nil {
+		return nil, fmt.Errorf("%s: no .json file; want LEAF's %s shards", name, kind)
+	}
+	return files, nil
+}
+
+func openShard(path string, reading *federated.Reading) (s *leafShard, sum [sha256.Size]byte, err error) {
+	f, err := federated.OpenSource(path)
+	if err != nil {
+		return nil, sum, err
+	}
+	defer f.File.Close()
+	h := sha256.New()
+	if s, err = readShard(io.TeeReader(f.Content(reading), h)); err != nil {
+		return nil, sum, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	s.name = filepath.Base(path)
+	return s, [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// leafKind is the task that the form of a sample's x tells; "" before any sample.
+type leafKind string
+
+const (
+	femnistLEAF     leafKind = "femnist"     // 784 numbers
+	sent140LEAF     leafKind = "sent140"     // a list of strings, the text among them
+	shakespeareLEAF leafKind = "shakespeare" // a string of 80 characters
+)
+
+// leafShard is one file, its samples as bytes. Keys that LEAF's tools add (hierarchies, raw) are
+// left out.
+type leafShard struct {
+	name  string
+	Users []string             `json:"users"`
+	Count []float64            `json:"num_samples"` // by users
+	Data  map[string]*leafUser `json:"user_data"`
+}
+
+// leafUser holds what one user has in one shard.
+type leafUser struct {
+	X      leafSamples `json:"x"`
+	Labels []leafLabel `json:"y"`
+}
+
+// leafSamples are images, windows or texts one after the other.
+type leafSamples struct {
+	kind leafKind
+	all  []byte
+	end  []int // of each sample in all
+}
+
+// readShard decodes one file as a stream.
+func readShard(r io.Reader) (*leafShard, error) {
+	s := new(leafShard)
+	if err := json.UnmarshalRead(r, s); err != nil {
+		return nil, leafError(err)
+	}
+	switch {
+	case s.Users == nil || s.Data == nil:
+		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
+	case s.Count != nil && len(s.Count) != len(s.Users):
+		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.Count), len(s.Users))
+	case len(s.Data) > len(s.Users):
+		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.Data), len(s.Users))
+	}
+	seen := make(map[string]bool, len(s.Users))
+	for i, name := range s.Users {
+		u := s.Data[name]
+		switch {
+		case len(name) > maxName:
+			return nil, fmt.Errorf("a user's name of more than %d bytes", maxName)
+		case seen[name]:
+			return nil, fmt.Errorf(`user %q is named twice in "users"`, name)
+		case u == nil:
+			return nil, fmt.Errorf(`user %q (number %d of "users") has no data in "user_data"`, name, i)
+		case u.X.end == nil || u.Labels == nil:
+			return nil, fmt.Errorf("user %q has no x or no y", name)
+		case len(u.X.end) != len(u.Labels):
+			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.X.end), len(u.Labels))
+		case s.Count != nil && s.Count[i] != float64(len(u.X.end)):
+			return nil, fmt.Errorf("user %q has %d samples, num_samples says %v", name, len(u.X.end), s.Count[i])
+		}
+		seen[name] = true
+	}
+	return s, nil
+}
+
+// maxName bounds a user's name.
+const maxName = 4096
+
+// leafError says whose sample or label is wrong, and where in the file.
+func leafError(err error) error {
+	var at jsontext.Pointer
+	var offset int64
+	if e := (*json.SemanticError)(nil); errors.As(err, &e) {
+		at, offset, err = e.JSONPointer, e.ByteOffset, cmp.Or(e.Err, fmt.Errorf("found '%v', which has no place there in LEAF's JSON", e.JSONKind))
+	} else if e := (*jsontext.SyntacticError)(nil); errors.As(err, &e) {
+		at, offset, err = e.JSONPointer, e.ByteOffset, e.Err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the file ends in the middle: it is truncated")
+	}
+	where := ""
+	switch path := slices.Collect(at.Tokens()); {
+	case len(path) > 3 && path[0] == "user_data":
+		where = fmt.Sprintf("user %q: %s[%s]: ", path[1], path[2], path[3])
+	case at != "":
+		where = fmt.Sprintf("%s: ", at)
+	}
+	return fmt.Errorf("%sbyte %d: %w", where, offset, err)
+}
+
+// each calls element for each value of an array, which takes it.
+func each(d *jsontext.Decoder, element func() error) error {
+	t, err := d.ReadToken()
+	if err == nil && t.Kind() != '[' {
+		err = fmt.Errorf("found '%v', want '['", t.Kind())
+	}
+	for err == nil && d.PeekKind() != ']' {
+		err = element()
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	return err
+}
+
+func (s *leafSamples) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	s.end = []int{}
+	err := each(d, func() error {
+		kind, err := s.sample(d)
+		if err == nil && len(s.end) > 0 && s.kind != kind {
+			err = fmt.Errorf("a sample of %v among those of %v", kind, s.kind)
+		}
+		if err != nil && !errors.As(err, new(*jsontext.SyntacticError)) {
+			err = &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
+		}
+		s.kind, s.end = kind, append(s.end, len(s.all))
+		return err
+	})
+	s.all = slices.Clone(s.all) // growing left it up to twice as large
+	return err
+}
+
+// sample decodes one element of x.
+func (s *leafSamples) sample(d *jsontext.Decoder) (leafKind, error) {
+	if d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err == nil {
+			s.all, err = federated.AppendCharacters(s.all, t.String(), federated.ShakespeareWindow)
+		}
+		return shakespeareLEAF, err
+	}
+	pixels, texts := 0, 0
+	var tweet string
+	err := each(d, func() error {
+		t, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return err
+		case t.Kind() == '"':
+			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
+			// only one where a tool has kept the tweet alone.
+			if texts++; texts == 1 || texts == 5 {
+				tweet = t.String()
+			}
+			return nil
+		case t.Kind() != '0':
+			return fmt.Errorf("found '%v', want a number or a string", t.Kind())
+		}
+		v := t.Float()
+		b := math.Round(v * 255)
+		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
+			return fmt.Errorf("pixel %v, want a byte divided by 255, 0 to 1", v)
+		}
+		if pixels++; pixels > federated.FEMNISTPixels {
+			return fmt.Errorf("more than %d pixels", federated.FEMNISTPixels)
+		}
+		s.all = append(s.all, byte(b))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case texts > 0 && pixels == 0:
+		s.all = append(s.all, tweet...)
+		return sent140LEAF, nil
+	case pixels == federated.FEMNISTPixels && texts == 0:
+		return femnistLEAF, nil
+	}
+	return "", fmt.Errorf("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+}
+
+// leafLabel is a label as far as it can be judged without the samples, which may come after it.
+type leafLabel int32
+
+func (l *leafLabel) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	t, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	switch text := t.String(); {
+	case t.Kind() == '0' && (t.Float() != math.Trunc(t.Float()) || t.Float() < 0 || t.Float() >= federated.FEMNISTClasses):
+		return fmt.Errorf("label %s is outside the %d classes, want 0 to %d", text, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
+	case t.Kind() == '0':
+		*l = leafLabel(t.Float())
+	case t.Kind() == '"' && len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
+		*l = leafCharacter + leafLabel(federated.ShakespeareIndex[text[0]])
+	default:
+		return fmt.Errorf("label %.40q, want a number or one character of the vocabulary", text)
+	}
+	return nil
+}
+
+// leafCharacter marks a label that came as a character until the task is known:
+// "0" is a polarity to sent140 and a character to shakespeare.
+const leafCharacter = 1 << 10
+
+// settle turns a label to the class that it is for this kind.
+func (k leafKind) settle(of leafLabel) (int32, error) {
+	l, character := int32(of), of >= leafCharacter
+	switch {
+	case k == femnistLEAF && !character:
+		return l, nil
+	case k == shakespeareLEAF && character:
+		return l - leafCharacter, nil
+	case k == sent140LEAF && character:
+		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
+	}
+	if k == sent140LEAF && (l == 0 || l == 1 || l == 4) {
+		return min(l, 1), nil
+	}
+	return 0, fmt.Errorf("is no label of %s", k)
+}
+
+// joinShards makes the set of all shards; without test shards it is split.
+func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
+	kind, size := leafKind(""), 0
+	for i, s := range slices.Concat(train, test) {
+		for _, name := range s.Users {
+			x := &s.Data[name].X
+			kind, size = cmp.Or(kind, x.kind), size+len(x.all)
+			switch {
+			case x.kind != "" && x.kind != kind:
+				return nil, fmt.Errorf("%s: user %q: holds %v among users with %v", s.name, name, x.kind, kind)
+			case i < len(train) && len(x.end) == 0:
+				return nil, fmt.Errorf("%s: user %q has no samples: x and y are empty", s.name, name)
+			}
+		}
+	}
+	set := federated.Grouped{Task: string(kind)}
+	tweets := new(tweetTexts)
+	var store []byte
+	if kind != sent140LEAF {
+		store = make([]byte, 0, size)
+	}
+	number := int32(0)
+	take := func(shard *leafShard, user string) ([]int32, error) {
+		u := shard.Data[user]
+		shard.Data[user] = nil // its memory is free once its samples are copied
+		samples := make([]int32, len(u.Labels))
+		from := 0
+		for i, l := range u.Labels {
+			class, err := kind.settle(l)
+			if err != nil {
+				return nil, fmt.Errorf("%s: user %q: y[%d] %w", shard.name, user, i, err)
+			}
+			x := u.X.all[from:u.X.end[i]]
+			from = u.X.end[i]
+			switch {
+			case kind == sent140LEAF:
+				err = tweets.Add(user, string(x), class)
+			case number == federated.MaxSamples:
+				err = fmt.Errorf("more than %d samples", number)
+			default:
+				store, set.Labels = append(store, x...), append(set.Labels, class)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: user %q: x[%d]: %w", shard.name, user, i, err)
+			}
+			samples[i] = number
+			number++
+		}
+		return samples, nil
+	}
+	g, err := group(train, test, opt.Seed, take)
+	if err != nil {
+		return nil, err
+	}
+	name := string(kind) + " (leaf)"
+	if kind == sent140LEAF {
+		return tweets.Bags(g, name)
+	}
+	rows := &federated.ByteRows{Bytes: store}
+	set.About, rows.Width, rows.Coding = federated.FEMNISTInfo, federated.FEMNISTPixels, federated.Ink
+	if kind == shakespeareLEAF {
+		set.About, rows.Width, rows.Coding = federated.ShakespeareInfo, federated.ShakespeareWindow, federated.Tokens
+	}
+	set.Rows, set.About.Name = rows, name
+	return g.Set(set)
+}
+
+// group makes a client of every user of the training shards. Test samples go
+// with the user of the same name, or are held out on their own.
+func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) ([]int32, error)) (*federated.Grouping, error) {
+	trains, err := owners(train)
+	tests, other := owners(test)
+	if err := cmp.Or(err, other); err != nil {
+		return nil, err
+	}
+	g := new(federated.Grouping)
+	for _, shard := range train {
+		for _, name := range shard.Users {
+			own, err := take(shard, name)
+			if err != nil {
+				return nil, err
+			}
+			var held []int32
+			switch {
+			case len(test) == 0:
+				own, held = federated.Split(seed, len(g.Names)+g.Without, own)
+			case tests[name] != nil:
+				if held, err = take(tests[name], name); err != nil {
+					return nil, err
+				}
+			}
+			g.Add(name, own, held)
+		}
+	}
+	for _, shard := range test {
+		for _, name := range shard.Users {
+			if trains[name] == nil {
+				held, err := take(shard, name)
+				if err != nil {
+					return nil, err
+				}
+				g.Held = append(g.Held, held...)
+			}
+		}
+	}
+	return g, nil
+}
+
+// owners finds the shard of each user.
+func owners(shards []*leafShard) (map[string]*leafShard, error) {
+	of := make(map[string]*leafShard)
+	for _, shard := range shards {
+		for _, name := range shard.Users {
+			if of[name] != nil {
+				return nil, fmt.Errorf("user %q is in %s and in %s", name, of[name].name, shard.name)
+			}
+			of[name] = shard
+		}
+	}
+	return of, nil
+}

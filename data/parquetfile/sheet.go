@@ -1,0 +1,227 @@
+package parquetfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/data/federated"
+)
+
+// Damaged, deferred, turns a panic of the Parquet library into an error.
+func Damaged(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("damaged Parquet file: %v", p)
+	}
+}
+
+// Sheet is one or several Parquet files with the same columns, one after the
+// other. It is read column by column and, within a column, by row group.
+type Sheet struct {
+	Files  []*File
+	groups []rowGroup
+	Rows   int
+}
+
+type rowGroup struct {
+	*File
+	group, start, rows int // its number in the file, its first row in the sheet, how many it has
+}
+
+// where names a column's part in the row group, for errors.
+func (g *rowGroup) where(column string) string {
+	where := fmt.Sprintf("column %s, row group %d", column, g.group)
+	if g.Name != "" {
+		return g.Name + ": " + where
+	}
+	return where
+}
+
+func Join(files ...*File) *Sheet {
+	t := &Sheet{Files: files}
+	for _, one := range files {
+		for g, group := range one.groups {
+			t.groups = append(t.groups, rowGroup{one, g, t.Rows, int(group.NumRows)})
+			t.Rows += int(group.NumRows)
+		}
+	}
+	return t
+}
+
+// Check looks at the number of rows. Nothing real compresses a row of width
+// bytes to less than a thousandth of them.
+func (t *Sheet) Check(width int) error {
+	total := 0
+	for _, g := range t.groups {
+		if total += g.rows; g.rows < 0 || g.rows > federated.MaxSamples || total > federated.MaxSamples {
+			return fmt.Errorf("damaged: %d rows in one group", g.rows)
+		}
+	}
+	if total == 0 {
+		return errors.New("no row; want at least one sample")
+	}
+	if size, most := t.believed(); int64(total) > most/int64(width) {
+		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
+	}
+	return nil
+}
+
+// believed is how many bytes of values files of this size may hold.
+func (t *Sheet) believed() (size, most int64) {
+	for _, one := range t.Files {
+		size += one.size
+	}
+	return size, size*expansion + slack
+}
+
+// Room is how many rows of a width there is to make room for: those that are claimed, as far as
+// their bytes are believed.
+func (t *Sheet) Room(width int) int {
+	_, most := t.believed()
+	return int(min(int64(t.Rows), most/int64(width), int64(math.MaxInt/width)))
+}
+
+// Has tells whether every file has the column.
+func (t *Sheet) Has(name string) bool {
+	return !slices.ContainsFunc(t.Files, func(f *File) bool { return f.byName[name] == nil })
+}
+
+// Field describes a column of the first file, the first one of the name.
+func (t *Sheet) Field(name string) *Field { return t.Files[0].byName[name] }
+
+// Names are the columns of the first file.
+func (t *Sheet) Names() (names []string) {
+	for _, f := range t.Files[0].fields {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Columns are the functions that take the values of columns.
+type Columns = map[string]func(row int, v parquet.Value) error
+
+// Each reads columns of one value per row, row groups and columns on all
+// processors. Of several errors it returns that of the first row group.
+func (t *Sheet) Each(values Columns) error {
+	names := slices.Sorted(maps.Keys(values))
+	errs := make([]error, len(t.groups)*len(names))
+	_ = federated.Each(len(errs), func(i int) error { // which returns what it has stored
+		defer Damaged(&errs[i])
+		name := names[i%len(names)]
+		errs[i] = t.values(i/len(names), name, true, values[name])
+		return nil
+	})
+	return cmp.Or(errs...)
+}
+
+// Values calls take with the values of one column, row by row; those of a list, which
+// single does not allow, come one by one, all with its row. They are valid during the
+// call only.
+func (t *Sheet) Values(name string, single bool, take func(row int, v parquet.Value) error) error {
+	for g := range t.groups {
+		if err := t.values(g, name, single, take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// values reads a column in one row group. With single each row is to have one value.
+func (t *Sheet) values(group int, name string, single bool, take func(row int, v parquet.Value) error) error {
+	g := t.groups[group]
+	row, number, until := g.start-1, 0, g.start+g.rows
+	where := g.where(name)
+	err := g.read(name, func(v parquet.Value) (err error) {
+		switch next := v.RepetitionLevel() == 0; {
+		case next && row+1 == until, !next && row < g.start:
+			err = fmt.Errorf("more than the row group's %d rows", g.rows)
+		case single && !next:
+			err = errors.New("a list of several values; want one value in a row")
+		case single && v.IsNull():
+			err = errors.New("no value (null)")
+		default:
+			if next {
+				row++
+			}
+			err = take(row, v)
+		}
+		if err != nil {
+			where = fmt.Sprintf("%s, value %d", where, number)
+		}
+		number++
+		return err
+	})
+	if found := row + 1 - g.start; err == nil && found != g.rows {
+		err = fmt.Errorf("%d rows, want %d", found, g.rows)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
+// read calls take with the values of a column in the row group, in order.
+func (g *rowGroup) read(column string, take func(v parquet.Value) error) error {
+	f := g.byName[column]
+	switch {
+	case f == nil:
+		return errors.New("is absent")
+	case f.leaf == nil:
+		return fmt.Errorf("found %s, want one column, a list, or an image with its bytes", f.holds)
+	}
+	s, err := g.stream(g.group, f)
+	if err != nil {
+		return err
+	}
+	defer streams.Put(s)
+	pages := g.chunks[f.leaf.Index()].(*parquet.FileColumnChunk).PagesFrom(s)
+	defer pages.Close()
+	for {
+		page, err := pages.ReadPage()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = g.readPage(page, take)
+			parquet.Release(page)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readPage calls take with the values of a page. Those that lie in a dictionary are charged
+// each time that the page refers to them: a taker may keep a copy.
+func (t *File) readPage(page parquet.Page, take func(v parquet.Value) error) error {
+	kind := page.Type().Kind()
+	charged := page.Dictionary() != nil && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray)
+	var buffer [256]parquet.Value
+	for values := page.Values(); ; {
+		n, err := values.ReadValues(buffer[:])
+		for _, v := range buffer[:n] {
+			if charged {
+				if err := t.spend(int64(len(v.ByteArray()))); err != nil {
+					return err
+				}
+			}
+			if err := take(v); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == nil && n == 0:
+			return io.ErrNoProgress
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,492 @@
+package data
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/edsrzf/mmap-go"
+
+	"fedpace/data/federated"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/vector"
+	"fedpace/learn"
+)
+
+// A prepared file holds a set as it is used, so that its samples are mapped
+// into memory rather than decoded:
+//
+//	magic (16 bytes) | length of the header (8) | CRC-32C of the header (4),
+//	0 (4) | header (JSON) | sections, each at a multiple of 64 bytes
+//
+// All integers are little-endian.
+const preparedMagic = "fedpace data 1\n\x00"
+
+const (
+	preparedHead   = 32
+	maxPreparedTop = 1 << 28 // bytes of the header, which names every client
+)
+
+// castagnoli is CRC-32C, which processors compute at memory speed.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// prepared is a prepared file in memory; as JSON it is the header.
+type prepared struct {
+	Source   string // identifies sources and options, see sourceKey
+	Task     string
+	Info     federated.Info
+	Rows     string   // how the sections hold samples
+	Width    int      // bytes or numbers of a sample, where all have as many
+	Names    [][]byte // base64 in JSON: a source's names need not be UTF-8
+	Sections []section
+}
+
+type section struct {
+	Name           string
+	Offset, Length int64
+	CRC            uint32
+	bytes          []byte
+}
+
+// OpenPrepared opens path through a prepared file at cache. When that is
+// absent, damaged, or made from other sources or options, it is made anew
+// first, and why says so; when it could be used, why is empty. A nil reader is the
+// one that recognises the path.
+func OpenPrepared(r federated.Reader, path, cache string, opt federated.Options) (set federated.Set, why string, err error) {
+	key, err := sourceKey(r, path, opt)
+	if err != nil {
+		return nil, "", fmt.Errorf("data: %w", err)
+	}
+	s, err := readPrepared(cache, key)
+	if err == nil {
+		if err := fitsTask(s, opt); err != nil {
+			return nil, "", fmt.Errorf("data: %s: %w", path, errors.Join(err, s.Close()))
+		}
+		return s, "", nil
+	}
+	if why = fmt.Sprintf("%s: %v", cache, err); errors.Is(err, fs.ErrNotExist) {
+		why = "not prepared yet"
+	}
+	if set, err = OpenWith(r, path, opt); err != nil {
+		return nil, why, err
+	}
+	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
+		return nil, why, fmt.Errorf("data: %s: %w", path, err)
+	}
+	if s, err = readPrepared(cache, key); err != nil {
+		return nil, why, fmt.Errorf("data: %s was just written: %w", cache, err)
+	}
+	return s, why, nil
+}
+
+// sourceKey hashes what a set is made of: every file at path, and the options.
+func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
+	var files []string
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, name)
+		}
+		return err
+	})
+	if stat, at := os.Stat(path); err == nil && at == nil && stat.Mode().IsRegular() {
+		files = []string{path} // a symbolic link to a file
+		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
+			dir := filepath.Dir(path)
+			files = []string{filepath.Join(dir, cifarFiles[0]), filepath.Join(dir, cifarFiles[1])}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	sums, err := federated.Hash(files)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	// As %+v wrote the options before they had one that changes nothing.
+	fmt.Fprintf(h, "%s{Task:%s Seed:%d MinTweets:%d Classes:%d Partition:%+v HeldOutOnly:%t}\n",
+		preparedMagic, opt.Task, opt.Seed, opt.MinTweets, opt.Classes, opt.Partition, opt.HeldOutOnly)
+	if r != nil {
+		fmt.Fprintln(h, federated.Readers.Text(r), "1") // counts the ways to read what one mapping says
+	}
+	for i, name := range files {
+		rel, err := filepath.Rel(path, name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%q\n", filepath.ToSlash(rel))
+		h.Write(sums[i][:])
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+func (p *prepared) add(name string, bytes []byte) {
+	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
+}
+
+// as converts integers, which files hold as 32 bits. All of a set fit: samples are numbered by
+// int32, and no store reaches 4 GiB but images, whose places are not stored.
+func as[To, From int | int32 | uint32 | uint16](from []From) []To {
+	to := make([]To, len(from))
+	for i, v := range from {
+		to[i] = To(v)
+	}
+	return to
+}
+
+// section is the section of a name, an empty one if there is none.
+func (p *prepared) section(name string) section {
+	for _, s := range p.Sections {
+		if s.Name == name {
+			return s
+		}
+	}
+	return section{}
+}
+
+func numbers[T int32 | uint32 | float32](p *prepared, name string) []T {
+	return vector.Append[T](nil, p.section(name).bytes)
+}
+
+// writePrepared writes a set to a file.
+func writePrepared(name, key string, set federated.Set) error {
+	p := &prepared{Source: key, Info: set.Info()}
+	s, ok := set.(*federated.Grouped)
+	if !ok {
+		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", set)
+	}
+	p.Task, p.Names = s.Task, convert[[]byte](s.Names)
+	p.add("start", vector.Bytes(as[uint32](s.Starts)))
+	p.add("train", vector.Bytes(s.Train))
+	p.add("held", vector.Bytes(s.Held))
+	if s.Labels != nil {
+		p.add("labels", vector.Bytes(s.Labels))
+	} else {
+		p.add("targets", vector.Bytes(s.Targets))
+	}
+	if err := p.addRows(s.Rows); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(name, p.write)
+}
+
+func (p *prepared) addRows(r federated.Rows) error {
+	switch r := r.(type) {
+	case *federated.InkRows:
+		return p.addRows(r.Whole())
+	case *federated.ByteRows:
+		p.Rows, p.Width = r.Coding.Name, r.Width
+		p.add("bytes", r.Bytes)
+	case *federated.FloatRows:
+		p.Rows, p.Width = "float", r.Width
+		p.add("values", vector.Bytes(r.Values))
+	case *federated.TextRows:
+		p.Rows, p.Width = "text", r.Window
+		p.add("text", r.Text)
+		p.add("row", vector.Bytes(r.Starts))
+	case *federated.BagRows:
+		p.Rows = "bag"
+		p.add("row", vector.Bytes(r.Starts))
+		p.add("token", vector.Bytes(as[uint32](r.Word)))
+		p.add("count", vector.Bytes(as[uint32](r.Count)))
+	default:
+		return fmt.Errorf("samples of this reader cannot be prepared: they are %T", r)
+	}
+	return nil
+}
+
+func convert[To, From string | []byte](from []From) []To {
+	to := make([]To, len(from))
+	for i, v := range from {
+		to[i] = To(v)
+	}
+	return to
+}
+
+func align(n int64) int64 { return (n + 63) &^ 63 }
+
+// write lays the sections out behind a header whose length depends on their
+// places: it is padded to the length it has with the largest ones.
+func (p *prepared) write(f io.Writer) error {
+	for i := range p.Sections {
+		p.Sections[i].Offset, p.Sections[i].CRC = math.MaxInt64, math.MaxUint32
+	}
+	widest, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	top := align(preparedHead+int64(len(widest))) - preparedHead
+	if top > maxPreparedTop {
+		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
+	}
+	at := preparedHead + top
+	for i, s := range p.Sections {
+		p.Sections[i].Offset, p.Sections[i].CRC = at, crc32.Checksum(s.bytes, castagnoli)
+		at = align(at + s.Length)
+	}
+	header, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	header = append(header, slices.Repeat([]byte{' '}, int(top)-len(header))...)
+	head := []byte(preparedMagic)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
+	out := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
+	out.Write(append(head, header...))
+	for _, s := range p.Sections {
+		out.Write(s.bytes)
+		out.Write(make([]byte, align(s.Length)-s.Length))
+	}
+	return out.Flush()
+}
+
+// mapped is a set whose samples are in a mapped file.
+type mapped struct {
+	*federated.Grouped
+	content mmap.MMap
+	file    *os.File
+}
+
+// Close unmaps the file; no batch may be under way.
+func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
+
+// readPrepared maps a prepared file and checks all of it. A file that someone
+// truncates while it is mapped ends the process, so a prepared file is only ever
+// replaced by renaming.
+func readPrepared(name, key string) (_ *mapped, err error) {
+	f, err := federated.OpenSource(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.File.Close())
+		}
+	}()
+	if f.Size < preparedHead {
+		return nil, fmt.Errorf("damaged: %d bytes", f.Size)
+	}
+	content, err := mmap.Map(f.File, mmap.RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("mapping it: %w", err)
+	}
+	s, err := parsePrepared(content, key)
+	if err != nil {
+		return nil, errors.Join(err, content.Unmap())
+	}
+	if r, ok := s.Rows.(*federated.ByteRows); ok {
+		r.File = f.File
+	}
+	return &mapped{s, content, f.File}, nil
+}
+
+// parsePrepared makes the set of a prepared file's bytes, which it keeps. With
+// an empty key any source will do.
+func parsePrepared(b []byte, key string) (*federated.Grouped, error) {
+	if len(b) < preparedHead || string(b[:16]) != preparedMagic {
+		return nil, errors.New("no prepared file of this version")
+	}
+	n := binary.LittleEndian.Uint64(b[16:])
+	if n > uint64(len(b)-preparedHead) || n > maxPreparedTop {
+		return nil, errors.New("damaged: its header exceeds it")
+	}
+	header := b[preparedHead : preparedHead+n]
+	if crc32.Checksum(header, castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
+		return nil, errors.New("damaged: its header has another checksum")
+	}
+	var p prepared
+	if err := json.Unmarshal(header, &p); err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	if key != "" && p.Source != key {
+		return nil, errors.New("stale: sources or options have changed")
+	}
+	for i, s := range p.Sections {
+		if s.Offset < 0 || s.Length < 0 || s.Offset > int64(len(b)) || s.Length > int64(len(b))-s.Offset {
+			return nil, fmt.Errorf("damaged: section %s exceeds it", s.Name)
+		}
+		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
+	}
+	err := federated.Each(len(p.Sections), func(i int) error {
+		if s := p.Sections[i]; crc32.Checksum(s.bytes, castagnoli) != s.CRC {
+			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.set()
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	return s, nil
+}
+
+// set makes the set and checks that no index leads outside.
+func (p *prepared) set() (*federated.Grouped, error) {
+	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
+		return nil, errors.New("no clients, features, or either classes or targets")
+	}
+	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
+		p.Info.Vocabulary = p.Info.Classes
+	}
+	if !p.Info.Schema.Fits(p.Info.Samples) {
+		return nil, errors.New("names, means or an alphabet that are not those of its samples")
+	}
+	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
+	s.Starts, s.Train, s.Held, s.Labels = as[int](numbers[uint32](p, "start")), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
+	var n int
+	var err error
+	if s.Rows, n, err = p.rows(); err != nil {
+		return nil, err
+	}
+	if p.Info.Targets > 0 {
+		s.Labels, s.Targets = nil, numbers[float32](p, "targets")
+	}
+	if given, each := len(s.Labels)+len(s.Targets), max(1, p.Info.Targets); given%each != 0 || given/each != n {
+		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
+	}
+	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
+		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
+	}
+	for _, i := range slices.Concat(s.Train, s.Held) {
+		if i < 0 || int(i) >= n {
+			return nil, fmt.Errorf("sample %d of %d", i, n)
+		}
+	}
+	for _, l := range s.Labels {
+		if l < 0 || int(l) >= s.About.Classes {
+			return nil, fmt.Errorf("label %d of %d", l, s.About.Classes)
+		}
+	}
+	return s, nil
+}
+
+// rows makes the store of samples and counts them.
+func (p *prepared) rows() (federated.Rows, int, error) {
+	width, features := p.Width, p.Info.Features
+	store, numbersOf, skip := federated.Rows(nil), 0, 0
+	held := map[string]learn.Input{"bag": learn.Sparse, "text": learn.Tokens, "tokens": learn.Tokens}[p.Rows] // else dense
+	if p.Info.Input != held {
+		return nil, 0, fmt.Errorf("samples held as %.40q that are another kind of input", p.Rows)
+	}
+	switch p.Rows {
+	case "bag":
+		return p.bags()
+	case "text":
+		return p.texts()
+	case "float":
+		values := numbers[float32](p, "values")
+		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
+	default:
+		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
+		if i < 0 {
+			return nil, 0, fmt.Errorf("samples held as %.40q", p.Rows)
+		}
+		in, coding := p.section("bytes"), federated.Codings[i]
+		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: in.bytes, Coding: coding, Offset: in.Offset}, len(in.bytes), coding.Skip
+	}
+	if width < 1 || features != width-skip || numbersOf%width != 0 {
+		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
+	}
+	return store, numbersOf / width, nil
+}
+
+func (p *prepared) texts() (federated.Rows, int, error) {
+	r := &federated.TextRows{Window: p.Width, Text: p.section("text").bytes, Starts: numbers[int32](p, "row")}
+	if r.Window != p.Info.Features {
+		return nil, 0, fmt.Errorf("windows of %d tokens, want %d", r.Window, p.Info.Features)
+	}
+	for i, at := range r.Starts {
+		if at < 0 || int(at) > len(r.Text)-r.Window {
+			return nil, 0, fmt.Errorf("window %d exceeds the text", i)
+		}
+	}
+	for _, token := range r.Text {
+		if int(token) >= p.Info.Vocabulary {
+			return nil, 0, fmt.Errorf("token %d of %d", token, p.Info.Vocabulary)
+		}
+	}
+	return r, len(r.Starts), nil
+}
+
+func (p *prepared) bags() (federated.Rows, int, error) {
+	r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: as[uint16](numbers[uint32](p, "token")), Count: as[uint16](numbers[uint32](p, "count"))}
+	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
+		return nil, 0, errors.New("bags of words do not match their places")
+	}
+	for i, to := range r.Starts[1:] {
+		from, total := r.Starts[i], 0
+		for j := from; j < to; j++ {
+			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
+				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
+			}
+			total += int(r.Count[j])
+		}
+		if total < 1 || total > maxTweetWords {
+			return nil, 0, fmt.Errorf("bag %d of %d tokens", i, total)
+		}
+		r.Total = append(r.Total, uint16(total))
+	}
+	return r, len(r.Total), nil
+}
+
+// places says whether n parts, none of them empty, make up a total.
+func places[T int | uint32](starts []T, n, total int) bool {
+	if n < 0 || len(starts) != n+1 || starts[0] != 0 || int(starts[n]) != total {
+		return false
+	}
+	for i := range n {
+		if starts[i] >= starts[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+func init() { federated.Readers.Register("prepared", "a prepared file", Prepared{}) }
+
+// Prepared reads what [OpenPrepared] has written, without its source.
+type Prepared struct{}
+
+func (Prepared) Recognises(s *federated.Source) federated.Match {
+	if s.Head == preparedMagic {
+		return federated.ByContent
+	}
+	return federated.NoMatch
+}
+
+// Open refuses to deal samples anew: a prepared file's clients and split are
+// those that it was made with.
+func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
+	if !o.Partition.Natural() {
+		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal samples anew")
+	}
+	set, err := readPrepared(s.Path, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w; prepare it again", err)
+	}
+	return set, nil
+}
+
+// IsPrepared tells whether a file is one that OpenPrepared has written, whole
+// or damaged. What cannot be read is none.
+func IsPrepared(path string) bool {
+	s, err := federated.OpenSource(path)
+	return err == nil && s.File.Close() == nil && s.Head == preparedMagic
+}

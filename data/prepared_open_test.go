@@ -1,0 +1,92 @@
+package data
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/data/datatest"
+	"fedpace/data/federated"
+	"fedpace/data/table"
+	"fedpace/internal/testkit/slow"
+)
+
+// A prepared file can be opened without its source and is the same set.
+func TestOpenReadsPreparedFiles(t *testing.T) {
+	slow.NotUnderRace(t)
+	for name, path := range sources(t) {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "set")
+			made, _, err := OpenPrepared(nil, path, file, federated.Options{Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := mustOpen(t, file, federated.Options{Seed: 4}) // the seed of its split is the file's
+			datatest.SameSets(t, made, again)
+			a, err := federated.Describe(t.Context(), mustOpen(t, path, federated.Options{Seed: 3}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := federated.Describe(t.Context(), again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Memory < a.Memory/2 || b.Memory == 0 {
+				t.Errorf("%d bytes prepared, %d as read", b.Memory, a.Memory)
+			}
+			if !IsPrepared(file) || IsPrepared(path) || IsPrepared(filepath.Join(file, "none")) {
+				t.Error("prepared files are not told from others")
+			}
+		})
+	}
+}
+
+// Sentences with a label are prepared, too, also when they are dealt to clients that are made.
+func TestPreparedSentences(t *testing.T) {
+	r, dir := table.Table{Text: "said", Window: 8, Label: "mood"}, t.TempDir()
+	path := datatest.Put(t, dir, "own.csv", []byte("said,mood\n"+strings.Repeat("schöne Grüße,gut\nnie wieder,schlecht\n", 20)))
+	opt := federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 4}, Seed: 3}
+	made, _, err := OpenPrepared(r, path, filepath.Join(dir, "set"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datatest.SameSets(t, made, mustOpen(t, filepath.Join(dir, "set"), federated.Options{}))
+	if _, err := OpenWith(r, filepath.Join(dir, "set"), federated.Options{}); err == nil || !strings.Contains(err.Error(), "is a prepared file, which is read without a mapping") {
+		t.Error(err)
+	}
+}
+
+// What a prepared file cannot give is refused in words.
+func TestPreparedFilesRefuse(t *testing.T) {
+	dir := t.TempDir()
+	path := datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9)))
+	file := filepath.Join(dir, "set")
+	s, _, err := OpenPrepared(nil, path, file, federated.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good[len(good)/2] ^= 1
+	damaged := datatest.Put(t, dir, "damaged", good)
+	for _, c := range []struct {
+		path string
+		opt  federated.Options
+		want string
+	}{
+		{file, federated.Options{Task: "sent140"}, "found femnist"},
+		{file, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 2}}, "a prepared file holds its clients"},
+		{damaged, federated.Options{}, "prepare it again"},
+		{datatest.Put(t, dir, "short", good[:40]), federated.Options{}, "prepare it again"},
+	} {
+		if s, err := Open(c.path, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %v; want %s", s, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/data/federated"
+	"fedpace/data/table"
+)
+
+// readerOf finds the reader that knows the source best.
+func readerOf(s *federated.Source) (best federated.Reader, err error) {
+	if err := checkKind(s); err != nil {
+		return nil, err
+	}
+	match := federated.NoMatch
+	for _, name := range federated.Readers.Names() {
+		r, _ := federated.Readers.Entry(name)
+		if m := r.Recognises(s); m > match {
+			best, match = r, m
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case s.Head == "":
+		return nil, fmt.Errorf("is empty; want %s", federated.Layouts())
+	}
+	kind := fmt.Sprintf("begins with %q", s.Head)
+	if strings.HasPrefix(http.DetectContentType([]byte(s.Head)), "text/") {
+		kind = "is plain text"
+	}
+	return nil, fmt.Errorf("%s, in no layout known here; want %s", kind, federated.Layouts())
+}
+
+// IsTable reports whether a path has a table of one's own, whose columns need a mapping.
+func IsTable(path string) bool {
+	s, err := federated.OpenSource(path)
+	if err != nil {
+		return false // whoever opens it says so
+	}
+	defer s.File.Close()
+	r, _ := readerOf(s)
+	switch r.(type) {
+	case table.Table:
+		return true
+	case Parquet:
+		columns, err := table.Columns(path)
+		return err == nil && layoutOf(func(name string) bool { return slices.Contains(columns, name) }) == nil
+	}
+	return false
+}
+
+// Open reads a federated set by the one of [federated.Readers] that recognises
+// what lies at the path: Parquet, LEAF's JSON, Sentiment140's CSV, the Complete
+// Works of Shakespeare, CIFAR-100's binary version, or a prepared file.
+//
+// A source without held-out samples of its own is split per client: the seeded
+// choice of int(0.8 n) samples trains, the rest is held out.
+func Open(path string, opt federated.Options) (federated.Set, error) { return OpenWith(nil, path, opt) }
+
+// OpenWith is [Open] by a given reader; nil: the one that recognises the path. A
+// reader may do without a path.
+func OpenWith(r federated.Reader, path string, opt federated.Options) (federated.Set, error) {
+	s, err := open(r, path, opt)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	return s, nil
+}
+
+func open(r federated.Reader, path string, opt federated.Options) (set federated.Set, err error) {
+	if err := opt.Check(); err != nil {
+		return nil, err
+	}
+	from := &federated.Source{}
+	if r == nil || path != "" {
+		if from, err = federated.OpenSource(path); err != nil {
+			return nil, err
+		}
+		defer from.File.Close()
+		defer func() {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+		}()
+	}
+	if _, mapped := r.(table.Table); mapped && from.Head == preparedMagic {
+		return nil, errors.New("is a prepared file, which is read without a mapping (set data to its path alone)")
+	}
+	if r == nil {
+		if r, err = readerOf(from); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				err = ofArchive(from, r, err)
+			}
+		}()
+	}
+	opt.Reading.Begin(path, sizeOf(from))
+	defer opt.Reading.End()
+	if set, err = r.Open(from, opt); err != nil {
+		return nil, err
+	}
+	if err := fitsTask(set, opt); err != nil {
+		return nil, errors.Join(err, set.Close())
+	}
+	// Sources without clients have been dealt already.
+	if opt.Partition.Natural() || set.Info().Synthetic {
+		return set, nil
+	}
+	g, ok := set.(*federated.Grouped)
+	if !ok {
+		err := fmt.Errorf("partition %s: %s is a %T, whose samples cannot be dealt; want natural", opt.Partition.Kind, set.Info().Name, set)
+		return nil, errors.Join(err, set.Close())
+	}
+	return g.Partitioned(opt.Partition, nil, opt.Seed)
+}
+
+// fitsTask compares what was found with what is expected. Data that no task knows
+// are those of task custom, whose settings are not another task's.
+func fitsTask(set federated.Set, opt federated.Options) error {
+	if opt.Task == "" {
+		return nil
+	}
+	of := ""
+	if s, ok := set.(interface{ TaskName() string }); ok {
+		of = s.TaskName()
+	}
+	switch of {
+	case opt.Task:
+		return nil
+	case "":
+		return fmt.Errorf("found %s, which is not data of task %s: set task: custom", set.Info().Name, opt.Task)
+	}
+	return fmt.Errorf("found %s (%s), want %s", of, set.Info().Name, opt.Task)
+}
+
+// sizeOf is how many bytes a source has, those of all its files if it is a folder.
+func sizeOf(s *federated.Source) (size int64) {
+	if !s.Folder {
+		return s.Size
+	}
+	_ = filepath.WalkDir(s.Path, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil // what cannot be looked at is for the reader to complain of
+	})
+	return size
+}
+
+// OpenOwn opens the table of one client, by a mapping for the tables of many with
+// changes. A column of clients or of parts that it does not have it can do without. A
+// path that a reader recognises needs no mapping.
+func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, error) {
+	if len(changes) == 0 {
+		if set, err := Open(path, federated.Options{}); !errors.Is(err, table.ErrUnmapped) {
+			return set, err
+		}
+	}
+	var mapping federated.Reader // nil: that of the many is of another kind of data, or there is none
+	if t, ok := r.(table.Table); ok {
+		columns, err := table.Columns(path)
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %w", path, err)
+		}
+		for _, name := range []*string{&t.Client, &t.Split} {
+			if !slices.Contains(columns, *name) {
+				*name = ""
+			}
+		}
+		mapping = t
+	}
+	mapping, err := table.Map(mapping, changes)
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %w", path, err)
+	}
+	return OpenWith(mapping, path, federated.Options{})
+}

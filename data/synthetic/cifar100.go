@@ -1,0 +1,94 @@
+package synthetic
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+)
+
+// The synthetic CIFAR-100: each fine class is a colour texture, most of which
+// it shares with the other four of its coarse class.
+const (
+	textureCanvas = federated.CIFARSide + 2*margin
+	scenes        = 32 // backgrounds
+	// How strongly the parts of an image count, in 1/256 of the class's texture.
+	sceneLight = 144
+	noiseLight = 128
+)
+
+// nature is what all clients of the synthetic CIFAR-100 share: smooth random
+// fields, by colour.
+type nature struct {
+	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]tone
+	scene   [scenes][3][federated.CIFARPlane]tone
+	noise   noise
+}
+
+var wilds = sync.OnceValue(func() *nature {
+	w := new(nature)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 5)
+	for k := range federated.CIFARCoarse {
+		var common, own [textureCanvas * textureCanvas]tone
+		for c := range 3 {
+			smooth(common[:], source, textureCanvas, 2)
+			for fine := 5 * k; fine < 5*k+5; fine++ {
+				smooth(own[:], source, textureCanvas, 1)
+				for p := range common {
+					w.texture[fine][c][p] = toneOf((common[p].value() + own[p].value()) / 2)
+				}
+			}
+		}
+	}
+	for i := range w.scene {
+		for c := range 3 {
+			smooth(w.scene[i][c][:], source, federated.CIFARSide, 4)
+		}
+	}
+	w.noise.fill(source)
+	return w
+})
+
+var syntheticCIFAR100 = recipe{
+	clients: 500,
+	counts:  []int{100, 100},
+	info:    federated.CIFARInfo,
+	record:  federated.CIFARPixels,
+	make:    func(record []byte, of habits, label int, key uint64) { wilds().draw(record, of, label, key) },
+	coding:  federated.Colours,
+}
+
+// draw makes one image: the texture a little off centre before a scene, in
+// noise, darker or lighter. A photographer's habits are the place, the scene and
+// the light.
+func (w *nature) draw(record []byte, of habits, label int, key uint64) {
+	source := rand.NewPCG(key, ^key)
+	place := of.choose(source, 0, step*step)
+	scene := &w.scene[of.choose(source, 1, scenes)]
+	light := uint64(96 + of.choose(source, 2, 64))
+	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
+	for c := range 3 {
+		texture := &w.texture[label][c]
+		for y := range federated.CIFARSide {
+			a := shifted(texture[:], federated.CIFARSide, y, place)
+			b := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
+			n := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
+			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
+			for x := 0; x < len(row); x += 8 {
+				a0, a1 := tones(a[x:])
+				b0, b1 := tones(b[x:])
+				n0, n1 := tones(n[x:])
+				binary.LittleEndian.PutUint64(row[x:], lit(a0, b0, n0, light)|lit(a1, b1, n1, light)<<8)
+			}
+		}
+	}
+}
+
+// lit is by lane of tones how light a pixel is: light, and the sum of the parts in 1/256. The
+// products with 16 in them are divided by it first, as those of ink.
+func lit(texture, scene, noise, light uint64) uint64 {
+	v := (sceneLight/16*scene+noiseLight/16*noise)>>4&(lane*0x0fff) + texture
+	return clamp(v, zero*(sceneLight+noiseLight)/256+zero-light)
+}

@@ -1,0 +1,212 @@
+package synthetic
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"math"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+	"fedpace/learn"
+)
+
+// Tasks whose samples make a strongly convex objective.
+const (
+	quadraticTask = "quadratic"
+	logisticTask  = "logistic"
+)
+
+// convexClients is the population of a convex set unless told.
+const convexClients = 50
+
+// maxConvexValues bounds what a convex set keeps in memory, in float32.
+const maxConvexValues = 1 << 26
+
+// Quadratics asks for a federated quadratic: client c's objective is the mean
+// over its samples of ½ (x − b)ᵀ A_c (x − b), in the form that learn's
+// "quadratic:DIMENSIONS" reads.
+//
+// All A_c have the same eigenvalues, spaced evenly from Mu to L, so that every
+// client is exactly Mu-strongly convex and L-smooth. Their eigenvectors, and the
+// means of the clients' b, differ by Heterogeneity: at 0 clients are alike, at 1
+// a client's b is as far from the others' mean as that is from the origin, where
+// runs start. A sample's b is the client's with Noise times a variate of mean 0
+// and variance 1 added to each coordinate, which makes the variance of a
+// minibatch's gradient a constant.
+type Quadratics struct {
+	Clients       int // 0: 50
+	Dimension     int // 2 or more
+	Samples       int // of each client
+	Mu, L         float64
+	Noise         float64
+	Heterogeneity float64
+	Seed          uint64
+}
+
+// DefaultQuadratics is a problem small enough for runs of seconds.
+var DefaultQuadratics = Quadratics{Dimension: 20, Samples: 50, Mu: 0.1, L: 1, Noise: 1, Heterogeneity: 1}
+
+// Set makes the data. A configuration has held what it asks for to its ranges, but the memory.
+func (q Quadratics) Set() (federated.Set, error) {
+	q.Clients = cmp.Or(q.Clients, convexClients)
+	if err := checkConvex(q.Clients, q.Samples+3, q.Dimension); err != nil {
+		return nil, err
+	}
+	info := federated.Info{
+		Name:    "quadratic (synthetic)",
+		Note:    fmt.Sprintf("made samples, heterogeneity %g, mu %g, L %g, noise %g", q.Heterogeneity, q.Mu, q.L, q.Noise),
+		Samples: learn.Samples{Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1},
+	}
+	// Held out is one sample for each client: its A and the mean of its b. Their
+	// mean loss is F(x) − Σ p_c f_c*, free of noise, and Γ at x*.
+	s := convexSet(quadraticTask, fmt.Sprintf("%+v", q), info, q.Clients, q.Samples, 1)
+	rows := &quadraticRows{n: q.Dimension, samples: q.Samples + 1, matrix: make([]float32, q.Clients*2*q.Dimension), b: make([]float32, len(s.Labels)*q.Dimension)}
+	centre, axis := variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 1)), variates(keyed.Hash(q.Seed, keyed.Synthetic, partTask, 2))
+	for c := range q.Clients {
+		q.client(rows, c, centre, axis)
+	}
+	s.Rows = rows
+	return s, nil
+}
+
+// quadraticRows are the samples of quadratics: the b of each and the A of its
+// client, whose samples follow each other.
+type quadraticRows struct {
+	n       int       // dimensions
+	samples int       // of each client, those held out included
+	matrix  []float32 // a and v of each client
+	b       []float32
+}
+
+func (r *quadraticRows) Append(dst *learn.Batch, i int) {
+	dst.X = append(dst.X, r.b[i*r.n:][:r.n]...)
+	dst.X = append(dst.X, r.matrix[i/r.samples*2*r.n:][:2*r.n]...)
+}
+
+func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
+
+// convexSet makes a set without its rows: the samples of each client follow each
+// other, those for training first.
+func convexSet(task, of string, info federated.Info, clients, samples, held int) *federated.Grouped {
+	info.Synthetic = true
+	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, of)))
+	each := samples + held
+	s := &federated.Grouped{Task: task, About: info, Starts: []int{0}, Labels: make([]int32, clients*each)}
+	for i := range int32(clients * each) {
+		if int(i)%each < samples {
+			s.Train = append(s.Train, i)
+		} else {
+			s.Held = append(s.Held, i)
+		}
+	}
+	for c := range clients {
+		s.Names = append(s.Names, fmt.Sprintf("synthetic-%d", c))
+		s.Starts = append(s.Starts, (c+1)*samples)
+	}
+	return s
+}
+
+// checkConvex bounds a set in memory.
+func checkConvex(clients, samples, width int) error {
+	if float64(clients)*float64(samples)*float64(width) > maxConvexValues {
+		return fmt.Errorf("data: %d clients of %d samples with %d values are more than %d", clients, samples, width, maxConvexValues)
+	}
+	return nil
+}
+
+// variates are numbers of mean 0 and variance 1, uniform and so bounded, that
+// are the same on every machine.
+type variates uint64
+
+func (v variates) at(parts ...uint64) float64 {
+	u := keyed.Float64(keyed.Hash(uint64(v), keyed.Synthetic, parts...))
+	return float64((2*u - 1) * math.Sqrt(3))
+}
+
+// client makes client c's matrix and samples.
+func (q Quadratics) client(rows *quadraticRows, c int, centre, axis variates) {
+	n := q.Dimension
+	own := variates(keyed.Hash(q.Seed, keyed.Synthetic, uint64(c), partHabits))
+	a, v := rows.matrix[c*2*n:][:n], rows.matrix[(c*2+1)*n:][:n]
+	direction, square := make([]float64, n), 0.0
+	for j := range n {
+		a[j] = float32(q.Mu + float64((q.L-q.Mu)*float64(j)/float64(n-1)))
+		direction[j] = axis.at(uint64(j)) + float64(q.Heterogeneity*own.at(1, uint64(j)))
+		square += float64(direction[j] * direction[j])
+	}
+	for j := range n {
+		v[j] = float32(direction[j] / math.Sqrt(square))
+	}
+	b := rows.b[c*rows.samples*n:][:rows.samples*n]
+	mean := make([]float64, n)
+	for i := range q.Samples {
+		for j := range n {
+			at := centre.at(uint64(j)) + float64(q.Heterogeneity*own.at(2, uint64(j)))
+			x := float32(at + float64(q.Noise*own.at(3, uint64(i), uint64(j))))
+			b[i*n+j] = x
+			mean[j] += float64(x)
+		}
+	}
+	for j, m := range mean {
+		b[q.Samples*n+j] = float32(m / float64(q.Samples))
+	}
+}
+
+// Mixtures asks for samples to classify: a mean for each class, that overlap,
+// with a client's own mean and its own shares of the classes on top. Labels
+// follow a Dirichlet distribution with every parameter 1/Heterogeneity, and
+// Heterogeneity is also how far the means of clients lie apart.
+type Mixtures struct {
+	Clients       int // 0: 50
+	Features      int
+	Classes       int
+	Samples       int // of each client, for training; a fifth as many are held out
+	Heterogeneity float64
+	Seed          uint64
+}
+
+// DefaultMixtures is a problem small enough for runs of seconds.
+var DefaultMixtures = Mixtures{Features: 20, Classes: 5, Samples: 50, Heterogeneity: 1}
+
+// separation is the deviation of the classes' means in each feature, beside 1
+// within a class: classes overlap.
+const separation = 0.5
+
+func (m Mixtures) Set() (federated.Set, error) {
+	m.Clients = cmp.Or(m.Clients, convexClients)
+	held := max(1, m.Samples/4)
+	if err := checkConvex(m.Clients, m.Samples+held, m.Features); err != nil {
+		return nil, err
+	}
+	info := federated.Info{
+		Name:    "logistic (synthetic)",
+		Note:    fmt.Sprintf("made samples, heterogeneity %g", m.Heterogeneity),
+		Samples: learn.Samples{Input: learn.Dense, Features: m.Features, Classes: m.Classes},
+	}
+	s := convexSet(logisticTask, fmt.Sprintf("%+v", m), info, m.Clients, m.Samples, held)
+	rows := &federated.FloatRows{Width: m.Features, Values: make([]float32, len(s.Labels)*m.Features)}
+	each := m.Samples + held
+	for c := range m.Clients {
+		m.client(s.Labels[c*each:][:each], rows.Values[c*each*m.Features:], c)
+	}
+	s.Rows, s.Held = rows, s.Held[:min(maxHeldOut, len(s.Held))]
+	return s, nil
+}
+
+// client makes client c's samples. The held-out labels are drawn from what the
+// training ones left in the urn.
+func (m Mixtures) client(labels []int32, rows []float32, c int) {
+	own := variates(keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partHabits))
+	all := variates(keyed.Hash(m.Seed, keyed.Synthetic, partTask, 3))
+	scale := 1 / math.Sqrt(float64(m.Features))
+	for i := range labels {
+		urn := labels[:min(i, m.Samples)]
+		labels[i] = polya(urn, m.Classes, m.Heterogeneity, keyed.Hash(m.Seed, keyed.Synthetic, uint64(c), partLabels, uint64(i)))
+		row := rows[i*m.Features:][:m.Features]
+		for j := range row {
+			mean := float64(separation*all.at(uint64(labels[i]), uint64(j))) + float64(separation*m.Heterogeneity*own.at(1, uint64(j)))
+			row[j] = float32(float64((mean + own.at(2, uint64(i), uint64(j))) * scale))
+		}
+	}
+}

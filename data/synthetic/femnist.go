@@ -1,0 +1,108 @@
+package synthetic
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+)
+
+const (
+	margin = 3                                // largest shift of a shape, in pixels
+	canvas = federated.FEMNISTSide + 2*margin // side of a shape, so that shifts need no bounds
+	step   = 2*margin + 1                     // shifts in one direction
+	shapes = 4                                // ways to write a character
+	papers = 64                               // backgrounds
+)
+
+// How strongly the parts of an image count, in 1/256 of the character's shape,
+// chosen so that 784-200-200-62 learns over tens of rounds and not at once.
+const (
+	otherInk  = 160 // at most: a second character behind the first
+	paperInk  = 112
+	noiseInk  = 96
+	threshold = 40 // what stays white
+)
+
+// handwriting is what all clients of the synthetic FEMNIST share: for every
+// character some shapes, smooth random fields; backgrounds; noise.
+type handwriting struct {
+	shape [federated.FEMNISTClasses][shapes][canvas * canvas]tone
+	paper [papers][federated.FEMNISTPixels]tone
+	noise noise
+}
+
+var writing = sync.OnceValue(func() *handwriting {
+	w := new(handwriting)
+	field := func(dst []tone, side, radius int, part, i, j uint64) {
+		smooth(dst, keyed.Source(0, keyed.Synthetic, partTask, part, i, j), side, radius)
+	}
+	for k := range federated.FEMNISTClasses {
+		var common, own [canvas * canvas]tone
+		field(common[:], canvas, 3, 0, uint64(k), 0)
+		for m := range shapes {
+			field(own[:], canvas, 2, 1, uint64(k), uint64(m))
+			for p := range common {
+				w.shape[k][m][p] = toneOf((3*common[p].value() + 2*own[p].value()) / 5)
+			}
+		}
+	}
+	for i := range papers {
+		field(w.paper[i][:], federated.FEMNISTSide, 3, 2, uint64(i), 0)
+	}
+	w.noise.fill(keyed.Source(0, keyed.Synthetic, partTask, 3))
+	return w
+})
+
+var syntheticFEMNIST = recipe{
+	clients: 3000,
+	// Training samples of the paper's 3,000 writers at each twentieth.
+	counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
+	info:   federated.FEMNISTInfo,
+	record: federated.FEMNISTPixels,
+	make:   func(record []byte, of habits, label int, key uint64) { writing().draw(record, of, label, key) },
+	coding: federated.Ink,
+}
+
+// draw makes one image: the character in one of its shapes, a little off
+// centre, part of another character behind it, the paper and noise. A writer's
+// habits are the shape of each character, the paper, and where on it to write.
+func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
+	source := rand.NewPCG(key, ^key)
+	shape := &w.shape[label][of.choose(source, uint64(label), shapes)]
+	place := of.choose(source, federated.FEMNISTClasses, step*step)
+	paper := &w.paper[of.choose(source, federated.FEMNISTClasses+1, papers)]
+
+	u := source.Uint64()
+	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
+	otherPlace := int(u >> 8 % (step * step))
+	strength := u >> 16 & 0xff * otherInk / 255
+	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
+
+	for y := range federated.FEMNISTSide {
+		a, b := shifted(shape[:], federated.FEMNISTSide, y, place), shifted(other[:], federated.FEMNISTSide, y, otherPlace)
+		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		for x := 0; x < len(row); x += 8 {
+			x := min(x, len(row)-8) // the last eight overlap those before
+			a0, a1 := tones(a[x:])
+			b0, b1 := tones(b[x:])
+			p0, p1 := tones(p[x:])
+			n0, n1 := tones(n[x:])
+			black := ink(a0, b0, p0, n0, strength) | ink(a1, b1, p1, n1, strength)<<8
+			binary.LittleEndian.PutUint64(row[x:], ^black)
+		}
+	}
+}
+
+// ink is by lane of tones how black a pixel is, 0 to 255: the sum of the parts in 1/64, from
+// the threshold on. The products with 16 in them are divided by 16 first, which changes no bit
+// of the rounded sum and leaves all in 16 bits.
+func ink(shape, other, paper, noise, strength uint64) uint64 {
+	v := strength*other>>4&(lane*0x0fff) + paperInk/16*paper + noiseInk/16*noise
+	v = v>>2&(lane*0x3fff) + 4*shape
+	return clamp(v, 4*threshold+(8*strength+zero*(paperInk+noiseInk)/16)/4+4*zero)
+}

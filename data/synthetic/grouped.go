@@ -1,0 +1,49 @@
+package synthetic
+
+import (
+	"encoding/binary"
+
+	"fedpace/data/federated"
+)
+
+// InMemory makes all samples of all clients and keeps them, client by client, the held-out
+// ones behind them.
+func (s *synthetic) InMemory() (_ *federated.Grouped, made bool) {
+	g := &federated.Grouped{About: s.info, Starts: []int{0}}
+	var add func(record []byte)
+	if s.coding == nil {
+		rows := &federated.BagRows{Starts: []uint32{0}}
+		g.Rows, add = rows, func(record []byte) { addTweet(rows, record) }
+	} else {
+		rows := &federated.ByteRows{Width: s.record, Coding: &federated.Coding{Name: s.coding.Name, Planes: s.coding.Planes}}
+		g.Rows, add = rows, func(record []byte) { rows.Bytes = append(rows.Bytes, record...) }
+	}
+	take := func(from *store, i int) int32 {
+		add(from.record(i, s.record))
+		g.Labels = append(g.Labels, int32(from.labels[i]))
+		return int32(len(g.Labels) - 1)
+	}
+	for c := range s.n {
+		from := s.open(c)
+		for i := range from.labels {
+			s.complete(from, c, i)
+			g.Train = append(g.Train, take(from, i))
+		}
+		g.Names, g.Starts = append(g.Names, s.Client(c)), append(g.Starts, len(g.Train))
+	}
+	s.once.Do(s.makeHeldOut)
+	for i := range s.held {
+		g.Held = append(g.Held, take(s.heldOut, i))
+	}
+	return g, true
+}
+
+// addTweet takes a record apart, as appendTweet does.
+func addTweet(r *federated.BagRows, record []byte) {
+	for i := range int(record[0]) {
+		token := record[2+3*i:][:3]
+		r.Word = append(r.Word, binary.LittleEndian.Uint16(token))
+		r.Count = append(r.Count, uint16(token[2]))
+	}
+	r.Total, r.Starts = append(r.Total, uint16(record[1])), append(r.Starts, uint32(len(r.Word)))
+}

@@ -1,0 +1,125 @@
+package synthetic
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+	"fedpace/learn"
+)
+
+const (
+	feelings   = 600 // tokens that tell something about the label, per label
+	topics     = 200
+	topicWords = 40
+	shortest   = 6 // tokens of a tweet
+	longest    = 20
+
+	tweetRecord = 2 + 3*longest
+)
+
+// What a token of a tweet is, in 1/256; the rest are common words.
+const (
+	feelingShare = 64  // tells the label ...
+	honest       = 208 // ... in this share, and else the other one
+	topicShare   = 72
+)
+
+// language is what all clients of the synthetic Sent140 share. Each table is
+// drawn from uniformly, and repeats a token as often as it is frequent.
+type language struct {
+	common  []uint16
+	feeling [2][]uint16
+	topic   [topics][topicWords]uint16
+}
+
+var tongue = sync.OnceValue(func() *language {
+	l := new(language)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 4)
+	words := make([]uint16, federated.Sent140Words)
+	for i := range words {
+		words[i] = uint16(i)
+	}
+	l.common = zipf(words)
+	federated.Shuffle(words, source)
+	for label := range l.feeling {
+		l.feeling[label] = zipf(words[label*feelings : (label+1)*feelings])
+	}
+	for t := range l.topic {
+		for i := range l.topic[t] {
+			l.topic[t][i] = words[keyed.Below(source.Uint64(), federated.Sent140Words)]
+		}
+	}
+	return l
+})
+
+// zipf repeats word r in proportion to 1/(r+10), the most frequent ones a few
+// hundred times, the rarest at least once.
+func zipf(words []uint16) []uint16 {
+	var table []uint16
+	for r, w := range words {
+		for range max(1, 2*federated.Sent140Words/(r+10)) {
+			table = append(table, w)
+		}
+	}
+	return table
+}
+
+var syntheticSent140 = recipe{
+	clients: 21_876,
+	// Training samples of users with at least 10 tweets at each twentieth.
+	counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
+	info:   federated.Sent140Info,
+	record: tweetRecord,
+	make:   func(record []byte, of habits, label int, key uint64) { tongue().write(record, of, label, key) },
+}
+
+// write makes one tweet: the number of distinct tokens, of all tokens, then
+// each token (two bytes, ascending) with its count. An author's habit is a topic
+// for each label: what it writes about tells how it feels, for this author only.
+func (l *language) write(record []byte, of habits, label int, key uint64) {
+	source := rand.NewPCG(key, ^key)
+	topic := of.choose(source, uint64(label), topics)
+	var tokens [longest]uint16
+	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
+	for i := range n {
+		u := source.Uint64()
+		kind, from := u&0xff, u&^0xffff
+		switch {
+		case kind < feelingShare:
+			told := label
+			if u>>8&0xff >= honest {
+				told = 1 - label
+			}
+			tokens[i] = l.feeling[told][keyed.Below(from, uint64(len(l.feeling[told])))]
+		case kind < feelingShare+topicShare:
+			tokens[i] = l.topic[topic][keyed.Below(from, topicWords)]
+		default:
+			tokens[i] = l.common[keyed.Below(from, uint64(len(l.common)))]
+		}
+	}
+	slices.Sort(tokens[:n])
+	distinct := 0
+	for i, token := range tokens[:n] {
+		if i == 0 || token != tokens[i-1] {
+			distinct++
+			binary.LittleEndian.PutUint16(record[3*distinct-1:], token)
+			record[3*distinct+1] = 0
+		}
+		record[3*distinct+1]++
+	}
+	record[0], record[1] = uint8(distinct), uint8(n)
+}
+
+// appendTweet appends a tweet as counts divided by their sum.
+func appendTweet(dst *learn.Batch, record []byte) {
+	index, value := federated.AppendBag(dst, int(record[0]))
+	for i := range index {
+		token := record[2+3*i:][:3]
+		index[i] = int32(binary.LittleEndian.Uint16(token))
+		value[i] = float32(token[2]) / float32(record[1])
+	}
+}

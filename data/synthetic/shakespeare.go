@@ -1,0 +1,95 @@
+package synthetic
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+)
+
+const (
+	lexiconWords = 600
+	moods        = 120 // each a few words that go together
+	moodWords    = 24
+)
+
+// stage is what all clients of the synthetic Shakespeare share: words of a made
+// language, how often each comes, and moods that prefer some of them.
+type stage struct {
+	lexicon [lexiconWords][]byte
+	common  []uint16
+	mood    [moods][moodWords]uint16
+}
+
+var theatre = sync.OnceValue(func() *stage {
+	s := new(stage)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 6)
+	pick := func(from string) byte { return from[keyed.Below(source.Uint64(), uint64(len(from)))] }
+	words := make([]uint16, lexiconWords)
+	for i := range s.lexicon {
+		words[i] = uint16(i)
+		var w []byte
+		for range 1 + keyed.Below(source.Uint64(), 3) {
+			w = append(w, pick("bcdfghlmnprstvwttssrrnnlldd"), pick("aeiouaeioe"))
+		}
+		if source.Uint64()&1 == 0 {
+			w = append(w, pick("dnrstxy"))
+		}
+		s.lexicon[i] = w
+	}
+	s.common = zipf(words)
+	for m := range s.mood {
+		for i := range s.mood[m] {
+			s.mood[m][i] = words[keyed.Below(source.Uint64(), lexiconWords)]
+		}
+	}
+	return s
+})
+
+var syntheticShakespeare = recipe{
+	clients: 660,
+	// Training windows of the paper's roles at each twentieth; the last is
+	// lowered so that straight lines keep the mean.
+	counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
+	info:   federated.ShakespeareInfo,
+	record: federated.ShakespeareWindow,
+	write:  func(text []uint8, source *rand.PCG, of habits) { theatre().write(text, source, of) },
+	coding: federated.Tokens,
+}
+
+// write fills dst with sentences as vocabulary indices. Each sentence has a
+// mood, which in the share shift/256 is the speaker's own.
+func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
+	var sentence []byte
+	for at := 0; at < len(dst); {
+		u := source.Uint64()
+		mood := keyed.Below(u<<8, moods)
+		if u>>56 < of.shift {
+			mood = keyed.Below(of.key, moods)
+		}
+		sentence = sentence[:0]
+		words := 3 + keyed.Below(source.Uint64(), 9)
+		for i := range words {
+			u := source.Uint64()
+			word := s.common[keyed.Below(u, uint64(len(s.common)))]
+			if u&7 < 3 {
+				word = s.mood[mood][keyed.Below(u<<16, moodWords)]
+			}
+			sentence = append(sentence, s.lexicon[word]...)
+			if u>>8&15 == 0 && i+1 < words {
+				sentence = append(sentence, ',')
+			}
+			sentence = append(sentence, ' ')
+		}
+		sentence = append(sentence[:len(sentence)-1], "...!?;"[source.Uint64()%6], ' ')
+		copy(sentence, bytes.ToUpper(sentence[:1]))
+		for _, c := range sentence {
+			if at < len(dst) {
+				dst[at] = federated.ShakespeareIndex[c]
+				at++
+			}
+		}
+	}
+}

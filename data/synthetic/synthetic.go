@@ -1,0 +1,342 @@
+package synthetic
+
+import (
+	"cmp"
+	"container/list"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"fedpace/data/federated"
+	"fedpace/internal/keyed"
+	"fedpace/learn"
+)
+
+// heldOutGap is the distance of the windows of a text that are held out.
+const heldOutGap = 17
+
+// maxHeldOut is the size of a synthetic set's validation part: enough for a
+// standard error of half a percent, small enough to evaluate often.
+const maxHeldOut = 10_000
+
+// recipe is a task's way to make samples. A sample is made as a record of
+// fixed size in integer arithmetic, so that it has the same bits everywhere.
+type recipe struct {
+	clients int   // of the paper
+	counts  []int // training samples of a client at equal distances of its rank
+	info    federated.Info
+	record  int // bytes of a record
+	// make makes the record of one sample. It depends on its arguments only and
+	// may be called concurrently.
+	make func(record []byte, of habits, label int, key uint64)
+	// write, in place of make, writes a whole text of records that overlap: each
+	// begins a byte after the one before, and its label is the byte after it.
+	write  func(text []byte, source *rand.PCG, of habits)
+	coding *federated.Coding // of the bytes of a record; nil: they are a tweet's
+}
+
+// habits says how a client's samples are alike: what varies between samples is
+// its habit in the share shift/256 of them, 0 for none, below 256.
+type habits struct{ shift, key uint64 }
+
+// choose draws one of n values of a thing that varies.
+func (h habits) choose(source *rand.PCG, thing, n uint64) int {
+	u := source.Uint64()
+	if u>>56 < h.shift {
+		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, thing), n))
+	}
+	return int(keyed.Below(u<<8, n))
+}
+
+// recipes by task.
+var recipes = map[string]recipe{
+	"cifar100":    syntheticCIFAR100,
+	"femnist":     syntheticFEMNIST,
+	"sent140":     syntheticSent140,
+	"shakespeare": syntheticShakespeare,
+}
+
+// The parts of a Synthetic key.
+const (
+	partCount   = iota // (client): how many samples
+	partLabels         // (client): the labels in order
+	partHabits         // (client): what its samples share
+	partSample         // (client, sample)
+	partTask           // what all clients share, whatever the seed
+	partHeldOut        // (client): labels of held-out samples
+)
+
+// New makes a federated set for a task (femnist, sent140, cifar100,
+// shakespeare) with the given number of clients, 0 for the paper's (3,000,
+// 21,876, 500 and 660). Samples per client
+// follow a spread like the real sets'. quadratic and logistic are
+// [DefaultQuadratics] and [DefaultMixtures], with 50 clients unless told.
+//
+// heterogeneity sets in how far clients differ. At 0 samples are independent
+// and identically distributed. Above, the labels of a client follow a
+// Dirichlet distribution with every parameter 1/heterogeneity, and the share
+// h/(1+h) of what varies between samples becomes a habit of the client
+// instead: the same label looks different from client to client.
+//
+// A client is made when its samples are first asked for; only a bounded number
+// of clients stays in memory. The same arguments give the same bits on every
+// machine. Whoever reads them, a configuration or a [bus.Welcome], has held them to
+// their ranges.
+func New(task string, clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
+	switch task {
+	case quadraticTask:
+		q := DefaultQuadratics
+		q.Clients, q.Seed, q.Heterogeneity = clients, seed, heterogeneity
+		return q.Set()
+	case logisticTask:
+		m := DefaultMixtures
+		m.Clients, m.Seed, m.Heterogeneity = clients, seed, heterogeneity
+		return m.Set()
+	}
+	of, ok := recipes[task]
+	if !ok {
+		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
+	}
+	s := &synthetic{recipe: of, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
+	s.n = cmp.Or(clients, s.clients)
+	s.info.Name, s.info.Synthetic = task+" (synthetic)", true
+	s.info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity))))
+	s.info.AddNote("made samples, heterogeneity %g", heterogeneity)
+	// A fifth of the samples against four fifths for training, as in the real
+	// sets, taken at the smallest client so that each has as many.
+	s.held = min(maxHeldOut, s.n*max(1, s.counts[0]/4))
+	if s.write != nil {
+		s.held = min(maxHeldOut, s.n*s.counts[0]/4)
+	}
+	s.cache = cache{make: s.open, limit: cacheBytes, entries: make(map[int]*list.Element)}
+	return s, nil
+}
+
+// Tasks names the tasks that New makes sets for.
+func Tasks() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(recipes)), quadraticTask, logisticTask)))
+}
+
+// synthetic is the Set of a recipe, made client by client.
+type synthetic struct {
+	recipe
+	n     int
+	seed  uint64
+	h     float64
+	shift uint64
+	held  int
+	cache cache
+
+	once    sync.Once // makes heldOut
+	heldOut *store
+}
+
+func (s *synthetic) Info() federated.Info { return s.info }
+func (s *synthetic) Clients() int         { return s.n }
+func (s *synthetic) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
+func (s *synthetic) HeldOut() int         { return s.held }
+func (s *synthetic) Close() error         { return nil }
+
+// Samples draws the client's number of samples from the recipe's quantiles,
+// joined by straight lines.
+func (s *synthetic) Samples(c int) int {
+	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
+	at := keyed.Below(h, uint64(len(s.counts)-1)<<16)
+	low, high := s.counts[at>>16], s.counts[at>>16+1]
+	return low + (high-low)*int(at&0xffff)>>16
+}
+
+func (s *synthetic) habits(c int) habits {
+	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
+}
+
+func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
+	if err := federated.CheckSamples(s, c, samples); err != nil {
+		return err
+	}
+	from := s.cache.get(c)
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	for _, i := range samples {
+		s.complete(from, c, int(i))
+		s.append(dst, from, int(i))
+	}
+	return nil
+}
+
+// complete makes sample i of client c unless it has been made.
+func (s *synthetic) complete(from *store, c, i int) {
+	if s.make == nil || from.made[i] {
+		return
+	}
+	key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
+	s.make(from.record(i, s.record), s.habits(c), int(from.labels[i]), key)
+	from.made[i] = true
+}
+
+func (s *synthetic) append(dst *learn.Batch, from *store, i int) {
+	if s.coding == nil {
+		appendTweet(dst, from.record(i, s.record))
+	} else {
+		s.coding.Append(dst, from.record(i, s.record))
+	}
+	dst.Labels = append(dst.Labels, int32(from.labels[i]))
+	dst.N++
+}
+
+// open prepares a client without making any sample, or writes its text.
+func (s *synthetic) open(c int) *store {
+	n := s.Samples(c)
+	if s.write != nil {
+		return s.text(n, c, partSample)
+	}
+	e := s.empty(n)
+	e.made = make([]bool, n)
+	s.label(e.labels, nil, c)
+	return e
+}
+
+// empty is room for n samples.
+func (s *synthetic) empty(n int) *store {
+	return &store{labels: make([]uint8, n), records: make([]byte, n*s.record), step: s.record}
+}
+
+// text writes n records that overlap.
+func (s *synthetic) text(n, c int, part uint64) *store {
+	text := make([]byte, n+s.record)
+	s.write(text, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
+	return &store{labels: text[s.record:], records: text, step: 1}
+}
+
+// label draws the labels of a client: n training labels, then held-out ones
+// that follow the same distribution.
+func (s *synthetic) label(train, held []uint8, c int) {
+	draw := func(urn []uint8, i int, part uint64) uint8 {
+		return polya(urn, s.info.Classes, s.h, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i)))
+	}
+	for i := range train {
+		train[i] = draw(train[:i], i, partLabels)
+	}
+	for i := range held {
+		held[i] = draw(train, i, partHeldOut)
+	}
+}
+
+// polya draws a label by Pólya's urn of earlier labels: a fresh uniform one of k
+// with probability k/(k + h n), and else a copy of one of the n in the urn.
+// Labels have Dirichlet(1/h) proportions so, without a logarithm or a power,
+// whose last bits differ between machines.
+func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
+	k, n := float64(classes), uint64(len(urn))
+	u, pick := keyed.Float64(key), keyed.Hash(key, keyed.Synthetic)
+	if drawn := float64(h * float64(n)); float64(u*(k+drawn)) >= k && n > 0 {
+		return urn[keyed.Below(pick, n)]
+	}
+	return T(keyed.Below(pick, uint64(classes)))
+}
+
+func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
+	if err := federated.CheckHeldOut(s, from, n); err != nil {
+		return err
+	}
+	s.once.Do(s.makeHeldOut)
+	for i := from; i < from+n; i++ {
+		s.append(dst, s.heldOut, i)
+	}
+	return nil
+}
+
+// makeHeldOut makes the whole validation part: it is small, and every
+// evaluation reads all of it. The samples are dealt evenly to the clients.
+func (s *synthetic) makeHeldOut() {
+	s.heldOut = s.empty(s.held)
+	for from := 0; from < s.held; {
+		c, to := from*s.n/s.held, from+1
+		for to < s.held && to*s.n/s.held == c {
+			to++
+		}
+		if s.write != nil {
+			text := s.text(heldOutGap*(to-from), c, partHeldOut)
+			for i := from; i < to; i++ {
+				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-from), s.record))
+				s.heldOut.labels[i] = text.labels[heldOutGap*(i-from)]
+			}
+		} else {
+			train := make([]uint8, s.Samples(c))
+			s.label(train, s.heldOut.labels[from:to], c)
+			for i := from; i < to; i++ {
+				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
+				s.make(s.heldOut.record(i, s.record), s.habits(c), int(s.heldOut.labels[i]), key)
+			}
+		}
+		from = to
+	}
+}
+
+// cacheBytes bounds the made samples that a synthetic set keeps: some hundred
+// clients, more than are trained at once on any machine.
+const cacheBytes = 64 << 20
+
+// store is one client's labels and records; records are made one by one.
+type store struct {
+	client int
+	labels []uint8
+
+	mu      sync.Mutex // guards made and records
+	made    []bool
+	records []byte
+	step    int // bytes from one record to the next
+}
+
+func (e *store) record(i, size int) []byte { return e.records[i*e.step:][:size] }
+
+func (e *store) size() int { return len(e.records) + len(e.labels) + len(e.made) }
+
+// cache keeps the clients used last, up to limit bytes (and always one). An
+// entry that is dropped while in use stays whole for its user.
+type cache struct {
+	make  func(client int) *store
+	limit int
+
+	// recent leads to clients in training without the lock, which workers would
+	// otherwise meet at with every minibatch. It holds only what entries does.
+	recent [64]atomic.Pointer[store] // by client modulo its length
+
+	mu      sync.Mutex
+	entries map[int]*list.Element // by client; values *store
+	order   list.List             // used last first
+	bytes   int
+}
+
+// get returns a client's entry, which it opens when it is absent.
+func (c *cache) get(client int) *store {
+	slot := &c.recent[client%len(c.recent)]
+	if e := slot.Load(); e != nil && e.client == client {
+		return e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.entries[client]
+	if !ok {
+		e := c.make(client)
+		e.client = client
+		at = c.order.PushFront(e)
+		c.entries[client] = at
+		c.bytes += e.size()
+	}
+	c.order.MoveToFront(at)
+	for c.bytes > c.limit && c.order.Len() > 1 {
+		last := c.order.Remove(c.order.Back()).(*store)
+		delete(c.entries, last.client)
+		c.recent[last.client%len(c.recent)].CompareAndSwap(last, nil)
+		c.bytes -= last.size()
+	}
+	slot.Store(at.Value.(*store))
+	return at.Value.(*store)
+}

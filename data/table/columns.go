@@ -1,0 +1,277 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"fedpace/data/federated"
+)
+
+// nameColumn takes a column whose values name something: clients or classes.
+type nameColumn struct {
+	federated.Names
+	of    []int32 // by row; -1: missing
+	known bool    // the list is given, and another name is an error
+}
+
+func (n *nameColumn) take(_ int, c cell) error {
+	name := c.name()
+	if name == "" {
+		n.of = append(n.of, -1)
+		return errMissing
+	}
+	before := len(n.List)
+	i := n.Number(name)
+	if i == before && n.known {
+		return fmt.Errorf("%.40q is none of the classes %s", name, federated.ShortList(n.List[:before]))
+	}
+	n.of = append(n.of, int32(i))
+	return nil
+}
+
+// maxClassName bounds the name of a class, which messages and reports hold.
+const maxClassName = 256
+
+// classNames takes a column of labels.
+type classNames struct {
+	nameColumn
+	plain int // labels are whole numbers below it; 0: of any kind
+}
+
+func newClassNames(t *Table, classes int) *classNames {
+	c := new(classNames)
+	for _, name := range t.Classes {
+		c.Number(name)
+	}
+	c.known = t.Classes != nil
+	if t.plain {
+		c.plain = cmp.Or(classes, federated.MaxClasses)
+	}
+	return c
+}
+
+func (l *classNames) take(row int, c cell) error {
+	if l.plain > 0 && (c.kind != wholeCell || c.whole < 0 || c.whole >= int64(l.plain)) {
+		return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", c.name(), l.plain, l.plain-1)
+	}
+	before := len(l.List)
+	if err := l.nameColumn.take(row, c); err != nil || len(l.List) == before {
+		return err
+	}
+	switch name := l.List[before]; {
+	case before == federated.MaxClasses:
+		return fmt.Errorf("more than %d different labels; want target for numbers to predict", federated.MaxClasses)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("label %.40q is not UTF-8 (%s)", name, toUTF8)
+	case len(name) > maxClassName:
+		return fmt.Errorf("label %.40q is no name of a class (at most %d bytes)", name, maxClassName)
+	}
+	return nil
+}
+
+// labels are the classes of the rows. Whole numbers from 0 are classes as they are,
+// and named is nil; otherwise the names are sorted, numbers by their value. -1 stays.
+func (l *classNames) labels(classes int) (labels []int32, count int, named []string, err error) {
+	numbers, whole := l.wholeNumbers()
+	to := make([]int32, len(l.List))
+	switch {
+	case l.known && classes != 0 && classes != len(l.List):
+		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
+	case l.known:
+		return l.of, len(l.List), l.List, nil
+	case whole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
+		count = cmp.Or(classes, int(slices.Max(numbers))+1)
+		if most := slices.Max(numbers); most >= int64(count) {
+			return nil, 0, nil, fmt.Errorf("label %d is outside the %d classes, want 0 to %d", most, count, count-1)
+		}
+		for i, n := range numbers {
+			to[i] = int32(n)
+		}
+	default:
+		if classes != 0 && classes != len(l.List) {
+			return nil, 0, nil, fmt.Errorf("%d different labels (%s), want %d classes", len(l.List), federated.ShortList(l.List), classes)
+		}
+		of := places(l.List)
+		named = slices.SortedFunc(slices.Values(l.List), func(a, b string) int {
+			if whole {
+				return cmp.Compare(numbers[of[a]], numbers[of[b]])
+			}
+			return cmp.Compare(a, b)
+		})
+		for class, name := range named {
+			to[of[name]] = int32(class)
+		}
+		count = len(named)
+	}
+	labels = make([]int32, len(l.of))
+	for row, i := range l.of {
+		if labels[row] = -1; i >= 0 {
+			labels[row] = to[i]
+		}
+	}
+	return labels, count, named, nil
+}
+
+// wholeNumbers are the labels as such, if all are.
+func (l *classNames) wholeNumbers() ([]int64, bool) {
+	numbers := make([]int64, len(l.List))
+	for i, name := range l.List {
+		n, err := strconv.ParseInt(strings.TrimSuffix(name, ".0"), 10, 64)
+		if err != nil {
+			return nil, false
+		}
+		numbers[i] = n
+	}
+	return numbers, len(numbers) > 0
+}
+
+// parts takes the column that says which rows are held out.
+type parts struct {
+	held       []bool
+	validation string // what some that are held out are called, who elsewhere are not those of the test
+}
+
+func (p *parts) take(_ int, c cell) error {
+	switch word := strings.ToLower(c.name()); word {
+	case "train", "training", "0", "false":
+		p.held = append(p.held, false)
+	case "test", "testing", "val", "valid", "validation", "held out", "held-out", "held_out", "1", "true":
+		if p.held = append(p.held, true); strings.HasPrefix(word, "val") {
+			p.validation = word
+		}
+	case "":
+		p.held = append(p.held, false)
+		return errMissing
+	default:
+		return fmt.Errorf("%.40q is no part; want train or test, or 0 for training and 1 for held out", word)
+	}
+	return nil
+}
+
+// matrix takes columns of numbers, one value of each for a row.
+type matrix struct {
+	width  int
+	values []float32
+}
+
+// reserve makes room for rows, so that columns may come at the same time.
+func (m *matrix) reserve(rows int) {
+	if more := rows*m.width - len(m.values); more > 0 {
+		m.values = federated.Grow(m.values, more)
+	}
+}
+
+func (m *matrix) column(at int, missing float32) taker {
+	return func(row int, c cell) error {
+		i := row*m.width + at
+		if i >= len(m.values) { // of CSV, whose rows come one by one
+			m.reserve(row + 1)
+		}
+		x, err := c.number()
+		if err != nil {
+			x = missing
+		}
+		m.values[i] = x
+		return err
+	}
+}
+
+// texts takes a column of texts.
+type texts struct {
+	all  []byte
+	ends []int
+}
+
+func (t *texts) take(_ int, c cell) error {
+	if c.kind == textCell || c.kind == bytesCell {
+		t.all = append(append(t.all, c.bytes...), c.text...)
+	} else {
+		t.all = append(t.all, c.name()...)
+	}
+	t.ends = append(t.ends, len(t.all))
+	if len(t.all) > federated.MaxSamples {
+		return fmt.Errorf("more than %d bytes of text", federated.MaxSamples)
+	}
+	if c.kind == missingCell {
+		return errMissing
+	}
+	return nil
+}
+
+func (t *texts) row(i int32) []byte {
+	from := 0
+	if i > 0 {
+		from = t.ends[i-1]
+	}
+	return t.all[from:t.ends[i]]
+}
+
+// maxWords bounds the different words of a column, each of which is a feature.
+const maxWords = 1000
+
+// words takes a column of few words.
+type words struct{ nameColumn }
+
+func (w *words) take(row int, c cell) error {
+	if err := w.nameColumn.take(row, c); err != nil || len(w.List) <= maxWords {
+		return err
+	}
+	return fmt.Errorf("more than %d different words; want few, or text for a column of sentences", maxWords)
+}
+
+// maxHot bounds the values of features and words together, also where an int has 32 bits.
+const maxHot = math.MaxInt32
+
+// addWords puts a feature for each word behind the others, in the order of the words: 1 where
+// the row has it, 0 where it has another. No scale changes them. A row without a word has the
+// words' shares of the training rows.
+func (r *reading) addWords(s *federated.Grouped, values []float32, width int, train []int32) ([]float32, int, error) {
+	all := width
+	for _, w := range r.words {
+		if all += len(w.List); all > maxFeatures || r.rows > maxHot/all {
+			return nil, 0, fmt.Errorf("words: %d rows of %d features and words are too many; want columns of fewer words", r.rows, all)
+		}
+	}
+	if all == width {
+		return values, width, nil
+	}
+	s.About.Columns = slices.Clip(s.About.Columns) // the mapping's own
+	both, at := make([]float32, r.rows*all), width
+	for row := range r.rows {
+		copy(both[row*all:], values[row*width:][:width])
+	}
+	for i, w := range r.words {
+		order := slices.Sorted(slices.Values(w.List))
+		place := places(order)
+		known, count := 0.0, make([]float64, len(order))
+		for _, row := range train {
+			if own := w.of[row]; own >= 0 {
+				known++
+				count[place[w.List[own]]]++
+			}
+		}
+		for row, own := range w.of {
+			to := both[row*all+at:][:len(order)]
+			if own >= 0 {
+				to[place[w.List[own]]] = 1
+				continue
+			}
+			for j := range to {
+				to[j] = float32(count[j] / max(known, 1))
+			}
+		}
+		at += len(order)
+		for _, word := range order {
+			s.About.Columns = append(s.About.Columns, r.t.Words[i]+federated.WordOf+word)
+			if s.About.Mean != nil {
+				s.About.Mean, s.About.Deviation = append(s.About.Mean, 0), append(s.About.Deviation, 1)
+			}
+		}
+	}
+	return both, all, nil
+}

@@ -1,0 +1,110 @@
+package table
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/data/federated"
+	"fedpace/data/parquetfile"
+)
+
+// parquetTable is one Parquet file as a table, whose columns are read one by one.
+type parquetTable struct {
+	place
+	*parquetfile.Sheet
+}
+
+func newParquetTable(of place, t *parquetfile.Sheet) (*parquetTable, error) {
+	fields, err := t.Fields()
+	if err == nil && len(fields) > maxColumns {
+		err = fmt.Errorf("%d columns, want at most %d", len(fields), maxColumns)
+	}
+	return &parquetTable{of, t}, err
+}
+
+func (p *parquetTable) columns() []string { return p.Names() }
+
+// read goes through the columns, as many at a time as there are processors. Of
+// several errors it returns that of the first column.
+func (p *parquetTable) read(wanted []column, to *reading) error {
+	if p.Rows == 0 {
+		return nil
+	}
+	if err := p.Check(max(1, parquetfile.ValueBytes*len(wanted))); err != nil {
+		return err
+	}
+	if err := to.reserve(p.Rows, p.Room); err != nil {
+		return err
+	}
+	first, errs := to.rows, make([]error, len(wanted))
+	_ = federated.Each(len(wanted), func(i int) error { // which returns what it has stored
+		defer parquetfile.Damaged(&errs[i])
+		errs[i] = p.each(wanted[i], first)
+		return nil
+	})
+	to.rows += p.Rows
+	return cmp.Or(errs...)
+}
+
+// each hands the values of one column to their taker.
+func (p *parquetTable) each(wanted column, first int) error {
+	f := p.Field(wanted.name)
+	if f.Kind == parquetfile.KindOther {
+		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
+	}
+	last := -1
+	err := p.Values(wanted.name, false, func(row int, v parquet.Value) error {
+		if row == last && !wanted.lists {
+			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
+		}
+		last = row
+		c, err := cellOf(f, v)
+		if err != nil {
+			return err
+		}
+		return wanted.take(first+row, c)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// cellOf is a value without its type of Parquet.
+func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
+	switch {
+	case f.IsElement(v) && v.IsNull(): // of a list, which is there
+		c = cell{kind: realCell, real: math.NaN()}
+	case v.IsNull():
+	case f.Kind == parquetfile.KindBytes:
+		c = cell{kind: bytesCell, bytes: v.Bytes()}
+	case f.Kind == parquetfile.KindText:
+		c = cell{kind: textCell, text: f.Text(v)}
+	case f.Whole:
+		var fits bool
+		if c.whole, fits = f.Integer(v); fits {
+			c.kind = wholeCell
+		} else {
+			c = cell{kind: textCell, text: strconv.FormatUint(v.Uint64(), 10)}
+		}
+	default:
+		c.kind = realCell
+		c.real, err = f.Number(v)
+	}
+	return c, err
+}
+
+// ReadPlain reads the columns client, x and y, whose labels are whole numbers.
+func ReadPlain(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	file, err := newParquetTable(place{one: true}, t)
+	if err != nil {
+		return nil, err
+	}
+	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
+	return own.read([]tableFile{file}, opt)
+}

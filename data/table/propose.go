@@ -1,0 +1,406 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fedpace/data/federated"
+	"fedpace/data/parquetfile"
+	"fedpace/internal/names"
+)
+
+// Proposal is what the columns of a table seem to mean.
+type Proposal struct {
+	Table   Table
+	Rows    int // that were looked at
+	All     bool
+	Columns int
+	why     []reason // of the options, in their order
+	left    []string // columns without a meaning, and why
+}
+
+type reason struct{ option, value, why string }
+
+// profiledRows is how many rows of a table are looked at for a proposal.
+const profiledRows = 100_000
+
+// Propose looks at a table and guesses what its columns mean. label is the column that is to be
+// predicted; "": that is guessed, too.
+func Propose(file, label string) (_ *Proposal, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("data: %s: %w", file, err)
+		}
+	}()
+	defer parquetfile.Damaged(&err)
+	files, err := openTables(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	var profiles []*profile
+	var wanted []column
+	for _, name := range files[0].columns() {
+		p := &profile{name: name, last: -1, lacked: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
+		if f, ok := files[0].(*parquetTable); ok {
+			if one := f.Field(name); one.Kind == parquetfile.KindOther {
+				p.other = one.Words()
+				profiles = append(profiles, p)
+				continue
+			}
+		}
+		profiles = append(profiles, p)
+		wanted = append(wanted, column{name, true, p.take})
+	}
+	if err := files[0].read(wanted, &reading{}); err != nil {
+		return nil, files[0].at(err)
+	}
+	out := &Proposal{Columns: len(profiles)}
+	for _, p := range profiles {
+		out.Rows = max(out.Rows, p.rows)
+		if p.commas > 0 {
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list (sed 's/,/./g' mends a file that has no other commas)", shown(p.name))
+		}
+	}
+	if out.Rows == 0 {
+		return nil, fmt.Errorf("no row; want at least one sample")
+	}
+	out.All = out.Rows < profiledRows && len(files) == 1
+	err = out.guess(profiles, label)
+	if len(profiles) == 1 && out.Table.Features == nil && out.Table.Text == "" {
+		err = fmt.Errorf("has one column, %s; want one for each feature and one for what is to be predicted, with commas, semicolons or tabs between them", shown(profiles[0].name))
+	}
+	return out, err
+}
+
+// The words that columns are called by.
+var (
+	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country", "store", "shop", "branch", "bank", "company", "team", "group", "reviewer", "speaker", "driver", "vehicle", "machine", "sensor", "plant", "node", "phone", "account", "member", "student", "employee"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "outcome", "diagnosis", "sentiment", "digit", "variety", "cultivar", "genus", "breed", "price"}
+	maybeLabel  = []string{"category", "character", "kind", "type", "grade", "status", "quality", "score", "rating", "stars", "result"}
+	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
+)
+
+// hasWord reports whether a column is called by one of the words, or one with _id.
+func hasWord(name string, list []string) bool {
+	name = strings.ToLower(name)
+	for _, end := range []string{"_id", "id", "_name", "_no"} {
+		if cut, ok := strings.CutSuffix(name, end); ok && slices.Contains(list, strings.TrimSuffix(cut, "_")) {
+			return true
+		}
+	}
+	return slices.Contains(list, name)
+}
+
+// guess gives the columns their meaning, and each the reason. named is the one to be predicted, if any.
+func (p *Proposal) guess(columns []*profile, named string) error {
+	free := slices.Clone(columns)
+	pick := func(fits func(*profile) bool) *profile {
+		i := slices.IndexFunc(free, fits)
+		if i < 0 {
+			return nil
+		}
+		one := free[i]
+		free = slices.Delete(free, i, i+1)
+		return one
+	}
+	label, why := pick(func(c *profile) bool { return named != "" && c.name == named }), "as asked"
+	switch {
+	case named == "":
+	case label == nil:
+		there := names.Of(columns, func(c *profile) string { return c.name })
+		return fmt.Errorf("label: there is no column %q; the columns are %s", named, federated.ShortList(there))
+	case !label.classes(maxDistinct) && !label.numbers():
+		return fmt.Errorf("label: column %s is neither classes nor numbers: %s", shown(named), label.unused())
+	}
+	if c := pick(func(c *profile) bool {
+		return hasWord(c.name, clientWords) && c.bytes == 0 && !c.list && len(c.distinct) > 1 && len(c.distinct) <= max(2, c.rows/2)
+	}); c != nil {
+		p.Table.Client = c.name
+		p.add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
+	} else {
+		var perhaps []string
+		for _, c := range free {
+			if c.words() && c.classes(maxDistinct) && len(c.distinct) >= 8 {
+				perhaps = append(perhaps, shown(c.name))
+			}
+		}
+		what := ""
+		if perhaps != nil {
+			what = " (" + federated.ShortList(perhaps) + "?)"
+		}
+		p.add("client", "null", "no column called client, user or the like has a value in several rows: name one%s, or deal the rows with fedpace data partition", what)
+	}
+	split := pick((*profile).isParts)
+	if label == nil {
+		label, why = findLabel(free, columns[len(columns)-1])
+	}
+	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
+	p.guessFeatures(free)
+	p.addLabel(label, why)
+	if split != nil {
+		p.Table.Split = split.name
+		p.add("split", quoted(split.name), "its values are %s", split.some())
+	}
+	for _, c := range free {
+		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !c.feature && c.name != p.Table.Text {
+			p.left = append(p.left, shown(c.name)+" ("+c.unused()+")")
+		}
+	}
+	p.guessMissing(columns)
+	return nil
+}
+
+// add gives an option its value, and the reason.
+func (p *Proposal) add(option, value, why string, args ...any) {
+	p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
+}
+
+// findLabel finds what is to be predicted: a column of such a name, the last one, or the last of few
+// words.
+func findLabel(free []*profile, last *profile) (label *profile, why string) {
+	find := func(reason string, fits func(c *profile) bool) {
+		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
+			label, why = free[i], reason
+		}
+	}
+	byName := func(words []string) {
+		for _, word := range words {
+			if word == "y" && last.words() && last.classes(maxDistinct) {
+				continue // it is beside x
+			}
+			find("its name", func(c *profile) bool {
+				return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
+			})
+		}
+	}
+	byName(labelWords)
+	find("the last column", func(c *profile) bool { return c == last && (c.words() && c.classes(maxDistinct) || c.classes(20)) })
+	find("the last column", func(c *profile) bool { return c == last && c.numbers() && !c.rowNumber() })
+	byName(maybeLabel)
+	for _, c := range slices.Backward(free) {
+		if label == nil && c.words() && c.classes(100) {
+			label, why = c, "the last column of few words"
+		}
+	}
+	return label, why
+}
+
+// addLabel makes the column that was found a label or a target.
+func (p *Proposal) addLabel(label *profile, why string) {
+	classes := label != nil && label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2)
+	switch {
+	case !classes && p.Table.Text != "":
+		p.add("label", "null", "none: a model learns the next token")
+	case label == nil:
+		p.add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
+	case classes:
+		p.Table.Label = label.name
+		what := "words"
+		if !label.words() {
+			what = "whole numbers"
+		}
+		p.add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
+		if !label.words() && label.least >= 0 && label.most >= float64(len(label.distinct)) && p.All {
+			p.Table.Classes = label.inOrder()
+			p.add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
+		}
+	default:
+		p.Table.Target = []string{label.name}
+		if max(label.most, -label.least) > 100 {
+			why += "; for numbers that large take another unit, or a small schedule.eta0"
+		}
+		p.add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
+	}
+}
+
+// guessFeatures takes one column of lists or images, else one of sentences, else all columns
+// of numbers and of few words.
+func (p *Proposal) guessFeatures(free []*profile) {
+	for _, c := range free {
+		if c.other == "" && (c.list || c.bytes > 0) {
+			p.Table.Features, c.feature = []string{c.name}, true
+			what := "lists of numbers"
+			if c.bytes > 0 {
+				what = "bytes, each a number from 0 to 1"
+			}
+			if c.images > 0 {
+				what = "PNG images"
+			}
+			p.add("features", quoted(c.name), "%s", what)
+			return
+		}
+	}
+	var wide, few []*profile
+	var text *profile
+	for _, c := range free {
+		if c.features() {
+			few = append(few, c)
+		}
+		if text == nil && c.other == "" && c.dates == 0 && c.texts > 0 && (c.length >= 20*c.texts || c.many || c.sentences()) {
+			text = c
+		}
+		if c.numbers() && !c.rowNumber() && (len(c.distinct) > 1 || c.many) {
+			wide = append(wide, c)
+		}
+	}
+	if text != nil && len(wide) < 2 && (text.sentences() || len(wide)+len(few) == 0) {
+		p.Table.Text, p.Table.Window = text.name, 80
+		mean, window := text.length/text.texts, "tokens of a sample"
+		if mean > p.Table.Window {
+			window += "; with a label, the rest of a text is not read"
+		}
+		p.add("text", quoted(text.name), "texts of %d bytes on average", mean)
+		p.add("window", "80", "%s", window)
+		return
+	}
+	if len(wide)+len(few) == 0 {
+		p.add("features", "null", "no column has numbers, lists, images, few words or long texts: name the inputs")
+	}
+	for _, c := range wide {
+		p.Table.Features = append(p.Table.Features, c.name)
+	}
+	if len(wide) > 0 {
+		if p.shorten(free) {
+			pattern := p.Table.Features[0]
+			wide = slices.DeleteFunc(slices.Clone(free), func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) })
+		} else if len(wide) == len(free) && len(wide) > manyNames {
+			p.Table.Features = []string{"*"}
+		}
+		for _, c := range wide {
+			c.feature = true
+		}
+		what := "a column"
+		if len(wide) > 1 {
+			what = fmt.Sprint(len(wide), " columns")
+		}
+		p.add("features", listed(p.Table.Features), "%s of numbers", what)
+		p.guessScale(wide)
+	}
+	if len(few) > 0 && p.Table.Shape == nil && p.Table.Scale != scalePixels {
+		n := 0
+		for _, c := range few {
+			p.Table.Words, c.feature, n = append(p.Table.Words, c.name), true, n+len(c.distinct)
+		}
+		p.add("words", listed(p.Table.Words), "each of %d words becomes a feature of 0 or 1", n)
+	}
+}
+
+// manyNames is how many columns are rather called * than by their names.
+const manyNames = 100
+
+// numbered is a name that ends with a number.
+var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
+
+// shorten puts a pattern in the place of many features, x1, x2, ..., that numbers alone
+// match.
+func (p *Proposal) shorten(columns []*profile) bool {
+	parts := numbered.FindStringSubmatch(p.Table.Features[0])
+	if parts == nil || strings.ContainsAny(parts[1], `*?[\`) || parts[1] == "" || len(p.Table.Features) < 8 {
+		return false
+	}
+	of := func(name string) bool {
+		found := numbered.FindStringSubmatch(name)
+		return found != nil && found[1] == parts[1]
+	}
+	rest := slices.DeleteFunc(slices.Clone(p.Table.Features), of)
+	for _, c := range columns {
+		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(rest, c.name) || !c.numbers()) {
+			return false
+		}
+	}
+	p.Table.Features = append([]string{parts[1] + "*"}, rest...)
+	return true
+}
+
+// listed writes texts as a list in YAML.
+func listed(texts []string) string {
+	return "[" + strings.Join(names.Of(texts, quoted), ", ") + "]"
+}
+
+// guessScale proposes a scale for features that are far from 1.
+func (p *Proposal) guessScale(wide []*profile) {
+	least, most, whole := math.Inf(1), math.Inf(-1), true
+	for _, c := range wide {
+		least, most, whole = min(least, c.least), max(most, c.most), whole && c.whole == c.real
+	}
+	switch side := int(math.Sqrt(float64(len(wide)))); {
+	case whole && least >= 0 && most > 1 && most <= 255 && len(wide) >= 64:
+		p.Table.Scale = scalePixels
+		p.add("scale", scalePixels, "all are whole numbers from 0 to 255")
+		if side*side == len(wide) {
+			p.Table.Shape = []int{1, side, side}
+			p.add("shape", fmt.Sprintf("[1, %d, %d]", side, side), "as many columns as an image of %d×%d has pixels", side, side)
+		}
+	case most > 10 || least < -10:
+		p.Table.Scale = scaleStandard
+		p.add("scale", scaleStandard, "values reach from %.4g to %.4g", least, most)
+	}
+}
+
+// guessMissing says what becomes of values that are missing: the mean of a feature that
+// mostly has one; anything else leaves the row out.
+func (p *Proposal) guessMissing(columns []*profile) {
+	var lacks *profile
+	for _, c := range columns {
+		if c.missing == 0 || c.missing == c.rows || !c.feature && !slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
+			continue
+		}
+		if !c.feature || c.missing >= c.rows/2 || c.bytes > 0 || p.Table.Scale == scalePixels {
+			lacks, p.Table.Missing = c, missingDrop
+			break
+		}
+		if lacks == nil {
+			lacks, p.Table.Missing = c, missingMean
+		}
+	}
+	if lacks != nil {
+		p.add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", shown(lacks.name), lacks.missing, lacks.rows)
+	}
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./ -]*$`)
+
+// quoted writes a text as YAML.
+func quoted(s string) string {
+	switch strings.ToLower(s) {
+	case "true", "false", "yes", "no", "on", "off", "y", "n", "null":
+	default:
+		if plainWord.MatchString(s) && !strings.HasSuffix(s, " ") {
+			return s
+		}
+	}
+	b, _ := json.Marshal(s) // a text always can be
+	return string(b)
+}
+
+// YAML is the key data of a configuration, each line with its reason. path is that of
+// the table.
+func (p *Proposal) YAML(path string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "data:\n  path: %s\n", quoted(path))
+	for _, r := range p.why {
+		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.why)
+	}
+	if len(p.left) > 0 {
+		fmt.Fprintf(&b, "  # without a meaning: %s\n", federated.ShortList(p.left))
+	}
+	return b.String()
+}
+
+// Answer says what is to be predicted, and why; "" where nothing is.
+func (p *Proposal) Answer() string {
+	for _, r := range p.why {
+		if (r.option == "label" || r.option == "target") && r.value != "null" {
+			return fmt.Sprintf("%-6s %s: %s", r.option, r.value, r.why)
+		}
+	}
+	return ""
+}
+
+// Complete reports whether the proposal can be opened.
+func (p *Proposal) Complete() bool { return !p.Table.unmapped() && p.Table.Validate() == nil }

@@ -1,0 +1,215 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"fedpace/data/datatest"
+	"fedpace/data/federated"
+)
+
+// rows repeats lines below a header, so that a column of few words is one of classes.
+func rows(header string, lines ...string) string {
+	return header + "\n" + strings.Repeat(strings.Join(lines, "\n")+"\n", 10)
+}
+
+func manyPrices() string {
+	text := "user,x,price\n"
+	for i := range 300 {
+		text += fmt.Sprintf("u%d,%d.5,%d\n", i%3, i%7, 100_000+1000*(i%150))
+	}
+	return text
+}
+
+func sentences() string {
+	text := "user,said\n"
+	for i := range 1300 {
+		text += fmt.Sprintf("u%d,we had %d of them\n", i%3, i%511)
+	}
+	return text
+}
+
+func pixelNames() (text string) {
+	for i := range 64 {
+		text += fmt.Sprintf("px%d,", i)
+	}
+	return text
+}
+
+func manyColumns() (text string) {
+	for i := range 150 {
+		text += fmt.Sprintf("%dx,", i)
+	}
+	return text
+}
+
+// opens reads a table by a proposal.
+func opens(p *Proposal, path string) error {
+	s, err := federated.OpenSource(path)
+	if err != nil {
+		return err
+	}
+	defer s.File.Close()
+	_, err = p.Table.Open(s, federated.Options{})
+	return err
+}
+
+// A column that is asked for is the label or the target, or an error says why it cannot be.
+func TestTheLabelIsAskedFor(t *testing.T) {
+	path := datatest.Put(t, t.TempDir(), "t.csv", []byte(rows("user,when,kind,x,label", "a,2024-01-31,o,1.5,rose", "b,2024-02-01,p,2.5,lily")))
+	for label, want := range map[string]string{
+		"kind": "label  kind: 2 different words (o, p); as asked", "x": "target x: numbers from 1.5 to 2.5", "user": "label  user: 2 different words (a, b); as asked",
+		"knd": `label: there is no column "knd"; the columns are user, when, kind, x, label`, "when": "label: column when is neither classes nor numbers: dates such as",
+	} {
+		p, err := Propose(path, label)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = p.Answer()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", label, got, want)
+		}
+	}
+}
+
+func TestProposals(t *testing.T) {
+	for name, x := range map[string]struct{ file, want, without, err string }{
+		"a column called label before one called y": {
+			file: rows("user,x,y,label", "a,1.5,2.5,rose", "b,2.5,3.5,lily"), want: "label: label",
+		},
+		"a point and its class": {
+			file: rows("user,x,y,arm", "a,1.5,2.5,rose", "b,2.5,3.5,lily"), want: `features: [x, "y"] `,
+		},
+		"minus one and one are classes": {
+			file: rows("user,x,label", "a,1.5,-1", "b,2.5,1"), want: "label: label",
+		},
+		"numbers are a target": {
+			file: rows("user,x,price", "a,1.5,-1.25", "b,2.5,1.5", "b,3.5,2.5"), want: "target: price",
+		},
+		"whole numbers with gaps are classes by their names": {
+			file: rows("user,x,label", "a,1.5,40", "b,2.5,10", "b,2.5,9"), want: `classes: ["9", "10", "40"]`,
+		},
+		"whole numbers from 0 are classes": {
+			file: rows("user,x,label", "a,1.5,0", "b,2.5,2", "b,2.5,1"), without: "classes:",
+		},
+		"many whole numbers far apart are a target": {
+			file: manyPrices(), want: "numbers from 1e+05 to 2.49e+05, so this is a regression; its name; for numbers that large take another unit",
+		},
+		"true and false are numbers, and no parts": {
+			file: rows("user,x,smoker,label", "a,1.5,True,rose", "b,2.5,False,lily"), want: "features: [x, smoker] ", without: "split:",
+		},
+		"true and false of a column that is called so are parts": {
+			file: rows("user,x,is_test,label", "a,1.5,True,rose", "b,2.5,False,lily", "b,2.5,True,lily", "a,2.5,False,lily"), want: "split: is_test ",
+		},
+		"an infinity": {
+			file: rows("user,x,z,label", "a,1.5,2,rose", "b,2.5,3,lily") + "a,inf,2,rose\n", want: "without a meaning: x (numbers, but inf and the like in 1 of 21 rows)",
+		},
+		"a column without a name": {
+			file: rows(",user,x,label", "0,a,1.5,rose", "1,b,2.5,lily"), want: `features: [column 1, x]`,
+		},
+		"a number is last, behind words": {
+			file: rows("user,town,kind,x,rent", "a,o,flat,1.5,1.25", "b,p,house,2.5,1.5", "b,q,flat,3.5,2.5"), want: "target: rent ", without: "label: kind",
+		},
+		"words of a vague name are last": {
+			file: rows("user,type,x,left", "a,o,1.5,yes", "b,p,2.5,no"), want: "label: left ",
+		},
+		"numbers of the rows are last": {
+			file: "user,kind,x,no\na,o,1.5,1\nb,p,2.5,2\nb,p,3.5,3\na,o,2.5,4\na,p,2.5,5\n", want: "label: kind ",
+		},
+		"a feature that is missing": {
+			file: rows("user,x,label", "a,,rose", "b,2.5,lily", "b,3.5,lily"), want: "missing: mean ",
+		},
+		"a list that lacks a part": {
+			file: rows("user,x,label", "a,NA 2,rose", "b,2 3,lily", "b,3 3,lily"), want: "missing: mean ",
+		},
+		"a label that is missing, and a feature": {
+			file: rows("user,x,label", "a,,rose", "b,2.5,", "b,3.5,lily"), want: "missing: drop                # column label lacks a value in 10 of 30 rows",
+		},
+		"a pixel that is missing": {
+			file: rows("user,"+pixelNames()+"label", "a,"+strings.Repeat("7,", 63)+",rose", "b,"+strings.Repeat("9,", 64)+"lily"), want: "missing: drop ",
+		},
+		"pixels of which some are always the same": {
+			file: rows("user,"+pixelNames()+"label", "a,0,"+strings.Repeat("7,", 63)+"rose", "b,0,"+strings.Repeat("9,", 63)+"lily"), want: "shape: [1, 8, 8]",
+		},
+		"values of several lines": {
+			file: rows("user,x,label", "a,1.5,\"ro\nse\"", "b,2.5,lily"), want: `("ro\nse", lily)`,
+		},
+		"a name of several lines": {
+			file: rows("user,x,label,\"not\ne\"", "a,1.5,rose,w", "b,2.5,lily,w"), want: `without a meaning: "not\ne" (words`,
+		},
+		"very many columns": {
+			file: rows("user,"+manyColumns()+"label", "a,"+strings.Repeat("7,", 150)+"rose", "b,"+strings.Repeat("9,", 150)+"lily"), want: `features: ["*"]              # 150 columns of numbers`,
+		},
+		"numbers with a decimal comma": {
+			file: rows("user;x;label", "a;2,34;rose", "b;-0,66;lily"),
+			err:  "column x has numbers with a comma, as in 2,34; want a decimal point",
+		},
+		"a list with commas alone": {
+			file: rows("user;x;label", "a;2,3,4;rose", "b;3,4,5;lily"),
+			err:  "column x has numbers with a comma",
+		},
+		"words with a comma": {
+			file: rows("user;x;says;label", "a;2;10,000 people;rose", "b;3;well,no;lily"), want: "features: [x] ",
+		},
+		"words and dates": {
+			file: rows("user,day,colour,x,label", "a,2024-01-31,red,1.5,rose", "b,2024-02-01 10:30:00,blue,2.5,lily"),
+			want: "features: [x]                # a column of numbers\n  words: [colour]              # each of 2 words becomes a feature of 0 or 1\n  label: label                 # 2 different words (lily, rose); its name\n  # without a meaning: day (dates such as",
+		},
+		"words alone": {
+			file: rows("user,colour,label", "a,red,rose", "b,blue,lily"), want: "words: [colour] ", without: "features:",
+		},
+		"dates are no classes": {
+			file: rows("user,z,when,x", "a,1,31.01.2024,1.5", "b,2,01.02.2024,2.5"), want: "target: x", without: "words:",
+		},
+		"a word that is missing": {
+			file: rows("user,x,colour,label", "a,1,,rose", "b,2.5,red,lily", "b,3.5,blue,lily"), want: "missing: mean                # column colour lacks",
+		},
+		"sentences are a text and no classes": {
+			file: sentences(), want: "text: said", without: "label: said",
+		},
+		"sentences and a number for each": {
+			file: strings.ReplaceAll(strings.ReplaceAll(sentences(), "\n", ",7\n"), "said,7", "said,stars"), want: "text: said", without: "label: said",
+		},
+		"sentences and their stars": {
+			file: strings.ReplaceAll(strings.ReplaceAll(strings.Replace(sentences(), "user,", "reviewer,", 1), "\n", ",3\n"), "said,3", "said,stars") + "u1,it was not so good,4\n", want: "text: said                   # texts of 17 bytes on average\n  window: 80                   # tokens of a sample\n  label: stars",
+		},
+		"texts longer than what is read of them": {
+			file: strings.ReplaceAll(sentences(), "of them", strings.Repeat("of them ", 12)), want: "80                   # tokens of a sample; with a label, the rest of a text is not read",
+		},
+		"three parts": {
+			file: rows("user,x,set,label", "a,1.5,train,rose", "b,2.5,val,lily", "b,2.5,test,lily"), want: "split: set ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := datatest.Put(t, t.TempDir(), "own.csv", []byte(x.file))
+			p, err := Propose(path, "")
+			if x.err != "" {
+				if err == nil || !strings.Contains(err.Error(), x.err) {
+					t.Errorf("%v, want %s", err, x.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := p.YAML(path)
+			if !strings.Contains(got, x.want) || !p.Complete() || x.without != "" && strings.Contains(got, x.without) {
+				t.Errorf("want %s, and not %q, in\n%s", x.want, x.without, got)
+			}
+			if err := opens(p, path); err != nil {
+				t.Errorf("%v, by\n%s", err, got)
+			}
+		})
+	}
+}
+
+// A table that is compressed is told from Sentiment140's by the names of its columns.
+func TestACompressedTableIsProposedFor(t *testing.T) {
+	file := datatest.Gzip(t, []byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily")))
+	path := datatest.Put(t, t.TempDir(), "own.csv.gz", file)
+	p, err := Propose(path, "")
+	if err != nil || p.Table.Label != "label" || p.Rows != 20 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

@@ -1,0 +1,341 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"fedpace/data/federated"
+	"fedpace/learn"
+)
+
+// reading is a table on its way to a set: what its columns have given so far.
+type reading struct {
+	t       Table // with names of columns alone
+	options federated.Options
+	columns []column // that have a meaning, in the order in which their errors count
+
+	rows    int      // complete ones
+	heldOut [][2]int // numbers of rows, from and to, that their file's name holds out
+
+	client  *nameColumn
+	label   *classNames
+	split   *parts
+	text    *texts
+	wide    *matrix  // features, a column each
+	words   []*words // features behind those
+	single  *vectors // features in one column
+	targets *matrix
+
+	mu      sync.Mutex
+	dropped map[int]bool // rows that lack a value
+	holes   bool         // NaN stands for a feature that is missing
+}
+
+func newReading(t Table, o federated.Options) *reading {
+	r := &reading{t: t, options: o, dropped: map[int]bool{}}
+	if t.Label != "" {
+		r.label = newClassNames(&t, o.Classes)
+		r.add(t.Label, false, r.label.take)
+	}
+	if len(t.Target) > 0 {
+		r.targets = &matrix{width: len(t.Target)}
+	}
+	for i, name := range t.Target {
+		r.add(name, false, r.targets.column(i, 0))
+	}
+	if t.Split != "" {
+		r.split = new(parts)
+		r.add(t.Split, false, r.split.take)
+	}
+	if t.Client != "" {
+		r.client = new(nameColumn)
+		r.add(t.Client, false, r.client.take)
+	}
+	hole := float32(0)
+	if t.Missing == missingMean {
+		hole = nan
+	}
+	switch {
+	case t.Text != "":
+		r.text = new(texts)
+		r.add(t.Text, false, r.text.take)
+	case len(t.Features) == 1 && t.Words == nil:
+		r.single = &vectors{hole: hole}
+		copy(r.single.shape[:], t.Shape)
+		r.add(t.Features[0], true, r.single.take)
+	default:
+		r.wide = &matrix{width: len(t.Features)}
+		for _, name := range t.Words {
+			of := new(words)
+			r.words = append(r.words, of)
+			r.add(name, true, of.take)
+		}
+		for i, name := range t.Features {
+			r.add(name, true, r.wide.column(i, hole))
+		}
+	}
+	return r
+}
+
+// add appends a column, whose values go to take.
+func (r *reading) add(name string, feature bool, take taker) {
+	r.columns = append(r.columns, column{name, feature && r.single != nil, func(row int, c cell) error {
+		err := take(row, c)
+		if !errors.Is(err, errMissing) {
+			return err
+		}
+		return r.lacks(row, feature, err)
+	}})
+}
+
+// nan stands for a feature that is missing until its mean is known.
+var nan = float32(math.NaN())
+
+// lacks leaves a row out, or says that it cannot be. Where a feature is to have its mean, which its
+// taker has marked, the row stays.
+func (r *reading) lacks(row int, feature bool, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case feature && r.t.Missing == missingMean:
+		r.holes = true
+	case r.t.Missing == missingDrop:
+		r.dropped[row] = true
+	default:
+		return err
+	}
+	return nil
+}
+
+// reserve makes room for so many rows more; room tells how many of a width are believed.
+func (r *reading) reserve(rows int, room func(width int) int) error {
+	if rows > federated.MaxSamples-r.rows {
+		return fmt.Errorf("more than %d rows", federated.MaxSamples)
+	}
+	if r.client != nil {
+		r.client.of = slices.Grow(r.client.of, rows)
+	}
+	if r.label != nil {
+		r.label.of = slices.Grow(r.label.of, rows)
+	}
+	if r.single != nil {
+		r.single.reserve(rows, room)
+	}
+	for _, m := range []*matrix{r.wide, r.targets} {
+		if m != nil {
+			m.reserve(r.rows + rows)
+		}
+	}
+	return nil
+}
+
+func (r *reading) set(name string) (*federated.Grouped, error) {
+	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
+	if r.label != nil {
+		var err error
+		if s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes); err != nil {
+			return nil, fmt.Errorf("column %s: %w", r.t.Label, err)
+		}
+		if r.t.Classes == nil && r.options.Classes == 0 {
+			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
+		}
+	}
+	if r.targets != nil {
+		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.t.Target
+	}
+	if r.split != nil && r.split.validation != "" {
+		s.About.AddNote("rows called %s in column %s are held out, as those called test are", r.split.validation, r.t.Split)
+	}
+	if len(r.dropped) > 0 {
+		s.About.AddNote("%d rows without a value left out", len(r.dropped))
+	}
+	for row := range r.dropped { // whose label is none
+		if s.Labels != nil {
+			s.Labels[row] = 0
+		}
+	}
+	names, own := r.owners()
+	if r.text != nil {
+		return r.tokens(s, names, own)
+	}
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	var known []int32 // rows by which features are scaled
+	for c, name := range names {
+		train, held := r.parts(c, own[c])
+		g.Add(name, train, held)
+		known = append(known, train...)
+	}
+	if len(known) == 0 {
+		known = g.Held
+	}
+	if err := r.features(&s, known); err != nil {
+		return nil, err
+	}
+	return g.Set(s)
+}
+
+// owners are the clients with their rows; without any, one stands for all.
+func (r *reading) owners() (names []string, own [][]int32) {
+	names = []string{"all"}
+	if r.client != nil {
+		names = r.client.List
+	}
+	owner := func(row int) int {
+		if r.client == nil {
+			return 0
+		}
+		return int(r.client.of[row])
+	}
+	count := make([]int, len(names))
+	for row := range r.rows {
+		if !r.dropped[row] { // as all are that have no client
+			count[owner(row)]++
+		}
+	}
+	own = make([][]int32, len(names))
+	for c, n := range count {
+		own[c] = make([]int32, 0, n)
+	}
+	for row := range r.rows {
+		if !r.dropped[row] {
+			c := owner(row)
+			own[c] = append(own[c], int32(row))
+		}
+	}
+	return names, own
+}
+
+// parts splits the rows of a client: by the column or the files that say which are
+// held out, otherwise by the seed.
+func (r *reading) parts(client int, rows []int32) (train, held []int32) {
+	if r.split == nil && r.heldOut == nil {
+		return r.options.Split(client, rows)
+	}
+	for _, row := range rows {
+		if r.isHeldOut(row) {
+			held = append(held, row)
+		} else {
+			train = append(train, row)
+		}
+	}
+	return train, held
+}
+
+func (r *reading) isHeldOut(row int32) bool {
+	return r.split != nil && r.split.held[row] || slices.ContainsFunc(r.heldOut, func(at [2]int) bool { return int(row) >= at[0] && int(row) < at[1] })
+}
+
+// features makes the store of samples. train are the rows that scales are measured on.
+func (r *reading) features(s *federated.Grouped, train []int32) error {
+	s.About.Input = learn.Dense
+	values, width := []float32(nil), 0
+	if r.single != nil {
+		v := r.single
+		if s.About.Features = v.width; v.width == 0 {
+			return fmt.Errorf("column %s: no row has a value", r.t.Features[0])
+		}
+		if err := v.spread(); err != nil {
+			return fmt.Errorf("column %s: %w", r.t.Features[0], err)
+		}
+		s.About.Image = v.shape
+		if v.isBytes {
+			switch {
+			case r.t.Scale == scaleStandard:
+				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.t.Features[0])
+			case r.holes:
+				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.t.Features[0])
+			}
+			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
+			return nil
+		}
+		values, width = v.values, v.width
+		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
+			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.t.Features[0], width)
+		}
+	} else {
+		values, width = r.wide.values, r.wide.width
+		s.About.Columns = r.t.Features
+		if r.t.Shape != nil {
+			copy(s.About.Image[:], r.t.Shape)
+			if pixels := s.About.Image[0] * s.About.Image[1] * s.About.Image[2]; pixels != width {
+				return fmt.Errorf("shape: %d values of an image, and there are %d columns of features", pixels, width)
+			}
+		}
+	}
+	s.About.Features = width
+	values = values[:r.rows*width] // of rows that were reserved
+	switch {
+	case r.t.Scale == scalePixels:
+		bytes, err := pixels(values)
+		if err != nil {
+			return err
+		}
+		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Coding: federated.Fraction}
+		return nil
+	case r.t.Scale == scaleStandard:
+		mean, deviation := moments(values, width, train)
+		for i, x := range values {
+			j := i % width
+			values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
+		}
+		s.About.Mean, s.About.Deviation = mean, deviation
+		fillHoles(values, make([]float32, width)) // what is missing becomes the mean
+	case r.holes:
+		mean, _ := moments(values, width, train)
+		fillHoles(values, mean)
+	}
+	values, width, err := r.addWords(s, values, width, train)
+	s.About.Features, s.Rows = width, &federated.FloatRows{Width: width, Values: values}
+	return err
+}
+
+// pixels are whole numbers from 0 to 255 as bytes.
+func pixels(values []float32) ([]byte, error) {
+	bytes := make([]byte, len(values))
+	for i, x := range values {
+		if bytes[i] = byte(x); float32(bytes[i]) != x {
+			return nil, fmt.Errorf("scale: pixels is for whole numbers from 0 to 255, and a feature is %v", x)
+		}
+	}
+	return bytes, nil
+}
+
+// moments are mean and deviation of each feature over rows; a value that is missing
+// does not count.
+func moments(values []float32, width int, rows []int32) (mean, deviation []float32) {
+	n, sum, square := make([]float64, width), make([]float64, width), make([]float64, width)
+	pass := func(do func(j int, x float64)) {
+		for _, row := range rows {
+			for j, x := range values[int(row)*width:][:width] {
+				if x == x { // is no NaN
+					do(j, float64(x))
+				}
+			}
+		}
+	}
+	pass(func(j int, x float64) { n[j]++; sum[j] += x })
+	for j := range sum {
+		sum[j] /= max(n[j], 1)
+	}
+	pass(func(j int, x float64) { square[j] += float64((x - sum[j]) * (x - sum[j])) })
+	for j := range sum {
+		mean = append(mean, float32(sum[j]))
+		deviation = append(deviation, float32(math.Sqrt(square[j]/max(n[j], 1))))
+		if deviation[j] == 0 { // a constant
+			deviation[j] = 1
+		}
+	}
+	return mean, deviation
+}
+
+// fillHoles puts a column's value in the place of each NaN.
+func fillHoles(values, column []float32) {
+	for i, x := range values {
+		if x != x {
+			values[i] = column[i%len(column)]
+		}
+	}
+}

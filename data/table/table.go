@@ -1,0 +1,400 @@
+package table
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/data/federated"
+	"fedpace/data/parquetfile"
+	"fedpace/internal/names"
+	"fedpace/registry"
+)
+
+// tableHelp is what the reader reads, in the words of help and errors.
+const tableHelp = "CSV or Parquet of your own, by a mapping of its columns"
+
+func init() { federated.Readers.Register("table", tableHelp, Table{}) }
+
+// Table reads CSV (plain or gzip; commas, semicolons or tabs) and Parquet of your
+// own. Its options say what the columns mean: whose a row is, what a model reads
+// of it, and what it is to tell. A folder holds files with the same columns; those
+// whose names begin with test are held out.
+type Table struct {
+	Client   string   `key:"client" is:"null" help:"column that says whose a row is; null: nobody's, which needs a partition"`
+	Features []string `key:"features" is:"null" help:"input columns: names, patterns such as px_*, or * for the rest; or one of lists or images"`
+	Words    []string `key:"words" is:"null" help:"columns of few words, each word a feature of 0 or 1 (one-hot)"`
+	Text     string   `key:"text" is:"null" help:"column of texts, in place of features"`
+	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample"`
+	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token is"`
+	Label    string   `key:"label" is:"null" help:"column of the class, words or whole numbers; null: text predicts its next token"`
+	Classes  []string `key:"classes" is:"null" help:"names of classes in order; null: the label column's, sorted"`
+	Target   []string `key:"target" is:"null" help:"columns of numbers to predict, in place of a label"`
+	Split    string   `key:"split" is:"null" help:"column that says which rows are held out, as train and test or 0 and 1; null: a fifth of each client's"`
+	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
+	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"change of features: none, to mean 0 and deviation 1 over the training rows, or from 0..255 to 0..1"`
+	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what a missing value does: error, the row is left out, or the training rows' mean"`
+
+	plain bool // labels are whole numbers from 0, as in the columns client, x, y
+}
+
+// The words of Table.
+const (
+	byteTokens    = "bytes"
+	scaleStandard = "standard"
+	scalePixels   = "pixels"
+	missingDrop   = "drop"
+	missingMean   = "mean"
+)
+
+// ErrUnmapped reports a table of which nothing says what its columns mean.
+var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: [...], label: ...}, which fedpace init writes")
+
+// maxColumns bounds the columns of a table, and maxFeatures the values of a sample.
+const (
+	maxColumns  = 1 << 16
+	maxFeatures = 1 << 20
+)
+
+// Validate says which options contradict each other.
+func (t Table) Validate() error {
+	text := t.Text != ""
+	switch {
+	case t.unmapped():
+		return nil // Open says so, with the columns that there are
+	case text == (len(t.Features)+len(t.Words) > 0):
+		return registry.Errorf("features", "want either features, or words, or text: the columns of the inputs")
+	case text && t.Window == 0:
+		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
+	case !text && t.Window > 0:
+		return registry.Errorf("window", "is the tokens of a text, and there is none (set text, or remove it)")
+	case text && len(t.Target) > 0:
+		return registry.Errorf("target", "numbers are not predicted from text (want a label, or none for the next token)")
+	case text && (t.Shape != nil || t.Scale == scaleStandard || t.Scale == scalePixels || t.Missing == missingMean):
+		return registry.Errorf("text", "takes no shape, no scale and no missing: mean")
+	case !text && t.Label == "" && t.Target == nil:
+		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
+	case t.Label != "" && t.Target != nil:
+		return registry.Errorf("target", "want either a label or a target")
+	case t.Scale == scalePixels && t.Missing == missingMean:
+		return registry.Errorf("missing", "a mean is no whole number, which scale: pixels wants (refuse or drop)")
+	case t.Classes != nil && t.Label == "":
+		return registry.Errorf("classes", "names the classes of a label, and there is none")
+	case t.Words != nil && (t.Shape != nil || t.Scale == scalePixels):
+		return registry.Errorf("words", "take no shape and no scale: pixels")
+	case t.Shape != nil && len(t.Shape) != 3:
+		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
+	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
+		return registry.Errorf("shape", "%d values of an image are more than %d", t.Shape[0]*t.Shape[1]*t.Shape[2], maxFeatures)
+	}
+	for i, name := range t.Classes {
+		if slices.Contains(t.Classes[:i], name) {
+			return registry.Errorf("classes", "%q is named twice", name)
+		}
+	}
+	for i, pattern := range t.Features {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return registry.Errorf(fmt.Sprintf("features[%d]", i), "%q is not a pattern", pattern)
+		}
+	}
+	return nil
+}
+
+func (t *Table) unmapped() bool {
+	return t.Client == "" && t.Features == nil && t.Words == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
+}
+
+// Recognises takes CSV that begins with the names of its columns, and what is called CSV:
+// then Open says what is wrong with it.
+func (Table) Recognises(s *federated.Source) federated.Match {
+	if s.Folder {
+		if federated.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
+			return federated.ByContent
+		}
+		return federated.NoMatch
+	}
+	if s.IsZip() || strings.HasPrefix(s.Head, "PAR1") || s.IsGzip() && s.IsArchive() {
+		return federated.NoMatch
+	}
+	if f, err := openCSV(place{source: s}); err == nil && f.titled {
+		return federated.ByContent
+	}
+	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
+		return federated.ByName
+	}
+	return federated.NoMatch
+}
+
+// Open reads the columns that the mapping names.
+func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, err error) {
+	defer parquetfile.Damaged(&err)
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	files, err := openTables(s.Path, o.Reading)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	if t.unmapped() {
+		if f, ok := files[0].(*csvTable); ok {
+			if err := f.checkNames(); err != nil {
+				return nil, f.at(err)
+			}
+		}
+		return nil, fmt.Errorf("columns %s: %w", federated.ShortList(files[0].columns()), ErrUnmapped)
+	}
+	set, err := t.read(files, o)
+	if err != nil {
+		return nil, err
+	}
+	h, err := hashTables(files)
+	if err != nil {
+		return nil, err
+	}
+	layout := "table " + federated.Readers.Text(t)
+	if set.About.HeldOutClients > 0 { // whose samples were once left out
+		layout += " held-out clients"
+	}
+	set.About.Digest = o.Digest(layout, h...)
+	return set, nil
+}
+
+// read makes the set of tables with the same columns.
+func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped, error) {
+	if o.Classes > 0 && t.Label == "" {
+		return nil, fmt.Errorf("%d classes of a table without a label; want none", o.Classes)
+	}
+	if err := t.resolve(files[0].columns()); err != nil {
+		return nil, err
+	}
+	r := newReading(t, o)
+	for _, f := range files {
+		from := r.rows
+		err := f.read(r.columns, r)
+		if err == nil && r.single != nil {
+			err = r.single.close()
+		}
+		if err != nil {
+			return nil, f.at(err)
+		}
+		if f.heldOut() {
+			r.heldOut = append(r.heldOut, [2]int{from, r.rows})
+		}
+	}
+	if r.rows == 0 {
+		return nil, errors.New("no row; want at least one sample")
+	}
+	kind := "csv"
+	if _, ok := files[0].(*parquetTable); ok {
+		kind = "parquet"
+	}
+	return r.set("custom data (" + kind + ")")
+}
+
+// resolve finds the columns that the mapping names, and puts their names in the place of patterns.
+func (t *Table) resolve(columns []string) error {
+	var features []string
+	known := places(columns)
+	taken := map[string]string{} // columns and the option that names them
+	take := func(option, name string) error {
+		switch _, there := known[name]; {
+		case !there:
+			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, federated.ShortList(columns))
+		case taken[name] != "":
+			return fmt.Errorf("%s: column %q is %s already; want it in one of both", option, name, taken[name])
+		}
+		taken[name] = option
+		return nil
+	}
+	type named struct{ option, name string }
+	list := []named{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}}
+	list = slices.DeleteFunc(list, func(n named) bool { return n.name == "" })
+	for _, name := range t.Target {
+		list = append(list, named{"target", name})
+	}
+	for _, name := range t.Words {
+		list = append(list, named{"words", name})
+	}
+	for _, n := range list {
+		if err := take(n.option, n.name); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range t.Features {
+		if _, name := known[pattern]; name {
+			if err := take("features", pattern); err != nil {
+				return err
+			}
+			features = append(features, pattern)
+			continue
+		}
+		before := len(features)
+		for _, name := range columns {
+			if matches(pattern, name) && taken[name] == "" {
+				taken[name] = "features"
+				features = append(features, name)
+			}
+		}
+		if len(features) == before {
+			return fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, federated.ShortList(columns))
+		}
+	}
+	t.Features = features
+	return nil
+}
+
+func places(columns []string) map[string]int {
+	of := make(map[string]int, len(columns))
+	for i, name := range columns {
+		of[name] = i
+	}
+	return of
+}
+
+// matches tells whether a column's name fits a pattern, in which a slash is a letter
+// like others.
+func matches(pattern, name string) bool {
+	letters := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, _ := path.Match(letters(pattern), letters(name)) // Validate has tried the pattern
+	return ok
+}
+
+// tableFile is one file of a table.
+type tableFile interface {
+	columns() []string
+	// read hands the values of columns to their takers, those of a column in the
+	// order of the rows.
+	read(wanted []column, r *reading) error
+	path() string
+	heldOut() bool
+	at(error) error
+	Close() error
+}
+
+// taker takes a value of a row. The values of a list come one by one, all with the
+// list's row. They are valid during the call only.
+type taker func(row int, c cell) error
+
+// column is one that has a meaning.
+type column struct {
+	name  string
+	lists bool // a row may have a list of values
+	take  taker
+}
+
+// place is what files of all formats know of themselves.
+type place struct {
+	file string
+	one  bool // it is the only file
+
+	reading *federated.Reading // may be nil
+	source  *federated.Source  // the table's own; nil: its file is somebody else's, who closes it
+}
+
+func (n *place) Close() error { return n.source.File.Close() }
+
+func (n *place) path() string { return n.file }
+
+// heldOut reports whether all rows are held out, by the name of one file of several.
+func (n *place) heldOut() bool {
+	return !n.one && strings.HasPrefix(strings.ToLower(filepath.Base(n.file)), "test")
+}
+
+func (n *place) at(err error) error {
+	if n.one {
+		return err // whoever opened the file names it
+	}
+	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
+}
+
+// openTables opens a file, or all of a folder in lexical order.
+func openTables(from string, reading *federated.Reading) (list []tableFile, err error) {
+	s, err := federated.OpenSource(from)
+	if err != nil {
+		return nil, err
+	}
+	defer s.File.Close()
+	files := []string{from}
+	if s.Folder {
+		parquet, csv := federated.ParquetFiles(from), csvFiles(from)
+		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
+			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll(list)
+		}
+	}()
+	for _, name := range files {
+		of := place{file: name, one: len(files) == 1, reading: reading}
+		one, err := openTableFile(of)
+		if err != nil {
+			return list, of.at(err)
+		}
+		list = append(list, one)
+		if first := list[0].columns(); !slices.Equal(slices.Sorted(slices.Values(one.columns())), slices.Sorted(slices.Values(first))) {
+			return list, of.at(fmt.Errorf("columns %s, and those of %s are %s", federated.ShortList(one.columns()), filepath.Base(files[0]), federated.ShortList(first)))
+		}
+	}
+	if len(files) > 1 && !slices.ContainsFunc(list, func(f tableFile) bool { return !f.heldOut() }) {
+		return list, errors.New("only test files")
+	}
+	return list, nil
+}
+
+func openTableFile(of place) (_ tableFile, err error) {
+	s, err := federated.OpenSource(of.file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.File.Close())
+		}
+	}()
+	of.source = s
+	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
+		one, err := parquetfile.Open(of.reading.At(s.File), s.Size)
+		if err != nil {
+			return nil, err
+		}
+		return newParquetTable(of, parquetfile.Join(one))
+	}
+	return openCSV(of)
+}
+
+func closeAll(files []tableFile) {
+	for _, f := range files {
+		f.Close() // read only
+	}
+}
+
+// csvSuffixes are how names of CSV files end.
+var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
+
+// csvFiles lists a folder's CSV files.
+func csvFiles(dir string) (files []string) {
+	for _, suffix := range csvSuffixes {
+		files = append(files, federated.Files(dir, suffix)...)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// hashTables identifies files by their content and, where a name decides which are
+// held out, by that.
+func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
+	sums, err := federated.Hash(names.Of(files, tableFile.path))
+	for i, f := range files {
+		if f.heldOut() && err == nil {
+			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))
+		}
+	}
+	return sums, err
+}

@@ -1,0 +1,129 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"fedpace/data/federated"
+	"fedpace/learn"
+)
+
+// maxText bounds the tokens of all rows with a label, which are padded to a window.
+const maxText = min(1<<36, math.MaxInt)
+
+// tokens makes the samples of texts. With a label each row is a sample: its first
+// tokens, padded at the end. Without one the texts of a client are joined by line
+// breaks, and each window of them is a sample whose label is the token behind it.
+func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*federated.Grouped, error) {
+	alphabet, err := r.alphabet()
+	if err != nil {
+		return nil, fmt.Errorf("column %s: %w", r.t.Text, err)
+	}
+	s.About.Input, s.About.Features = learn.Tokens, r.t.Window
+	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
+	g := federated.Grouping{HeldOutOnly: r.options.HeldOutOnly, Marked: r.split != nil || r.heldOut != nil}
+	if r.label != nil {
+		if r.rows > maxText/r.t.Window {
+			return nil, fmt.Errorf("window: %d rows of %d tokens are more than %d bytes", r.rows, r.t.Window, maxText)
+		}
+		rows := &federated.ByteRows{Width: r.t.Window, Coding: federated.Tokens, Bytes: make([]byte, r.rows*r.t.Window)}
+		for row := range r.rows {
+			alphabet.Encode(rows.Bytes[row*r.t.Window:][:0:r.t.Window], r.text.row(int32(row)))
+		}
+		for c, name := range names {
+			train, held := r.parts(c, own[c])
+			g.Add(name, train, held)
+		}
+		s.Rows = rows
+		return g.Set(s)
+	}
+	s.Rows = &federated.TextRows{Window: r.t.Window}
+	w := &windows{reading: r, alphabet: alphabet, set: &s}
+	for c, name := range names {
+		train, held, err := w.client(own[c])
+		if err != nil {
+			return nil, err
+		}
+		g.Add(name, train, held)
+	}
+	s.About.Classes = s.About.Vocabulary
+	s.About.Labels = append([]string{""}, alphabet.Tokens...)
+	if len(g.Held) == 0 && len(g.Train) > 0 && !g.Marked {
+		return nil, fmt.Errorf("no sample is held out for validation; want a client with more than %d tokens of text, six windows", 6*r.t.Window)
+	}
+	return g.Set(s)
+}
+
+// alphabet is what the texts are made of.
+func (r *reading) alphabet() (*federated.Alphabet, error) {
+	all := r.text.all
+	if r.t.Label == "" {
+		all = append(slices.Clip(all), '\n') // between texts
+	}
+	var tokens []string
+	if r.t.Tokens == byteTokens {
+		for b := range 256 {
+			if bytes.IndexByte(all, byte(b)) >= 0 {
+				tokens = append(tokens, fmt.Sprintf("0x%02x", b))
+			}
+		}
+	} else {
+		if !utf8.Valid(all) {
+			return nil, fmt.Errorf("a text is not UTF-8; want that, or tokens: bytes")
+		}
+		seen := map[rune]bool{}
+		for _, c := range string(all) {
+			if seen[c] = true; len(seen) > federated.MaxAlphabet {
+				return nil, fmt.Errorf("more than %d different characters; want tokens: bytes", federated.MaxAlphabet)
+			}
+		}
+		for c := range seen {
+			tokens = append(tokens, string(c))
+		}
+		slices.Sort(tokens)
+	}
+	if len(tokens) > federated.MaxAlphabet {
+		return nil, fmt.Errorf("%d different bytes, want at most %d", len(tokens), federated.MaxAlphabet)
+	}
+	return federated.NewAlphabet(tokens, r.t.Tokens == byteTokens), nil
+}
+
+// windows makes samples of the texts of clients.
+type windows struct {
+	*reading
+	alphabet *federated.Alphabet
+	set      *federated.Grouped
+}
+
+// client makes the samples of a client's rows. Without a part that is held out, its
+// last fifth is, from where no window of training reaches.
+func (w *windows) client(rows []int32) (train, held []int32, err error) {
+	if w.split != nil || w.heldOut != nil {
+		kept, out := w.parts(0, rows)
+		if train, err = w.set.AddText(w.encode(kept)); err == nil {
+			held, err = w.set.AddText(w.encode(out))
+		}
+		return train, held, err
+	}
+	text := w.encode(rows)
+	cut := max(0, len(text)-w.t.Window) * 4 / 5
+	if train, err = w.set.AddText(text[:min(len(text), cut+w.t.Window)]); err == nil {
+		held, err = w.set.AddText(text[min(len(text), cut+w.t.Window):])
+	}
+	return train, held, err
+}
+
+// encode joins texts.
+func (w *windows) encode(rows []int32) []byte {
+	var text []byte
+	for i, row := range rows {
+		if i > 0 {
+			text = append(text, '\n')
+		}
+		text = append(text, w.text.row(row)...)
+	}
+	return w.alphabet.Encode(make([]byte, 0, len(text)), text)
+}

@@ -1,0 +1,207 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image/color"
+	"image/png"
+	"slices"
+
+	"fedpace/data/federated"
+)
+
+// vectors takes one column that has all values of a row: a list of numbers, bytes,
+// or an image.
+type vectors struct {
+	shape   [3]int
+	width   int // values of a row; 0: not known yet
+	bytes   []byte
+	values  []float32
+	hole    float32 // stands for a value that is missing
+	at      []int32 // of each row its place among those that have values; -1: it has none
+	full    int     // rows that have values
+	open    bool    // the last row is a list, and more of it may come
+	isBytes bool
+	room    func(width int) int // how many rows are to come, as far as is known; nil: not at all
+}
+
+// reserve makes room for so many rows more, and for their values once their width is known.
+func (v *vectors) reserve(rows int, room func(width int) int) {
+	v.at, v.room = slices.Grow(v.at, rows), room
+	v.widen()
+}
+
+// widen makes room for the values of the rows to come, if their width is known.
+func (v *vectors) widen() {
+	switch {
+	case v.room == nil || v.width == 0:
+	case v.isBytes:
+		v.bytes = slices.Grow(v.bytes, v.width*v.room(v.width))
+	default: // a number in a text takes two bytes, and others more
+		v.values = slices.Grow(v.values, v.width*v.room(2*v.width))
+	}
+}
+
+func (v *vectors) take(row int, c cell) error {
+	words, err := c.words()
+	if err != nil {
+		return err
+	}
+	if v.open && row == len(v.at) {
+		return v.append(c, words)
+	}
+	if err := v.close(); err != nil {
+		return err
+	}
+	switch {
+	case row != len(v.at):
+		return errors.New("several values in a row; want one image, one text of numbers or one list of numbers")
+	case c.kind == missingCell, c.kind == textCell && len(words) == 0:
+		v.at = append(v.at, -1)
+		return errMissing
+	case c.kind == bytesCell:
+		return v.image(c.bytes)
+	case v.isBytes:
+		return errors.New("a number after rows of bytes")
+	}
+	v.open = true
+	return v.append(c, words)
+}
+
+// append adds a part of a list: a number, or a text of some.
+func (v *vectors) append(c cell, words []string) (missing error) {
+	for i := range max(1, len(words)) {
+		if len(words) > 0 {
+			c.text = words[i]
+		}
+		x, err := c.number()
+		switch {
+		case err == errMissing:
+			x, missing = v.hole, err
+		case err != nil:
+			return err
+		}
+		v.values = append(v.values, x)
+	}
+	if len(v.values) > maxFeatures && v.width == 0 {
+		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
+	}
+	return missing
+}
+
+// close completes a list.
+func (v *vectors) close() error {
+	if !v.open {
+		return nil
+	}
+	v.open = false
+	if v.width == 0 {
+		v.width = len(v.values)
+		v.widen()
+	}
+	if n := len(v.values) - v.full*v.width; n != v.width {
+		return fmt.Errorf("row %d has %d numbers after rows of %d", len(v.at), n, v.width)
+	}
+	v.keep()
+	return nil
+}
+
+// keep notes that a row has values.
+func (v *vectors) keep() {
+	v.at = append(v.at, int32(v.full))
+	v.full++
+}
+
+// image takes bytes, or a PNG, which has its shape from the first one if none is
+// given.
+func (v *vectors) image(b []byte) error {
+	isPNG := bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n"))
+	if v.width == 0 {
+		if isPNG && v.shape == [3]int{} {
+			shape, err := shapeOf(b)
+			if err != nil {
+				return err
+			}
+			v.shape = shape
+		}
+		if v.width = v.shape[0] * v.shape[1] * v.shape[2]; v.width == 0 {
+			v.width = len(b)
+		}
+		if v.width == 0 || v.width > maxFeatures {
+			return fmt.Errorf("samples of %d bytes, want 1 to %d", v.width, maxFeatures)
+		}
+		v.isBytes = true
+		v.widen()
+	}
+	switch {
+	case !v.isBytes:
+		return errors.New("bytes after rows of numbers")
+	case isPNG && v.shape[0] != 1 && v.shape[0] != 3:
+		return fmt.Errorf("a PNG after samples of %d bytes or with %d channels; want 1 or 3", v.width, v.shape[0])
+	case isPNG:
+		at := len(v.bytes)
+		v.bytes = federated.Grow(v.bytes, v.width)
+		if err := federated.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
+			return err
+		}
+	case len(b) != v.width:
+		if v.shape != [3]int{} {
+			return fmt.Errorf("%d bytes, want %d (an image of %d×%d×%d) or a PNG", len(b), v.width, v.shape[0], v.shape[1], v.shape[2])
+		}
+		return fmt.Errorf("%d bytes after samples of %d", len(b), v.width)
+	default:
+		v.bytes = append(v.bytes, b...)
+	}
+	v.keep()
+	return nil
+}
+
+// maxHoles is how many values may stand for rows without any, beyond eight times the
+// others.
+const maxHoles = 1 << 24
+
+// spread gives every row a place of its own, in which there are holes if it has no
+// value.
+func (v *vectors) spread() error {
+	lack := len(v.at) - v.full
+	if lack > 8*v.full && lack > maxHoles/v.width {
+		return fmt.Errorf("%d of %d rows have no value; want a file without them", lack, len(v.at))
+	}
+	if v.isBytes {
+		v.bytes = spread(v.bytes, v.width, v.at, 0)
+	} else {
+		v.values = spread(v.values, v.width, v.at, v.hole)
+	}
+	return nil
+}
+
+func spread[T any](values []T, width int, at []int32, hole T) []T {
+	values = federated.Grow(values, len(at)*width-len(values))
+	for row, from := range slices.Backward(at) { // no row lies behind its place
+		if to := values[row*width:][:width]; from >= 0 {
+			copy(to, values[int(from)*width:])
+		} else {
+			for i := range to {
+				to[i] = hole
+			}
+		}
+	}
+	return values
+}
+
+// shapeOf is the shape of a PNG: one channel if it is grey, else three.
+func shapeOf(encoded []byte) ([3]int, error) {
+	c, err := png.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return [3]int{}, fmt.Errorf("a damaged PNG: %w", err)
+	}
+	channels := 3
+	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+		channels = 1
+	}
+	if c.Height > maxFeatures/c.Width/channels {
+		return [3]int{}, fmt.Errorf("an image of %dx%d pixels is larger than %d values", c.Width, c.Height, maxFeatures)
+	}
+	return [3]int{channels, c.Height, c.Width}, nil
+}

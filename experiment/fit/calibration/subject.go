@@ -1,0 +1,68 @@
+package calibration
+
+import (
+	"cmp"
+	"fmt"
+
+	"fedpace/actors/calibrate"
+	"fedpace/algorithm"
+	"fedpace/config"
+	"fedpace/learn"
+)
+
+// OfConfig is what the devices of a run with this configuration would do.
+func OfConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+	s, err := ofConfig(c, own)
+	if err == nil {
+		s.Steps = FirstSteps(c)
+	}
+	return s, err
+}
+
+func ofConfig(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+	s, err := stepping(c, own)
+	if err != nil {
+		return nil, err
+	}
+	w := s.Welcome
+	w.Heterogeneity, w.Spec.Augment = c.Synthetic.Heterogeneity, c.Augment
+	if w.Spec.Algorithm, err = algorithm.Algorithms.Encode(c.Aggregate.Algorithm); err == nil && !learn.Plain(c.Local) {
+		w.Spec.Local, err = learn.Optimizers.Encode(c.Local)
+	}
+	if err == nil {
+		w.Mapping, err = c.Data.Mapping()
+	}
+	return s, err
+}
+
+// stepping is what takes the run's local steps: a trainer or a model, with its minibatches.
+func stepping(c *config.Config, own calibrate.Own) (*calibrate.Subject, error) {
+	batch := cmp.Or(c.Batch, 32) // 0: it fits the data, which are elsewhere
+	if !c.External() {
+		m, err := c.NewModel(learn.Samples{})
+		if err != nil {
+			return nil, fmt.Errorf("calibration: %w (a model whose sizes follow from the data is measured by --model)", err)
+		}
+		return calibrate.OfRun(calibrate.Alone(c.Task, m, batch), own)
+	}
+	if own.Trainer = c.Trainer.Command; own.Data == "" && !c.IsSynthetic() {
+		own.Data = c.Data.Path
+	}
+	if _, paper := c.Task.Paper(); own.Data != "" || !paper {
+		return calibrate.OfTrainer(batch, own), nil
+	}
+	s, err := calibrate.OfTask(c.Task, own)
+	if err != nil {
+		return nil, err
+	}
+	return s.WithBatch(batch), nil
+}
+
+// FirstSteps are the local steps of a run's first tasks, K_0; 0 where they follow from the
+// clients' samples.
+func FirstSteps(c *config.Config) int {
+	if c.Schedule.Unit == config.Epochs {
+		return 0
+	}
+	return c.Schedule.K0
+}

@@ -1,0 +1,182 @@
+package fit
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"fedpace/actors/fleet"
+	"fedpace/internal/keyed"
+	"fedpace/internal/robust"
+)
+
+// Check says how long the run's own tasks take simulated clients of the classes, over draws
+// of the fleet's seed.
+type Check struct {
+	Draws int `json:"draws"`
+
+	// All tasks that the classes were fitted to.
+	TaskSeconds       float64 `json:"task_seconds"`        // as they were measured
+	FittedTaskSeconds float64 `json:"fitted_task_seconds"` // mean over the draws
+
+	// Rounds in which all devices' tasks count, where a round closes with its last task. 0
+	// rounds: there are none.
+	Rounds             int     `json:"rounds"`
+	RoundSeconds       float64 `json:"round_seconds"`
+	FittedRoundSeconds float64 `json:"fitted_round_seconds"`
+	// DealtRoundSeconds are the mean with the measured phases dealt anew among the rounds, each
+	// of each device by itself. What they differ from the measured ones is that devices, or a
+	// task's phases, are slow together.
+	DealtRoundSeconds float64 `json:"dealt_round_seconds"`
+	Within            int     `json:"rounds_within"` // of the rounds, those within the 90 % interval of the draws
+	// Another are the rounds in another run, whose devices are as far from their classes as these are
+	// uncertain; Low and High are the ends of 90 % of the draws.
+	Another robust.Estimate `json:"another_run_seconds"`
+}
+
+// What a check costs at most: as many draws as make so many durations, within limits.
+const (
+	mostDurations = 500_000
+	leastDraws    = 50
+	mostDraws     = 1000
+	eachSeed      = 25 // draws of what varies by task, for one of what is each client's own
+)
+
+// check plays the tasks of the run with the classes.
+func (f *Fit) check(r *record) (*Check, error) {
+	rounds := r.comparable()
+	c, tasks := &Check{Rounds: len(rounds)}, 0
+	for i := range r.devices {
+		tasks += len(r.devices[i].tasks.Kept)
+		for _, x := range r.devices[i].tasks.Kept {
+			c.TaskSeconds += x.seconds()
+		}
+	}
+	for i := range rounds {
+		tasks += len(rounds[i].tasks)
+	}
+	draws := min(max(mostDurations/tasks, leastDraws), mostDraws)
+	c.Draws = draws
+	c.DealtRoundSeconds = f.dealt(r, rounds)
+	drawn := make([][]float64, len(rounds)) // the rounds' lengths by draw
+	another := make([]float64, draws)
+	var fleet *fleet.Fleet
+	for draw := range draws {
+		if draw%eachSeed == 0 {
+			of := f.config
+			of.Seed = uint64(draw)
+			var err error
+			if fleet, err = of.NewFleet(); err != nil {
+				return nil, err
+			}
+			fleet.SetDevices(r.first)
+		}
+		var takes float64
+		var err error
+		takes, another[draw], err = f.play(fleet, r, rounds, uint64(draw), drawn)
+		if err != nil {
+			return nil, err
+		}
+		c.FittedTaskSeconds += takes / float64(draws)
+	}
+	slices.Sort(another)
+	c.Another = robust.Estimate{Value: stat.Mean(another, nil), Low: quantile((1-confidence)/2, another), High: quantile((1+confidence)/2, another)}
+	for i, list := range drawn {
+		c.RoundSeconds += rounds[i].took
+		c.FittedRoundSeconds += stat.Mean(list, nil)
+		slices.Sort(list)
+		if quantile((1-confidence)/2, list) <= rounds[i].took && rounds[i].took <= quantile((1+confidence)/2, list) {
+			c.Within++
+		}
+	}
+	return c, nil
+}
+
+func quantile(share float64, sorted []float64) float64 {
+	return stat.Quantile(share, stat.Empirical, sorted, nil)
+}
+
+// play is one draw: the seconds of all tasks, in drawn those of each round, and those of all rounds in
+// another run.
+func (f *Fit) play(fleet *fleet.Fleet, r *record, rounds []span, draw uint64, drawn [][]float64) (all, another float64, err error) {
+	paces := make([][phases]float64, len(f.Devices))
+	for i, d := range f.Devices {
+		if k := classOf(&f.config, d.Class); k != nil {
+			paces[i] = k.Uncertainty.Pace(draw, r.first+i)
+		}
+	}
+	// The classes have neither slowdowns nor traces: the time of the start says which tasks start together.
+	takes := func(x *task, round uint64) (seconds, other float64, err error) {
+		d, err := fleet.Durations(x.client, x.number+draw<<40, x.steps, r.bits, int64(round<<20|draw))
+		took := [phases]float64{float64(d.Download) / 1e9, float64(d.Compute) / 1e9, float64(d.Upload) / 1e9}
+		if !f.LinksMeasured { // transfers take what they took
+			took[download], took[upload] = x.took[download], x.took[upload]
+		}
+		for p, t := range took {
+			over := min(t, f.Devices[x.client-r.first].law.phases[p].overhead)
+			seconds, other = seconds+t, other+over+(t-over)*paces[x.client-r.first][p]
+		}
+		return seconds, other, err
+	}
+	for i := range r.devices {
+		for _, x := range r.devices[i].tasks.Kept {
+			seconds, _, err := takes(&x, x.number)
+			if err != nil {
+				return 0, 0, err
+			}
+			all += seconds
+		}
+	}
+	for i := range rounds {
+		longest, longer := rounds[i].others, rounds[i].others
+		for _, x := range rounds[i].tasks {
+			seconds, other, err := takes(&x, uint64(i))
+			if err != nil {
+				return 0, 0, err
+			}
+			longest, longer = max(longest, seconds), max(longer, other)
+		}
+		drawn[i], another = append(drawn[i], longest), another+longer
+	}
+	return all, another, nil
+}
+
+// dealt is how long the rounds take with what was measured dealt anew among them, in the mean
+// over some deals. Local steps take as long as the round's own number of them.
+func (f *Fit) dealt(r *record, rounds []span) (seconds float64) {
+	const deals = 50
+	type place struct {
+		round int
+		*task
+	}
+	places := make([][]place, len(f.Devices)) // by device, of its tasks
+	for i := range rounds {
+		for j := range rounds[i].tasks {
+			x := &rounds[i].tasks[j]
+			places[x.client-r.first] = append(places[x.client-r.first], place{i, x})
+		}
+	}
+	longest := make([]float64, len(rounds))
+	for deal := range deals {
+		for i := range rounds {
+			longest[i] = rounds[i].others
+		}
+		for device, list := range places {
+			over := f.Devices[device].law.phases[compute].overhead
+			var from [phases][]int
+			for p := range from {
+				from[p] = keyed.New(uint64(deal), keyed.Dealt, uint64(device), uint64(p)).Perm(len(list))
+			}
+			for i, x := range list {
+				steps := list[from[compute][i]]
+				seconds := over + (steps.took[compute]-over)*float64(x.steps)/float64(steps.steps)
+				seconds = list[from[download][i]].took[download] + seconds + list[from[upload][i]].took[upload]
+				longest[x.round] = max(longest[x.round], seconds)
+			}
+		}
+		for _, l := range longest {
+			seconds += l / deals
+		}
+	}
+	return seconds
+}

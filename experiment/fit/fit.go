@@ -1,0 +1,234 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/internal/human"
+	"fedpace/internal/robust"
+)
+
+// Fit is a run's real devices as classes.
+type Fit struct {
+	Run            string   `json:"run"` // its folder
+	Rounds         int      `json:"rounds"`
+	ModelMegabits  float64  `json:"model_megabits"`
+	UpdateMegabits float64  `json:"update_megabits"`
+	LinksMeasured  bool     `json:"links_measured"` // false: devices.link is modelled, so the run says nothing of them
+	Devices        []Device `json:"devices"`
+	Together       bool     `json:"together"`        // its devices are slow together, and so are those of the classes
+	Check          *Check   `json:"check"`           // nil: no device was fitted
+	SimulatedClass string   `json:"simulated_class"` // that stands for simulated clients which had none; empty: none is needed
+
+	pool   bool
+	config config.Config // of the run, with the classes
+}
+
+// Device is what was found of one device. Of a device without tasks that say how fast it
+// is there is nothing but what was left out; it keeps the class that it has.
+type Device struct {
+	ID    string  `json:"id"`
+	Class string  `json:"class"` // in the result; empty: none
+	Tasks int     `json:"tasks"` // that its times are from
+	Of    int     `json:"of"`    // so many that were measured
+	Left  LeftOut `json:"left_out"`
+
+	DownloadMbps    robust.Estimate `json:"download_mbps"` // 0: not measured
+	UploadMbps      robust.Estimate `json:"upload_mbps"`
+	SecondsPerStep  robust.Estimate `json:"seconds_per_step"`
+	ComputeOverhead robust.Estimate `json:"compute_overhead_seconds"`
+	StepCV          float64         `json:"step_cv"`
+
+	law law
+}
+
+// FitRun fits classes to the run in a folder: with pool one to the devices that have one class in
+// the run, otherwise one to every device.
+func FitRun(dir string, pool bool) (*Fit, error) {
+	r, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fit{
+		Run: dir, Rounds: r.rounds, ModelMegabits: megabits(r.bits, download), UpdateMegabits: megabits(r.bits, upload),
+		LinksMeasured: r.config.Devices.Link != config.ModelledLink, pool: pool, config: r.config,
+	}
+	for i := range r.devices {
+		f.Devices = append(f.Devices, f.device(r, &r.devices[i]))
+	}
+	if !slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Tasks > 0 }) {
+		return nil, fmt.Errorf("%s: no device has done two tasks whose times are known, so there is nothing to fit", dir)
+	}
+	if !pool { // a class of several devices would have one draw for all
+		f.together(r, r.comparable())
+	}
+	f.fleet(r)
+	if err := f.config.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: the classes: %w%s", dir, err, f.hint())
+	}
+	if f.Check, err = f.check(r); err != nil {
+		return nil, err
+	}
+	if n := len(f.YAML()); n > config.MaxFile {
+		return nil, fmt.Errorf("%s: the classes are %d bytes, and a configuration has at most %d%s", dir, n, config.MaxFile, f.hint())
+	}
+	return f, nil
+}
+
+// hint is what may help where there are too many classes.
+func (f *Fit) hint() string {
+	if f.pool {
+		return ""
+	}
+	return " (--pool makes one class of the devices of each class in devices.names)"
+}
+
+func (f *Fit) device(r *record, h *history) Device {
+	tasks := h.tasks.Kept
+	d := Device{ID: h.ID, Class: h.Class, Tasks: len(tasks), Of: h.all, Left: h.left}
+	if d.Tasks == 0 {
+		return d
+	}
+	var known fleet.Overhead
+	if k := classOf(&r.config, h.Class); k != nil {
+		known = k.Overhead
+	}
+	d.law = lawOf(tasks, known, r.bits, f.LinksMeasured)
+	d.law.takeFirst(&h.first, r.bits, f.LinksMeasured)
+	l := &d.law.phases
+	d.DownloadMbps, d.UploadMbps, d.SecondsPerStep = l[download].typical, l[upload].typical, l[compute].typical
+	d.ComputeOverhead, d.StepCV = d.law.atNoSteps, d.law.cv
+	return d
+}
+
+// classOf is a class of a configuration's fleet; nil: it has none of the name.
+func classOf(c *config.Config, name string) *fleet.Class {
+	if i := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == name }); i >= 0 {
+		return &c.Fleet[i]
+	}
+	return nil
+}
+
+// fleet puts the classes into the configuration. Simulated clients keep the classes that
+// they have, by weight; where they had none, a class without anything of its own stands for
+// them.
+func (f *Fit) fleet(r *record) {
+	before := &r.config
+	weighted := slices.ContainsFunc(before.Fleet, func(k fleet.Class) bool { return k.Weight > 0 })
+	var classes []fleet.Class
+	for _, k := range before.Fleet {
+		if k.Weight > 0 || r.first > 0 && !weighted {
+			k.Weight = cmp.Or(k.Weight, 1)
+			classes = append(classes, k)
+		}
+	}
+	if r.first > 0 && len(before.Fleet) == 0 {
+		for f.SimulatedClass = "simulated"; slices.Contains(before.Devices.IDs(), f.SimulatedClass); {
+			f.SimulatedClass += "-clients"
+		}
+		classes = []fleet.Class{{Name: f.SimulatedClass, Weight: 1}}
+	}
+	place := func(name string) int {
+		return slices.IndexFunc(classes, func(k fleet.Class) bool { return k.Name == name })
+	}
+	put := func(k fleet.Class) {
+		if at := place(k.Name); at < 0 {
+			classes = append(classes, k)
+		} else { // simulated clients have it, too
+			k.Weight = classes[at].Weight
+			classes[at] = k
+		}
+	}
+	for i := range f.Devices {
+		d, former := &f.Devices[i], before.Devices.Names[i].Class
+		members := []*Device{d}
+		if f.pool && former != "" {
+			members = f.of(former)
+		} else if d.Tasks > 0 {
+			for d.Class = d.ID; place(d.Class) >= 0 || f.pool && classOf(before, d.Class) != nil; {
+				d.Class += "-fitted"
+			}
+		}
+		if d.Tasks > 0 && members[0] == d {
+			k := f.class(before, former, members)
+			k.Name = d.Class
+			put(k)
+		}
+	}
+	names := slices.Clone(before.Devices.Names)
+	for i, d := range f.Devices {
+		if place(d.Class) < 0 && d.Class != "" { // nothing is known that is newer
+			classes = append(classes, *classOf(before, d.Class))
+		}
+		names[i].Class = d.Class
+	}
+	f.config.Fleet, f.config.Devices.Names = classes, names
+}
+
+// of are the devices with tasks that have a class in the run.
+func (f *Fit) of(class string) (list []*Device) {
+	for i := range f.Devices {
+		if d := &f.Devices[i]; d.Tasks > 0 && d.Class == class {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// class makes the class of some devices, from what the class that they have gives besides
+// their times. Several devices keep their own speeds: a client of the class draws one.
+func (f *Fit) class(before *config.Config, former string, members []*Device) (k fleet.Class) {
+	if old := classOf(before, former); old != nil {
+		k = *old
+	}
+	k.Weight, k.Vary, k.Overhead, k.FirstTask, k.Uncertainty, k.StepCV = 0, fleet.Vary{}, fleet.Overhead{}, fleet.Overhead{}, fleet.Uncertainty{}, 0
+	k.Batch = 0 // the steps were those of the run's batch
+	if k.Slowdown != nil || before.Slowdown != nil {
+		k.Slowdown = fleet.Spells{} // the factors have it
+	}
+	if f.LinksMeasured {
+		k.Links = fleet.Links{}
+	}
+	middle := func(of func(*law) float64) float64 {
+		var values []float64
+		for _, d := range members {
+			values = append(values, of(&d.law))
+		}
+		return short(robust.Median(values))
+	}
+	k.StepCV = middle(func(l *law) float64 { return l.cv })
+	k.Vary.Together = f.Together
+	own := [...]*fleet.Distribution{&k.DownloadMbps, &k.SecondsPerStep, &k.UploadMbps}
+	scatter := [...]*fleet.Distribution{&k.Vary.Download, &k.Vary.Compute, &k.Vary.Upload}
+	for _, p := range measured(f.LinksMeasured) {
+		var values, factors []float64
+		for _, d := range members {
+			values, factors = append(values, short(d.law.phases[p].typical.Value)), append(factors, d.law.phases[p].factors...)
+		}
+		slices.Sort(values)
+		if *own[p] = (fleet.Constant{Value: values[0]}); len(values) > 1 {
+			*own[p] = fleet.Empirical{Values: values}
+		}
+		if f.Together {
+			*scatter[p] = inOrder(factors, p != compute)
+		} else {
+			*scatter[p] = vary(factors, p != compute)
+		}
+		*k.Overhead.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].overhead })
+		*k.FirstTask.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].first })
+		*k.Uncertainty.Phases()[p] = middle(func(l *law) float64 { return l.phases[p].uncertainty })
+	}
+	return k
+}
+
+// short is a number with five digits, as it is written.
+func short(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64) // never fails on what FormatFloat wrote
+	return x
+}
+
+func counted(n int, what string) string { return fmt.Sprintf("%d %s", n, human.Plural(n, what)) }

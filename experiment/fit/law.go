@@ -1,0 +1,257 @@
+package fit
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"fedpace/actors/fleet"
+	"fedpace/internal/robust"
+)
+
+const confidence = 0.9
+
+// law is what the tasks of a device come to.
+type law struct {
+	phases    [phases]phase
+	atNoSteps robust.Estimate // overhead of the local steps
+	cv        float64
+}
+
+type phase struct {
+	typical  robust.Estimate // megabits a second, or seconds a step; 0: not measured
+	overhead float64         // seconds
+	first    float64         // extra seconds of the first task
+	factors  []float64       // of each task: what it took, without overhead, over what is typical
+	// uncertainty is the relative deviation of what is typical in another run.
+	uncertainty float64
+}
+
+func megabits(b fleet.Bits, p int) float64 {
+	if p == download {
+		return float64(b.Down) / 1e6
+	}
+	return float64(b.Up) / 1e6
+}
+
+// typical is what a phase of a task typically takes, without overhead.
+func (l *law) typical(x *task, p int, b fleet.Bits) float64 {
+	if p == compute {
+		return float64(x.steps) * l.phases[p].typical.Value
+	}
+	return megabits(b, p) / l.phases[p].typical.Value
+}
+
+// factor is what a phase of a task took, without overhead, over what is typical.
+func (l *law) factor(x *task, p int, b fleet.Bits) float64 {
+	return (x.took[p] - l.phases[p].overhead) / l.typical(x, p, b)
+}
+
+// measured are the phases that a run says anything of: all, or without links the local steps.
+func measured(links bool) []int {
+	if links {
+		return []int{download, compute, upload}
+	}
+	return []int{compute}
+}
+
+// lawOf estimates a device's law from tasks. known is the overhead of the class which the
+// device has. links says whether the transfers are measured.
+func lawOf(tasks []task, known fleet.Overhead, b fleet.Bits, links bool) (l law) {
+	steps, seconds := make([]float64, len(tasks)), [phases][]float64{}
+	for i := range tasks {
+		steps[i] = float64(tasks[i].steps)
+		for p, took := range tasks[i].took {
+			seconds[p] = append(seconds[p], took)
+		}
+	}
+	for p, overhead := range known.Phases() {
+		l.phases[p].overhead = *overhead
+	}
+	var slope robust.Estimate
+	l.atNoSteps, slope = overheadOfSteps(steps, seconds[compute], known.Compute)
+	l.phases[compute].overhead = l.atNoSteps.Value
+	for _, p := range measured(links) {
+		ph := &l.phases[p]
+		rates := make([]float64, len(tasks))
+		if p == compute {
+			for i, s := range seconds[p] {
+				rates[i] = (s - ph.overhead) / steps[i]
+			}
+		} else { // an overhead is lowered where it is more than they took
+			ph.overhead = min(ph.overhead, mostOverhead*slices.Min(seconds[p]))
+			for i, s := range seconds[p] {
+				rates[i] = megabits(b, p) / (s - ph.overhead)
+			}
+		}
+		ph.typical = robust.MedianOf(rates, confidence)
+		for i := range tasks {
+			ph.factors = append(ph.factors, max(0, l.factor(&tasks[i], p, b)))
+		}
+		ph.uncertainty = short(min(1, robust.BlocksOf(ph.factors).Next))
+	}
+	step := &l.phases[compute]
+	if t := &step.typical; slope.Value > 0 { // another overhead would go with another time of a step
+		t.Low, t.High = min(t.Low, max(0, slope.Low)), max(t.High, slope.High)
+	}
+	l.cv, step.factors = scatterOfSteps(steps, step.factors)
+	balance(steps, step.factors)
+	return l
+}
+
+// takeFirst takes what the first task took beyond what is typical.
+func (l *law) takeFirst(first *task, b fleet.Bits, links bool) {
+	for _, p := range measured(links) {
+		l.phases[p].first = short(max(0, first.took[p]-l.phases[p].overhead-l.typical(first, p, b)))
+	}
+}
+
+// balance scales factors so that all steps together take as long with their mean as they took:
+// where few steps have other factors than many, the mean of the tasks' is not that.
+func balance(steps, factors []float64) {
+	if all := stat.Mean(factors, nil); all > 0 {
+		for i, scale := 0, stat.Mean(factors, steps)/all; i < len(factors); i++ {
+			factors[i] *= scale
+		}
+	}
+}
+
+// mostOverhead is the part of the shortest time that an overhead can have: less than all, so
+// that there is a speed.
+const mostOverhead = 0.9
+
+// overheadOfSteps is what local steps take however few they are: where the line through the
+// tasks meets no steps, with the slope of robust.Slope. What the device's class has stays
+// where the interval holds it. It stays, too, where the numbers of steps are too much alike
+// to tell: then the slope is 0.
+func overheadOfSteps(steps, seconds []float64, known float64) (overhead, slope robust.Estimate) {
+	most := mostOverhead * slices.Min(seconds)
+	known = min(known, most)
+	stays := robust.Estimate{Value: known, Low: known, High: known}
+	if slices.Max(steps) < 1.5*slices.Min(steps) {
+		return stays, slope
+	}
+	slope, ok := robust.Slope(steps, seconds, confidence)
+	if !ok {
+		return stays, slope
+	}
+	at := func(slope, limit float64) float64 {
+		rest := make([]float64, len(steps))
+		for i := range rest {
+			rest[i] = seconds[i] - slope*steps[i]
+		}
+		return min(max(0, robust.Median(rest)), limit)
+	}
+	overhead = robust.Estimate{Value: at(slope.Value, most), Low: at(slope.High, most), High: at(slope.Low, slices.Min(seconds))}
+	if overhead.Low <= known && known <= overhead.High {
+		overhead.Value = known
+	}
+	return overhead, slope
+}
+
+// scatterOfSteps tells apart how single steps scatter and how tasks do. The square of a
+// task's deviation from the mean factor is v² + c²/K in the mean, c being the coefficient of
+// variation of a step. The two are found by weighted least squares: the variance of each
+// square is twice its mean squared, as for normal deviations, and those beyond three
+// deviations count as three (Huber 1964, Robust estimation of a location parameter). c
+// counts if it is more than two standard errors. Then each factor is left with the tasks'
+// part of its deviation.
+func scatterOfSteps(steps, factors []float64) (cv float64, rest []float64) {
+	n := len(steps)
+	if n < 10 || slices.Max(steps) < 2*slices.Min(steps) {
+		return 0, factors
+	}
+	mean := stat.Mean(factors, nil)
+	squares := make([]float64, n)
+	for i, f := range factors {
+		squares[i] = (f - mean) * (f - mean)
+	}
+	v, c, deviation := stat.Mean(squares, nil), 0.0, 0.0 // the squares of v and c, and how sure c's is
+	if v == 0 {
+		return 0, factors
+	}
+	for range 10 {
+		var w0, w1, w2, y0, y1 float64 // sums of weights, times 1/K, times 1/K²; with the squares
+		for i, k := range steps {
+			fitted := v + c/k
+			w := 1 / (2 * fitted * fitted)
+			y := min(squares[i], 9*fitted)
+			w0, w1, w2 = w0+w, w1+w/k, w2+w/k/k
+			y0, y1 = y0+w*y, y1+w*y/k
+		}
+		det := w0*w2 - w1*w1
+		v, c, deviation = (y0*w2-y1*w1)/det, (y1*w0-y0*w1)/det, math.Sqrt(w0/det)
+		if v < 0 {
+			v, c = 0, y1/w2
+		}
+		if c < 0 {
+			return 0, factors
+		}
+	}
+	if c <= 2*deviation {
+		return 0, factors
+	}
+	rest = make([]float64, n)
+	for i, k := range steps {
+		rest[i] = max(0, mean+(factors[i]-mean)*math.Sqrt(v/(v+c/k)))
+	}
+	return math.Sqrt(c), rest
+}
+
+const (
+	// mostFactors is how many values stand for the tasks in a class.
+	mostFactors = 40
+	// alike are factors that are no further apart.
+	alike = 1e-4
+)
+
+// vary is the law by which tasks take more or less than what is typical: their factors, or of
+// few tasks a lognormal law whose 90 % are those in which the next task lies, by Student's t.
+// Either has the mean of the factors. A factor of a speed is one over that of a time. nil:
+// nothing varies, or nothing is known of it.
+func vary(factors []float64, speed bool) fleet.Distribution {
+	n := len(factors)
+	if n < 2 {
+		return nil
+	}
+	mean := stat.Mean(factors, nil)
+	if slices.Max(factors)-slices.Min(factors) < alike {
+		if math.Abs(mean-1) < alike {
+			return nil
+		}
+		if speed {
+			mean = 1 / mean
+		}
+		return fleet.Constant{Value: short(mean)}
+	}
+	if n >= robust.Enough {
+		values := inOrder(robust.Condense(factors, mostFactors), speed)
+		slices.Sort(values.Values)
+		return values
+	}
+	var logs []float64
+	for _, f := range factors {
+		logs = append(logs, math.Log(max(f, mean/100)))
+	}
+	next := math.Sqrt(1 + 1/float64(n))
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.5 + confidence/2)
+	sigma := stat.StdDev(logs, nil) * next * t / distuv.UnitNormal.Quantile(0.5+confidence/2)
+	if speed { // of which one over has the mean
+		return fleet.Lognormal{Median: short(math.Exp(sigma*sigma/2) / mean), Sigma: short(sigma)}
+	}
+	return fleet.Lognormal{Mean: short(mean), Sigma: short(sigma)}
+}
+
+// inOrder are factors as they are, of a speed or of a time.
+func inOrder(factors []float64, speed bool) fleet.Empirical {
+	values := slices.Clone(factors)
+	for i, x := range values {
+		if speed {
+			x = 1 / x
+		}
+		values[i] = short(x)
+	}
+	return fleet.Empirical{Values: values}
+}

@@ -1,0 +1,178 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
+	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/outputs"
+)
+
+// Limits of what is kept of a long run: evenly spaced tasks of each device, and rounds.
+const (
+	maxTasks  = 1 << 10
+	maxRounds = 1 << 8
+)
+
+type record struct {
+	config  config.Config
+	first   int        // client number of the first device
+	bits    fleet.Bits // of a task's transfers, as simulations have them
+	rounds  int
+	devices []history
+	kept    statistics.Thinned[span]
+}
+
+type history struct {
+	config.Device
+	tasks statistics.Thinned[task]
+	all   int // tasks that were measured, the first not counted
+	left  LeftOut
+	first task // which is left out
+}
+
+// LeftOut counts the tasks of a device that say nothing of its speed.
+type LeftOut struct {
+	First   int `json:"first"`   // the first task, which prepares and connects
+	Lost    int `json:"lost"`    // the device fell silent
+	Refused int `json:"refused"` // its update was not valid
+	Broken  int `json:"broken"`  // the round closed, or the run ended, before its times were known
+}
+
+// The phases of a task, in the order of time.
+const (
+	download = iota
+	compute
+	upload
+	phases
+)
+
+type task struct {
+	number        uint64
+	client, steps int
+	took          [phases]float64
+}
+
+func (x *task) seconds() float64 { return x.took[download] + x.took[compute] + x.took[upload] }
+
+// span is a round: how long it took, its devices' tasks, and the longest task of the others.
+type span struct {
+	took, others float64
+	tasks        []task
+	whole        bool // all of its devices' tasks may be compared
+}
+
+// read reads the folder of a run, which may have been interrupted.
+func read(dir string) (*record, error) {
+	of, err := folder.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{config: of.Config, kept: statistics.Thin[span](maxRounds)}
+	if len(r.config.Devices.Names) == 0 {
+		return nil, fmt.Errorf("%s: the run has no real devices, so there is nothing to fit", dir)
+	}
+	for _, d := range r.config.Devices.Names {
+		r.devices = append(r.devices, history{Device: d, tasks: statistics.Thin[task](maxTasks)})
+	}
+	if err := r.size(dir); err != nil {
+		return nil, err
+	}
+	log, err := eventlog.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: nothing there says what its devices took: it holds no %s (run it without events.sample: off)", dir, eventlog.File)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.first = log.Run().Clients
+	for one, err := range log.Rounds() {
+		if err != nil {
+			return nil, err
+		}
+		r.take(one)
+	}
+	return r, nil
+}
+
+// size settles how many bits a transfer has in the run's simulation: by the configuration,
+// or by the model that the run left.
+func (r *record) size(dir string) error {
+	params := 0
+	if r.config.Network.ModelMegabits == 0 {
+		var err error
+		for _, name := range []string{outputs.ModelFile, outputs.BestModelFile} {
+			if params, err = folder.ModelParams(filepath.Join(dir, name)); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: the size of the model is not known: network.model_megabits is exact, and %w (let the run go on to its end: fedpace resume %s)", dir, err, dir)
+		}
+	}
+	model, update := r.config.Bits(params, params)
+	r.bits = fleet.Bits{Down: int64(model), Up: int64(update)}
+	return nil
+}
+
+// take takes a round.
+func (r *record) take(one *metrics.Round) {
+	r.rounds++
+	s := span{took: (one.End - one.Start).Seconds(), whole: true}
+	for i := range one.Tasks {
+		t := &one.Tasks[i]
+		switch at := t.Client - r.first; {
+		case !t.Real:
+			s.others = max(s.others, (t.End - t.Start).Seconds())
+		case at >= 0 && at < len(r.devices) && !t.Probe:
+			x, ok := r.devices[at].take(&t.TaskReport)
+			s.tasks, s.whole = append(s.tasks, x), s.whole && ok
+		}
+	}
+	r.kept.Add(s)
+}
+
+// take takes a task; false: it does not count.
+func (h *history) take(e *round.TaskReport) (x task, counts bool) {
+	x = task{
+		number: e.Task, client: e.Client, steps: e.LocalSteps,
+		took: [...]float64{e.Plan.Download.Seconds(), e.Plan.Compute.Seconds(), e.Plan.Upload.Seconds()},
+	}
+	switch {
+	case e.Outcome == round.Lost:
+		h.left.Lost++
+	case e.Outcome == round.Refused:
+		h.left.Refused++
+	case e.Plan.Drops || x.steps < 1 || min(x.took[download], x.took[compute], x.took[upload]) <= 0:
+		h.left.Broken++
+	case h.left.First == 0:
+		h.left.First, h.first = 1, x
+	default:
+		h.all++
+		h.tasks.Add(x)
+		return x, true
+	}
+	return x, false
+}
+
+// comparable lists the rounds whose time is that of their slowest task.
+func (r *record) comparable() (list []span) {
+	if _, all := r.config.Close.(closing.All); !all || r.config.Network.Shared() {
+		return nil
+	}
+	for _, s := range r.kept.Kept {
+		if s.whole && len(s.tasks) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,79 @@
+package fit
+
+import (
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"fedpace/actors/fleet"
+	"fedpace/internal/keyed"
+	"fedpace/internal/robust"
+)
+
+// apart is by how much the rounds with what was measured dealt anew differ from those that were
+// measured, where devices are slow together.
+const apart = 0.01
+
+// together makes the devices' laws those of whole rounds, where devices are slow together, because
+// they share a processor, a link or the time of day: the n-th factor of each device and phase is
+// that of the n-th round, so that drawing one round for all keeps what they have in common,
+// whatever it is (the bootstrap of clusters: Davison and Hinkley 1997, Bootstrap Methods and their
+// Application, section 3.8). A device without a task in a round has one of its others' factors.
+func (f *Fit) together(r *record, rounds []span) {
+	if len(rounds) < robust.Enough || len(f.Devices) < 2 {
+		return
+	}
+	took := 0.0
+	for _, s := range rounds {
+		took += s.took
+	}
+	if dealt := f.dealt(r, rounds); dealt < (1+apart)*took && dealt > (1-apart)*took {
+		return
+	}
+	for i := range f.Devices {
+		if d := &f.Devices[i]; d.Tasks > 0 {
+			f.Together = true
+			d.law.ofRounds(r.inRounds(rounds, i), r.bits, f.LinksMeasured)
+			d.StepCV = d.law.cv
+		}
+	}
+}
+
+// inRounds are a device's tasks by round.
+func (r *record) inRounds(rounds []span, number int) []task {
+	tasks := make([]task, len(rounds))
+	var own []task
+	for i := range rounds {
+		for _, x := range rounds[i].tasks {
+			if x.client == r.first+number {
+				tasks[i] = x
+				own = append(own, x)
+			}
+		}
+	}
+	if len(own) == 0 {
+		own = r.devices[number].tasks.Kept
+	}
+	for i := range tasks {
+		if tasks[i].steps == 0 {
+			tasks[i] = own[keyed.Below(keyed.Hash(0, keyed.Dealt, uint64(number), uint64(i)), uint64(len(own)))]
+		}
+	}
+	return tasks
+}
+
+// leastFactor is the least part of a typical time that a task takes beside the overhead.
+const leastFactor = 0.05
+
+// ofRounds takes the factors from these tasks, scaled to the mean that the factors have. What single
+// steps scatter is in them.
+func (l *law) ofRounds(tasks []task, b fleet.Bits, links bool) {
+	l.cv = 0
+	for _, p := range measured(links) {
+		factors := make([]float64, len(tasks))
+		for i := range tasks {
+			factors[i] = max(leastFactor, l.factor(&tasks[i], p, b)) // the overhead was taken from other tasks
+		}
+		floats.Scale(stat.Mean(l.phases[p].factors, nil)/stat.Mean(factors, nil), factors)
+		l.phases[p].factors = factors
+	}
+}

@@ -1,0 +1,57 @@
+"""Measures how fast fedpace is, and writes docs/performance.md, its tables and README's from it.
+
+    python3 internal/bench [peers] [growth] [--turns 3] [--length 1] [--python python3] [--out FOLDER] [--check]
+
+peers plays the same rounds as a plain loop in PyTorch; growth measures what clients, cohorts,
+steps, parameters, hosts and rounds cost. Without a word both are done, in less than ten minutes
+on a quiet machine. It needs Linux, Go and, for peers, a Python with PyTorch and numpy, OpenBLAS
+(Debian: python3-torch, libopenblas0-pthread) and the data in $FEDPACE_DATA or ../shared/data.
+"""
+import argparse
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+import growth
+import peers
+from measure import CHILDREN, ROOT, Fedpace, machine, tell, write
+
+PAGE = ROOT / "docs" / "performance"
+
+
+def main():
+    flags = argparse.ArgumentParser(prog="internal/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("parts", nargs="*", choices=["peers", "growth", []], metavar="PART", help="peers or growth; both unless told")
+    flags.add_argument("--turns", type=int, default=3, help="turns of ours and PyTorch's, whose median counts")
+    flags.add_argument("--length", type=float, default=1, help="part of each turn's rounds, as 0.1 for a first look")
+    flags.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    flags.add_argument("--out", type=pathlib.Path, default=PAGE, help="folder of the tables; docs/performance, and then the pages are written, too")
+    flags.add_argument("--check", action="store_true", help="exit status 1 where a target is missed")
+    given = flags.parse_args()
+    if given.length < 1 and given.out == PAGE:
+        flags.error("the pages show whole turns: give --out FOLDER to a first look")
+    missed = []
+    given.out.mkdir(parents=True, exist_ok=True)  # now, and not when all is measured
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what stands behind with
+    with tempfile.TemporaryDirectory(prefix="fedpace-bench-") as folder, CHILDREN:
+        fedpace = Fedpace(folder)
+        for name in given.parts or ["peers", "growth"]:
+            if name == "peers":
+                rows, what = peers.measure(fedpace, given.python, given.turns, given.length)
+                missed += peers.missed(rows)
+            else:
+                rows, what = growth.measure(fedpace, given.length)
+                missed += growth.missed(rows)
+            write(given.out / f"{name}.csv", rows)
+            (given.out / f"{name}.txt").write_text(f"{machine()}; {what}\n")
+    if given.out == PAGE:
+        subprocess.run(["go", "test", "./docs", "-count=1", "-run", "Performance", "-rewrite"], cwd=ROOT, check=True)
+    for m in missed:
+        tell(f"missed: {m}")
+    if missed and given.check:
+        sys.exit(1)
+
+
+main()

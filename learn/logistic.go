@@ -1,0 +1,104 @@
+package learn
+
+import (
+	"fmt"
+
+	"fedpace/internal/portable"
+	"fedpace/learn/internal/kernel"
+	"fedpace/learn/network"
+)
+
+func init() {
+	Models.Register("logistic", "multinomial logistic regression with a squared norm added", Logistic{})
+}
+
+// Logistic is multinomial logistic regression on dense rows. (μ/2)‖params‖² is added
+// to every sample's cross-entropy, biases included, so that the objective is μ-strongly
+// convex. Its losses are those of the sum.
+type Logistic struct {
+	Features int     `key:"features" range:"[1,1048576]" help:"values of a sample"`
+	Classes  int     `key:"classes" range:"[2,1048576]" help:"classes"`
+	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
+}
+
+func (a Logistic) Model(Samples) (Model, error) {
+	mu := float32(a.Mu)
+	if !(mu > 0 && mu <= 1e6) {
+		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
+	}
+	samples := Samples{Input: Dense, Features: a.Features, Classes: a.Classes}
+	list := []network.Layer{network.DenseLayer{Width: a.Classes}}
+	if _, err := network.Fit(list, samples); err != nil {
+		return nil, err
+	}
+	m := newModel(fmt.Sprintf("logistic:%d,%d,%v", a.Features, a.Classes, mu), samples)
+	m.convex = Logistic{a.Features, a.Classes, float64(mu)}
+	m.add(0, "weight", nil, a.Classes, a.Features)
+	m.add(1, "bias", nil, a.Classes)
+	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
+		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
+	}
+	return m, nil
+}
+
+// logisticWork is plain Go whatever the kernel: the models are small.
+type logisticWork struct {
+	flat
+	features int
+	mu       float32
+	z        []float32 // a sample's logits, then their gradient
+}
+
+// forward computes the logits of sample i.
+func (w *logisticWork) forward(params []float32, b *Batch, i int) (row []float32) {
+	f := w.features
+	row = b.X[i*f:][:f]
+	bias := params[f*len(w.z):]
+	for k := range w.z {
+		weight := params[k*f:][:f]
+		s := bias[k]
+		for j, x := range row {
+			s += float32(weight[j] * x)
+		}
+		w.z[k] = s
+	}
+	return row
+}
+
+// penalty is (μ/2)‖params‖².
+func (w *logisticWork) penalty(params []float32) float64 {
+	return float64(w.mu) / 2 * portable.Square(params)
+}
+
+func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
+	clear(w.grad)
+	f := w.features
+	scale := 1 / float32(b.N)
+	for i := range b.N {
+		row := w.forward(params, b, i)
+		loss += network.Softmax(w.z, int(b.Labels[i]), scale)
+		for k, d := range w.z {
+			sum := w.grad[k*f:][:f]
+			for j, x := range row {
+				sum[j] += float32(d * x)
+			}
+			w.grad[f*len(w.z)+k] += d
+		}
+	}
+	for j, x := range params {
+		w.grad[j] += float32(w.mu * x)
+	}
+	return loss/float64(b.N) + w.penalty(params)
+}
+
+func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	correct := 0
+	for i, y := range b.Labels {
+		w.forward(params, b, i)
+		s, right := network.CrossEntropy(w.z, int(y))
+		loss += s
+		correct += right
+	}
+	scores[0].Count(correct, b.N)
+	return loss + float64(b.N)*w.penalty(params)
+}

@@ -1,0 +1,257 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Metric names a quantity besides the loss.
+type Metric struct {
+	Name  string
+	Lower bool // smaller is better
+}
+
+// Names that have a meaning of their own.
+const (
+	// Loss is the name of the validation loss, which is no metric.
+	Loss = "loss"
+	// Accuracy is the share of samples whose label a classifier finds, 0 to 1.
+	Accuracy = "accuracy"
+)
+
+// Find is the place of a metric in a list; -1 if it is not there.
+func Find(list []Metric, name string) int {
+	return slices.IndexFunc(list, func(m Metric) bool { return m.Name == name })
+}
+
+func Names(list []Metric) (names []string) {
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Check says what is wrong with the values of metrics.
+func Check(list []Metric, values []float64) error {
+	if len(values) != len(list) {
+		return fmt.Errorf("%d values of %d metrics", len(values), len(list))
+	}
+	for i, v := range values {
+		if err := list[i].Check(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a value.
+func (m Metric) Check(v float64) error {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return fmt.Errorf("%s is %v", m.Name, v)
+	case m.Name == Accuracy && (v < 0 || v > 1):
+		return fmt.Errorf("%s is %v, and is a share: want 0 to 1", m.Name, v)
+	}
+	return nil
+}
+
+// Quality is the quantity by which models are compared.
+type Quality struct {
+	Metric
+	At int // its place among the metrics; -1: the loss
+}
+
+// QualityOf is the metric of a name, or the loss; without a name the first metric,
+// or the loss where there is none. It returns an error for a name that is neither.
+func QualityOf(list []Metric, name string) (Quality, error) {
+	at := 0
+	if name != "" {
+		at = Find(list, name)
+	}
+	switch {
+	case name == Loss, name == "" && len(list) == 0:
+		return Quality{Metric{Loss, true}, -1}, nil
+	case at < 0:
+		return Quality{}, fmt.Errorf("%q is not measured; the model has %s", name, strings.Join(append(Names(list), Loss), ", "))
+	}
+	return Quality{list[at], at}, nil
+}
+
+// Of is its value among a loss and metrics; NaN if it was not measured.
+func (q Quality) Of(loss float64, metrics []float64) float64 {
+	if q.At < 0 {
+		return loss
+	}
+	return At(metrics, q.At)
+}
+
+// At is the value of a metric; NaN if it was not measured.
+func At(metrics []float64, i int) float64 {
+	if i >= len(metrics) {
+		return math.NaN()
+	}
+	return metrics[i]
+}
+
+// Better reports whether a is better than b. Any number is better than NaN.
+func (m Metric) Better(a, b float64) bool {
+	return a == a && (b != b || m.Lower && a < b || !m.Lower && a > b)
+}
+
+// Reaches reports whether v is at least as good as a target.
+func (m Metric) Reaches(v, target float64) bool {
+	return m.Lower && v <= target || !m.Lower && v >= target
+}
+
+// Worsen is a value made worse by so much.
+func (m Metric) Worsen(v, by float64) float64 {
+	if m.Lower {
+		return v + by
+	}
+	return v - by
+}
+
+// Error is a value as one that falls as models get better: of an accuracy the share
+// that is wrong.
+func (m Metric) Error(v float64) float64 {
+	if m.Lower {
+		return v
+	}
+	return 1 - v
+}
+
+// Target is a value that a quantity is to reach.
+type Target struct {
+	Quality
+	Value float64
+}
+
+// Reached is the first target that a validation reaches; nil: none.
+func Reached(targets []Target, loss float64, metrics []float64) *Target {
+	for i := range targets {
+		if t := &targets[i]; t.Reaches(t.Of(loss, metrics), t.Value) {
+			return t
+		}
+	}
+	return nil
+}
+
+// AccuracyOf is the accuracy among the values of metrics; false if it is not there.
+func AccuracyOf(list []Metric, values []float64) (v float64, known bool) {
+	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
+		return values[i], true
+	}
+	return 0, false
+}
+
+// ClientScore is what a model achieves on the samples of one client.
+type ClientScore struct {
+	Client  int
+	Samples int       // samples that were measured
+	Loss    float64   // their mean loss
+	Metrics []float64 // NaN: the samples say nothing of it
+}
+
+// Best is the word for the best values so far: "lowest" or "highest".
+func (m Metric) Best() string {
+	if m.Lower {
+		return "lowest"
+	}
+	return "highest"
+}
+
+// Shown are the quantities that a run's results show, in their order: the one that
+// models are compared by, then the other metrics.
+func Shown(list []Metric, first Quality) []Quality {
+	shown := []Quality{first}
+	for i, m := range list {
+		if i != first.At {
+			shown = append(shown, Quality{m, i})
+		}
+	}
+	return shown
+}
+
+// Title is a quantity in tables and figures.
+func Title(name string) string {
+	if name == Loss {
+		return "validation loss"
+	}
+	return name
+}
+
+// Direction is the word for the direction in which a metric gets better: "lower" or
+// "higher".
+func (m Metric) Direction() string {
+	if m.Lower {
+		return Lower
+	}
+	return Higher
+}
+
+// The words for directions.
+const (
+	Lower  = "lower"
+	Higher = "higher"
+)
+
+// reserved are names that columns of results have already.
+var reserved = []string{Loss, "round", "virtual_seconds", "each", "best"}
+
+// maxName is the most characters of a name.
+const maxName = 40
+
+// CheckNames says what is wrong with the names of metrics. They are parts of the
+// names of columns.
+func CheckNames(list []Metric) error {
+	for i, m := range list {
+		switch {
+		case m.Name == "" || len(m.Name) > maxName || strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+			return fmt.Errorf("metric %.60q is not 1 to %d letters, digits and _", m.Name, maxName)
+		case slices.Contains(reserved, m.Name):
+			return fmt.Errorf("a metric has the name %q, which results have already", m.Name)
+		case Find(list, m.Name) < i:
+			return fmt.Errorf("two metrics have the name %q", m.Name)
+		}
+	}
+	return nil
+}
+
+// Spread is the smallest, the mean and the largest of the clients' K in a round.
+type Spread struct {
+	Tasks             int // tasks that are in it; it is known of a round if all of its tasks are
+	Smallest, Largest int
+	Sum               int64
+}
+
+// Add adds the K of one more task.
+func (s *Spread) Add(steps int) {
+	if s.Tasks == 0 || steps < s.Smallest {
+		s.Smallest = steps
+	}
+	s.Largest = max(s.Largest, steps)
+	s.Sum += int64(steps)
+	s.Tasks++
+}
+
+func (s Spread) Mean() float64 { return float64(s.Sum) / float64(s.Tasks) }
+
+// Timetable says after which rounds of a run the model is measured. The zero value has none.
+type Timetable struct {
+	Every  int   // rounds from one measurement to the next; 0: none by their number
+	Rounds []int // further rounds, in any order
+	// Grid is the time from one instant of a grid to the next, in virtual nanoseconds: the
+	// first round that ends at an instant or later is measured. 0: there is no grid.
+	Grid int64
+}
+
+func (t *Timetable) Any() bool { return t.Every > 0 || t.Grid > 0 || len(t.Rounds) > 0 }
+
+// Due reports whether the model is measured after a round. before is the virtual time at
+// which the round before it ended, 0 of the first, and end its own, in nanoseconds. Several
+// instants within one round are one measurement: its model is one.
+func (t *Timetable) Due(round int, before, end int64) bool {
+	return t.Every > 0 && round%t.Every == 0 || slices.Contains(t.Rounds, round) || t.Grid > 0 && end/t.Grid > before/t.Grid
+}

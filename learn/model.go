@@ -1,0 +1,155 @@
+package learn
+
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+	"fedpace/learn/internal/kernel"
+	"fedpace/learn/metric"
+	"fedpace/learn/network"
+	"fedpace/registry"
+)
+
+// Tensor names one part of a model's flat parameters, in PyTorch's layout
+// (a linear layer's weight is [out, in]).
+type Tensor struct {
+	Name   string // e.g. "0.weight", as PyTorch's state_dict would call it
+	Shape  []int
+	Offset int // index of the first element in the flat parameters
+}
+
+func (t Tensor) Len() int { return int(network.Product(t.Shape...)) }
+
+// ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
+// by all workers.
+type ModelInfo interface {
+	// String is the model in one line, for example "mlp:784,200,200,62": equal models
+	// have equal lines.
+	String() string
+	// Params is the number of parameters, all float32.
+	Params() int
+	// Trainable is how many of the parameters, from the first on, are trained. Those
+	// behind them, such as a batch norm's running means, follow from the samples.
+	Trainable() int
+	// Tensors lists the parts of the flat parameters in order, without gaps.
+	Tensors() []Tensor
+	// Samples says what the model reads.
+	Samples() Samples
+	// Metrics are the quantities besides the loss by which the model is measured.
+	Metrics() []Metric
+}
+
+// Travels is how many of a model's parameters, from the first on, a task transfers. Those
+// behind them are frozen: they never change.
+func Travels(m ModelInfo) int {
+	if f, ok := m.(interface{ Frozen() int }); ok {
+		return m.Params() - f.Frozen()
+	}
+	return m.Params()
+}
+
+// Model is a model of this program. [Parse] reads its String back.
+type Model interface {
+	ModelInfo
+	// Init writes the initial parameters for a seed: PyTorch's layer defaults
+	// (paper/NOTES, "Model sizes"), from a keyed stream per tensor.
+	Init(params []float32, seed uint64)
+	// NewWorkspace allocates the scratch memory of one worker for batches of
+	// up to maxBatch samples, in the arithmetic of a kernel.
+	NewWorkspace(maxBatch int, k Kernel) Workspace
+}
+
+// Architecture is a kind of model with its sizes, which are its fields. What it does not
+// leave open is in the model's name, see [NameOf].
+type Architecture interface {
+	// Model makes the model. The samples give the sizes that the architecture
+	// leaves open.
+	Model(of Samples) (Model, error)
+}
+
+// Models are the architectures that a configuration and messages can name.
+var Models = registry.New[Architecture]("model", "model").Standard("mlp")
+
+// Limits of an architecture: what a mistyped number may at most ask for.
+const (
+	maxWidth  = network.MaxWidth
+	MaxParams = network.MaxParams // parameters of a model
+)
+
+// model is a model of this package: its name and sizes, the parts of its parameters, and
+// how its workspaces calculate.
+type model struct {
+	name       string
+	convex     Architecture // of a model of theory, see [Convex]
+	samples    Samples
+	metrics    []Metric
+	tensors    []Tensor
+	initials   []network.Init // of each tensor
+	streams    []int          // of each tensor, the number of its random numbers
+	params     int
+	frozen     int // of them, the last ones
+	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
+}
+
+// add appends a tensor, which would be number i if none were frozen.
+func (m *model) add(i int, name string, start network.Init, shape ...int) {
+	t := Tensor{Name: name, Shape: shape, Offset: m.params}
+	m.tensors = append(m.tensors, t)
+	m.initials, m.streams = append(m.initials, start), append(m.streams, i)
+	m.params += t.Len()
+}
+
+func newModel(name string, of Samples) *model {
+	return &model{name: name, samples: of, metrics: network.MetricsOf(of)}
+}
+
+func (m *model) String() string    { return m.name }
+func (m *model) Params() int       { return m.params }
+func (m *model) Trainable() int    { return m.params - m.frozen }
+func (m *model) Frozen() int       { return m.frozen }
+func (m *model) Tensors() []Tensor { return m.tensors }
+func (m *model) Samples() Samples  { return m.samples }
+func (m *model) Metrics() []Metric { return m.metrics }
+
+// Init draws every tensor from its own stream.
+func (m *model) Init(params []float32, seed uint64) {
+	m.check(params)
+	clear(params)
+	for i, t := range m.tensors {
+		if start := m.initials[i]; start != nil {
+			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(m.streams[i])))
+		}
+	}
+}
+
+func (m *model) NewWorkspace(maxBatch int, k Kernel) Workspace {
+	return &workspace{model: m, max: maxBatch, Arithmetic: m.arithmetic(maxBatch, k.isa)}
+}
+
+// check panics on parameters of another model, a programmer's error.
+func (m *model) check(params []float32) {
+	if len(params) != m.params {
+		panic(fmt.Sprintf("learn: %d parameters given to %s, which has %d", len(params), m.name, m.params))
+	}
+}
+
+// What a model reads and is measured by lies beneath all models, with the networks.
+type (
+	// Samples says what the samples of a set are, or what a model reads.
+	Samples = network.Samples
+	// Input says which fields of a Batch a model reads.
+	Input = network.Input
+	// Batch is a minibatch in the layout its model reads.
+	Batch = network.Batch
+	// Metric names a quantity besides the loss by which a model is measured.
+	Metric = metric.Metric
+	// Score is what samples add to a metric, whose value is Sum/Weight.
+	Score = network.Score
+)
+
+// The kinds of input.
+const (
+	Dense  = network.Dense
+	Sparse = network.Sparse
+	Tokens = network.Tokens
+)

@@ -1,0 +1,263 @@
+package learn
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"fedpace/learn/network"
+	"fedpace/registry"
+)
+
+// A model's name is its architecture's, a colon and the architecture's fields in their order, as
+// in mlp:784,200,200,62. A list of layers has its samples before it:
+//
+//	layers:image=3x32x32,classes=100;conv(16,3,1,1),relu,residual([conv(16,3,1,1)]),average,flatten,dense(100)
+//
+// The readers of parts take more than is ever written; [Parse] refuses what it would not write.
+
+// maxName bounds a name: a message has room for no more.
+const maxName = registry.MaxText
+
+// NameOf is the name of an architecture that leaves no size open. Its fields are numbers, words
+// and lists of numbers or layers.
+func NameOf(a Architecture) string {
+	return Models.NameOf(a) + ":" + strings.Join(words(a), ",")
+}
+
+func Parse(name string) (m Model, err error) {
+	a, of, err := architecture(name)
+	if err == nil {
+		m, err = a.Model(of)
+	}
+	if err == nil && m.String() != name { // equal models have equal names
+		err = fmt.Errorf("its shortest form is %s", m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model %.80q: %w", name, err)
+	}
+	return m, nil
+}
+
+// architecture is that of a name, with the samples that are before a list of layers.
+func architecture(name string) (_ Architecture, of Samples, err error) {
+	kind, text, _ := strings.Cut(name, ":")
+	entry, ok := Models.Entry(kind)
+	if !ok {
+		return nil, of, fmt.Errorf("%q is not an architecture (%s)", kind, strings.Join(Models.Names(), ", "))
+	}
+	if len(name) > maxName {
+		return nil, of, fmt.Errorf("it takes %d bytes (at most %d)", len(name), maxName)
+	}
+	if samples, list, ok := strings.Cut(text, ";"); ok {
+		if of, err = samplesOf(samples); err != nil {
+			return nil, of, err
+		}
+		text = "[" + list + "]"
+	}
+	a, err := component(entry, text)
+	if err != nil {
+		return nil, of, err
+	}
+	return a.(Architecture), of, nil
+}
+
+// fields are those of a component that its name holds.
+func fields(component reflect.Type) (list []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(component) {
+		if f.IsExported() && !f.Anonymous && f.Name != frozenField {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// frozenField is that of [network.Freezing]. Names say it last, and only of layers that are frozen.
+const frozenField, frozen = "Frozen", "frozen"
+
+var numbers = reflect.TypeFor[[]int]()
+
+// open reports whether the first field is a list of as many words as are left for it. A list
+// of numbers that another one follows is one word, with x between the numbers.
+func open(fields []reflect.StructField) bool {
+	if fields[0].Type != numbers {
+		return false
+	}
+	for _, f := range fields[1:] {
+		if f.Type == numbers {
+			return false
+		}
+	}
+	return true
+}
+
+func words(component any) (list []string) {
+	v := reflect.ValueOf(component)
+	all := fields(v.Type())
+	for i, f := range all {
+		text := fmt.Sprint(v.FieldByIndex(f.Index))
+		switch x := v.FieldByIndex(f.Index).Interface().(type) {
+		case []int:
+			between := "x"
+			if open(all[i:]) {
+				between = ","
+			}
+			text = strings.ReplaceAll(strings.Trim(text, "[]"), " ", between)
+		case []network.Layer:
+			text = "[" + layersText(x) + "]"
+		}
+		list = append(list, text)
+	}
+	if f := v.FieldByName(frozenField); f.IsValid() && f.Bool() {
+		list = append(list, frozen)
+	}
+	return list
+}
+
+func layersText(layers []network.Layer) string {
+	var list []string
+	for _, l := range layers {
+		text := network.Layers.NameOf(l)
+		if options := words(l); len(options) > 0 {
+			text += "(" + strings.Join(options, ",") + ")"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ",")
+}
+
+// component reads the fields of an entry, and checks them.
+func component(entry any, text string) (any, error) {
+	v := reflect.New(reflect.TypeOf(entry)).Elem()
+	all, rest := fields(v.Type()), split(text)
+	if f := v.FieldByName(frozenField); f.IsValid() && len(rest) > 0 && rest[len(rest)-1] == frozen {
+		f.SetBool(true)
+		rest = rest[:len(rest)-1]
+	}
+	for i, f := range all {
+		n := 1
+		if open(all[i:]) {
+			n = len(rest) - len(all[i+1:])
+		}
+		if n < 1 || n > len(rest) {
+			return nil, wanted(text, all)
+		}
+		if err := read(v.FieldByIndex(f.Index).Addr().Interface(), strings.Join(rest[:n], ",")); err != nil {
+			return nil, registry.Below(key(f), err)
+		}
+		rest = rest[n:]
+	}
+	if len(rest) > 0 {
+		return nil, wanted(text, all)
+	}
+	return v.Interface(), registry.Check(v.Interface())
+}
+
+func wanted(text string, fields []reflect.StructField) error {
+	var names []string
+	for _, f := range fields {
+		names = append(names, key(f))
+	}
+	return fmt.Errorf("%.40q is not (%s)", text, strings.Join(names, ","))
+}
+
+// key names a field in messages.
+func key(f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
+}
+
+// read sets a field.
+func read(to any, text string) error {
+	switch to := to.(type) {
+	case *[]int:
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == 'x' }) {
+			var n int
+			if err := read(&n, word); err != nil {
+				return err
+			}
+			*to = append(*to, n)
+		}
+	case *[]network.Layer:
+		for _, word := range split(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")) {
+			name, options, _ := strings.Cut(word, "(")
+			entry, ok := network.Layers.Entry(name)
+			if !ok {
+				return fmt.Errorf("%.40q is not a layer (%s)", name, strings.Join(network.Layers.Names(), ", "))
+			}
+			l, err := component(entry, strings.TrimSuffix(options, ")"))
+			if err != nil {
+				return registry.Below(name, err)
+			}
+			*to = append(*to, l.(network.Layer))
+		}
+	default:
+		v := reflect.ValueOf(to).Elem()
+		if _, err := fmt.Sscan(text, to); err != nil || fmt.Sprint(v) != text {
+			return fmt.Errorf("%.40q is no %v in its shortest form", text, v.Kind())
+		}
+	}
+	return nil
+}
+
+// split cuts a text at the commas that no brackets enclose.
+func split(text string) (words []string) {
+	if text == "" {
+		return nil
+	}
+	depth, from := 0, 0
+	for i, r := range text {
+		switch r {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				words = append(words, text[from:i])
+				from = i + 1
+			}
+		}
+	}
+	return append(words, text[from:])
+}
+
+func samplesText(of Samples) string {
+	text := fmt.Sprintf("values=%d", of.Features)
+	switch {
+	case of.Input == Tokens:
+		text = fmt.Sprintf("tokens=%dx%d", of.Features, of.Vocabulary)
+	case of.Input == Sparse:
+		text = fmt.Sprintf("words=%d", of.Features)
+	case of.Image != [3]int{}:
+		text = fmt.Sprintf("image=%dx%dx%d", of.Image[0], of.Image[1], of.Image[2])
+	}
+	if of.Targets > 0 {
+		return fmt.Sprintf("%s,targets=%d", text, of.Targets)
+	}
+	return fmt.Sprintf("%s,classes=%d", text, of.Classes)
+}
+
+// samplesOf reads what samplesText writes. Their sizes are not checked.
+func samplesOf(text string) (of Samples, err error) {
+	is := func(format string, to ...any) bool {
+		_, err := fmt.Sscanf(text, format, to...)
+		return err == nil
+	}
+	switch image := &of.Image; {
+	case is("values=%d,", &of.Features):
+	case is("image=%dx%dx%d,", &image[0], &image[1], &image[2]):
+		of.Features = int(network.Product(image[:]...))
+	case is("words=%d,", &of.Features):
+		of.Input = Sparse
+	case is("tokens=%dx%d,", &of.Features, &of.Vocabulary):
+		of.Input = Tokens
+	default:
+		return of, fmt.Errorf("%.40q does not begin with values=N, image=CxHxW, words=N or tokens=LENGTHxVOCABULARY", text)
+	}
+	_, text, _ = strings.Cut(text, ",")
+	if !is("classes=%d", &of.Classes) && !is("targets=%d", &of.Targets) {
+		err = fmt.Errorf("%.40q is not classes=N or targets=N", text)
+	}
+	return of, err
+}

@@ -1,0 +1,217 @@
+package network
+
+import (
+	"unsafe"
+
+	"fedpace/learn/internal/kernel"
+)
+
+// Activation is what one stage writes and the next one reads, for one block of samples:
+// rows of [Lanes] samples. Its values lie position by position (rows of columns of
+// channels), so that the channels of neighbouring positions are one run; around an image
+// there may be a border of zeros for convolutions that pad. Values that a flatten
+// follows lie channel by channel instead, as PyTorch flattens them.
+type Activation struct {
+	Shape
+	x  []float32
+	dx []float32 // its gradient, without a border; nil: nobody wants it
+	// rows are the values of a vector or sequence sample by sample, for products with gradients:
+	// height × samples × channels; nil: nobody wants them.
+	rows []float32
+	// borrowed rows are those of the batch.
+	borrowed bool
+	used     [][]kernel.Segment // by block, features that are not left out (zeros.go)
+
+	planar bool // channel by channel
+	border int
+	relu   bool // the values are what a ReLU left: gradients reach only those above 0
+	// keepX and keepDX say that all blocks of a batch have a place of their own.
+	keepX, keepDX bool
+	needRows      bool
+	wanted        bool // the gradient
+	last          bool // the network's outputs
+
+	// shadows is an activation whose memory this one has, in its layout; gradientOf
+	// likewise for the gradient alone; flat is the vector that these values are.
+	shadows, gradientOf, flat *Activation
+}
+
+// width is the length of a row of positions, with its border.
+func (a *Activation) width() int { return (a.Width + 2*a.border) * a.Channels }
+
+// size is the length of a block of x.
+func (a *Activation) size() int { return (a.Height + 2*a.border) * a.width() * Lanes }
+
+// allocate reserves the memory that the stages on both sides have asked for, once.
+func (a *Activation) allocate(blocks, maxBatch int) {
+	if a.x != nil || a.Form == Text || a.Form == Words {
+		return
+	}
+	times := func(keep bool) int {
+		if keep {
+			return blocks
+		}
+		return 1
+	}
+	switch other := a.flat; {
+	case other != nil:
+		other.allocate(blocks, maxBatch)
+		a.planar = a.Form == Image
+		a.x, a.dx, a.keepX, a.keepDX = other.x, other.dx, other.keepX, other.keepDX
+		return
+	case a.shadows != nil:
+		other = a.shadows
+		other.allocate(blocks, maxBatch)
+		a.x, a.dx, a.keepX, a.keepDX = other.x, other.dx, other.keepX, other.keepDX
+		a.planar, a.border = other.planar, other.border
+		return
+	case a.gradientOf != nil:
+		other = a.gradientOf
+		other.allocate(blocks, maxBatch)
+		a.dx, a.keepDX, a.planar = other.dx, other.keepDX, other.planar
+	case a.last:
+		a.keepX = a.keepDX
+	}
+	a.x = aligned(times(a.keepX) * a.size())
+	if a.borrowed && a.needRows {
+		a.used = make([][]kernel.Segment, blocks)
+		for i := range a.used {
+			a.used[i] = make([]kernel.Segment, 0, a.Channels/together)
+		}
+	}
+	switch {
+	case a.last: // its gradient takes its place
+		a.dx = a.x
+	case a.wanted:
+		a.dx = aligned(times(a.keepDX) * a.Size() * Lanes)
+	}
+	if !a.needRows || a.borrowed {
+		return
+	}
+	samples := Lanes
+	if a.keepX {
+		samples = (maxBatch + 7) &^ 7
+	}
+	a.rows = aligned(a.Height * samples * a.width())
+}
+
+// values, gradient and samples are x, dx and rows of a block.
+func (a *Activation) values(p *Pass) []float32 {
+	return blockOf(a.x, a.size(), a.keepX, p)
+}
+
+func (a *Activation) gradient(p *Pass) []float32 {
+	return blockOf(a.dx, a.Size()*Lanes, a.keepDX, p)
+}
+
+func (a *Activation) usedIn(p *Pass) []kernel.Segment {
+	if a.used == nil {
+		return nil
+	}
+	return a.used[p.block]
+}
+
+// blockOf is a block of n values, which may be one of many.
+func blockOf(x []float32, n int, many bool, p *Pass) []float32 {
+	if many {
+		return x[p.block*n:][:n]
+	}
+	return x[:n]
+}
+
+func (a *Activation) samples(p *Pass) []float32 {
+	if a.keepX {
+		return a.rows[p.from*a.width():]
+	}
+	return a.rows
+}
+
+// steps are the distances in floats between rows, columns and channels of x, and where
+// the first position is; gradientSteps likewise those of dx.
+func (a *Activation) steps() (first, row, column, channel int) {
+	if a.planar {
+		return 0, a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
+	}
+	row, column = a.width()*Lanes, a.Channels*Lanes
+	return a.border * (row + column), row, column, Lanes
+}
+
+func (a *Activation) gradientSteps() (row, column, channel int) {
+	if a.planar {
+		return a.Width * Lanes, Lanes, a.Height * a.Width * Lanes
+	}
+	return a.Width * a.Channels * Lanes, a.Channels * Lanes, Lanes
+}
+
+// transpose writes rows, unless they are those of the batch.
+func (a *Activation) transpose(p *Pass, isa kernel.ISA) {
+	if a.borrowed || a.rows == nil {
+		return
+	}
+	ld, x, rows := a.width(), a.values(p), a.samples(p)
+	for y := range a.Height {
+		isa.Transpose(kernel.Matrix{Data: rows[y*Lanes*ld:], LD: ld}, kernel.Block(x[y*ld*Lanes:]), ld, isa.Columns(p.Samples))
+	}
+}
+
+// Row is value i of every sample of the block, and GradientRow its gradient; values are
+// counted position by position.
+func (a *Activation) Row(p *Pass, i int) []float32 {
+	first, row, column, channel := a.steps()
+	at := i / a.Channels
+	return a.values(p)[first+at/a.Width*row+at%a.Width*column+i%a.Channels*channel:][:Lanes]
+}
+
+// GradientRow is the gradient of Row.
+func (a *Activation) GradientRow(p *Pass, i int) []float32 {
+	row, column, channel := a.gradientSteps()
+	at := i / a.Channels
+	return a.gradient(p)[at/a.Width*row+at%a.Width*column+i%a.Channels*channel:][:Lanes]
+}
+
+// runs is how two activations of one shape are walked together: in runs of values, each
+// one piece in both.
+func runs(a, b *Activation) (count, length int) {
+	if a.planar != b.planar {
+		return a.Size(), Lanes
+	}
+	if a.planar {
+		return 1, a.Size() * Lanes
+	}
+	return a.Height, a.Width * a.Channels * Lanes
+}
+
+// run and gradientRun are run i of so many.
+func (a *Activation) run(p *Pass, i, count, length int) []float32 {
+	switch {
+	case count == a.Size():
+		return a.Row(p, i)
+	case a.planar:
+		return a.values(p)
+	}
+	first, row, _, _ := a.steps()
+	return a.values(p)[first+i*row:][:length]
+}
+
+func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
+	if count == a.Size() {
+		return a.GradientRow(p, i)
+	}
+	return a.gradient(p)[i*length:][:length]
+}
+
+// mask sets the gradient to zero where the value is not above zero.
+func (a *Activation) mask(p *Pass, isa kernel.ISA) {
+	count, length := runs(a, a)
+	for i := range count {
+		isa.Mask(a.gradientRun(p, i, count, length), a.run(p, i, count, length))
+	}
+}
+
+// aligned allocates n floats that start on a cache line.
+func aligned(n int) []float32 {
+	const line = 64 / 4
+	s := make([]float32, n+line)
+	off := (64 - int(uintptr(unsafe.Pointer(&s[0]))%64)) / 4 % line
+	return s[off : off+n : off+n]
+}

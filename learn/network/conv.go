@@ -1,0 +1,323 @@
+package network
+
+import (
+	"fmt"
+
+	"fedpace/learn/internal/kernel"
+)
+
+func init() { Layers.Register("conv", "a convolution of an image (PyTorch's Conv2d)", ConvLayer{}) }
+
+// ConvLayer is a convolution with square kernels, the weight [maps, channels, size, size].
+type ConvLayer struct {
+	Maps   int `key:"maps" is:"short" range:"[1,1048576]" help:"channels of the output"`
+	Size   int `key:"size" default:"3" range:"[1,64]" help:"height and width of kernels"`
+	Pad    int `key:"pad" default:"0" range:"[0,63]" help:"rows and columns of zeros on each side"`
+	Stride int `key:"stride" default:"1" range:"[1,64]" help:"step between positions"`
+	Freezing
+}
+
+func (l ConvLayer) String() string {
+	text := fmt.Sprintf(": %d maps of %d×%d", l.Maps, l.Size, l.Size)
+	if l.Stride > 1 {
+		text += fmt.Sprintf(", stride %d", l.Stride)
+	}
+	return text
+}
+
+// windows is how many places a window of some size has along n positions.
+func windows(n, size, pad, stride int) int {
+	if n == 0 {
+		return 0
+	}
+	if n+2*pad < size {
+		return -1
+	}
+	return (n+2*pad-size)/stride + 1
+}
+
+func (l ConvLayer) Shape(in Shape) (Shape, error) {
+	if err := in.takes("", Image); err != nil {
+		return in, err
+	}
+	if l.Pad >= l.Size {
+		return in, fmt.Errorf("a pad of %d leaves kernels of %d×%d that see only zeros (at most %d)", l.Pad, l.Size, l.Size, l.Size-1)
+	}
+	out := Shape{Form: Image, Channels: l.Maps, Height: windows(in.Height, l.Size, l.Pad, l.Stride), Width: windows(in.Width, l.Size, l.Pad, l.Stride)}
+	if out.Height < 0 || out.Width < 0 {
+		return in, fmt.Errorf("%d×%d is smaller than its kernels of %d×%d (give it a pad, or pool less before it)", in.Height, in.Width, l.Size, l.Size)
+	}
+	return out, nil
+}
+
+func (l ConvLayer) Parameters(in Shape) []Parameter {
+	return affine(l.Size*l.Size*in.Channels, l.Maps, in.Channels, l.Size, l.Size)
+}
+
+func (l ConvLayer) Stage(at *Place) Stage {
+	at.X.border = max(at.X.border, l.Pad)
+	return &convStage{Place: at, ConvLayer: l, rows: 1}
+}
+
+// convStage is a convolution of one block of samples. The channels of neighbouring
+// positions are one run of k, and a convolution is a product of as many such runs as the
+// kernels have rows; likewise its gradients (kernel.Segment).
+type convStage struct {
+	*Place
+	ConvLayer
+	rows int  // of outputs whose part of the weight's gradient is one product
+	add  bool // the gradient of the inputs is added to what is there
+
+	weight []float32 // as [out, size, size, in], so that a run of k is one of the weight's too
+	grad   []float32 // likewise
+	order  []int32   // where each parameter of the weight is here
+	bias   []float32
+	dbias  []float32
+
+	height, width   int // of the convolution's own output
+	dyRow, dyColumn int // distances of its gradient's rows and columns
+	packed          packed
+	recent          []float32 // the inputs that some rows of outputs read, sample by sample: row y at y % keep
+	keep            int
+	forwardRuns     []kernel.Segment
+	weightRuns      [][]kernel.Segment // the positions of some rows, by where in recent they start
+	gradientRuns    [][]kernel.Segment // for each position of the input, the outputs that read it
+}
+
+// prepare lists the runs once the activations are laid out. height and width are those
+// of the convolution's own output.
+func (s *convStage) prepare(height, width int, dy func() (row, column, channel int)) {
+	in, taps := s.X.Channels, s.Size*s.Size
+	n := s.Maps * taps * in
+	s.weight, s.grad = aligned(n), aligned(n)
+	s.order = make([]int32, n)
+	for i := range n {
+		o, c, k := i/(taps*in), i/taps%in, i%taps
+		s.order[i] = int32((o*taps+k)*in + c)
+	}
+	s.bias, s.dbias = aligned(s.Maps), aligned(s.Maps)
+	s.height, s.width = height, width
+	s.dyRow, s.dyColumn, _ = dy()
+	_, row, _, _ := s.X.steps()
+	for ky := range s.Size {
+		s.forwardRuns = append(s.forwardRuns, kernel.Segment{A: ky * s.Size * in, B: ky * row})
+	}
+	s.keep = (s.rows-1)*s.Stride + s.Size
+	s.recent = aligned(s.keep * Lanes * s.X.width())
+	s.weightRuns = make([][]kernel.Segment, s.keep)
+	for from := range s.weightRuns {
+		for i := range s.rows * width {
+			y, x := i/width, i%width
+			s.weightRuns[from] = append(s.weightRuns[from],
+				kernel.Segment{A: y*s.dyRow + x*s.dyColumn, B: (from+y*s.Stride)%s.keep*Lanes*s.X.width() + x*s.Stride*in})
+		}
+	}
+	if !s.Gradient {
+		return
+	}
+	for y := range s.X.Height {
+		for x := range s.X.Width {
+			var list []kernel.Segment
+			for k := range taps {
+				oy, ox := y+s.Pad-k/s.Size, x+s.Pad-k%s.Size
+				if oy >= 0 && ox >= 0 && oy%s.Stride == 0 && ox%s.Stride == 0 && oy/s.Stride < height && ox/s.Stride < width {
+					list = append(list, kernel.Segment{A: k * in, B: oy/s.Stride*s.dyRow + ox/s.Stride*s.dyColumn})
+				}
+			}
+			s.gradientRuns = append(s.gradientRuns, list)
+		}
+	}
+}
+
+func (s *convStage) lay() { s.prepare(s.Y.Height, s.Y.Width, s.Y.gradientSteps) }
+
+// begin takes the parameters of a step and forgets the gradients of the last.
+func (s *convStage) begin(params []float32) {
+	for i, here := range s.order {
+		s.weight[here] = params[i]
+	}
+	copy(s.bias, params[len(s.order):])
+	clear(s.grad)
+	clear(s.dbias)
+}
+
+// Update adds alpha times the gradient to dst, or stores it.
+func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+	if op == kernel.Store {
+		clear(dst)
+	}
+	for i, here := range s.order {
+		dst[i] += float32(alpha * s.grad[here])
+	}
+	for o, d := range s.dbias {
+		dst[len(s.order)+o] += float32(alpha * d)
+	}
+}
+
+// at computes the output at one position of its grid.
+func (s *convStage) at(y, x int, from []float32, dst kernel.Matrix, op kernel.Op, samples int) {
+	in := s.X.Channels
+	first, row, column, _ := s.X.steps()
+	s.network.isa.GemmSum(s.Maps, s.network.isa.Columns(samples), s.Size*in, s.forwardRuns,
+		kernel.Operand{Data: s.weight, Row: s.Size * s.Size * in, Col: 1},
+		kernel.Block(from[first+(y*s.Stride-s.Pad)*row+(x*s.Stride-s.Pad)*column:]), dst, op, s.bias, 0)
+}
+
+func (s *convStage) Forward(p *Pass) {
+	op := kernel.Bias
+	if s.Y.relu {
+		op = kernel.BiasReLU
+	}
+	if k := s.outputs(p.Samples); k.positions > 1 {
+		s.forwardPacked(k, p, op)
+		return
+	}
+	from, to := s.X.values(p), s.Y.values(p)
+	first, row, column, channel := s.Y.steps()
+	for y := range s.Y.Height {
+		for x := range s.Y.Width {
+			s.at(y, x, from, kernel.Matrix{Data: to[first+y*row+x*column:], LD: channel}, op, p.Samples)
+		}
+	}
+}
+
+func (s *convStage) Backward(p *Pass) {
+	dy := s.Y.gradient(p)
+	row, column, channel := s.Y.gradientSteps()
+	for y := range s.Y.Height {
+		for x := range s.Y.Width {
+			s.biases(dy[y*row+x*column:], channel, p.Samples)
+		}
+		s.weights(dy[y*row:], channel, y, p)
+	}
+	if s.Gradient {
+		s.inputs(dy, channel, p)
+	}
+}
+
+// biases adds a position's gradients.
+func (s *convStage) biases(dy []float32, channel, n int) {
+	if channel == Lanes {
+		s.network.isa.AddRowSums(s.dbias, dy, n, kernel.Add, 1)
+		return
+	}
+	for o := range s.Maps {
+		s.network.isa.AddRowSums(s.dbias[o:o+1], dy[o*channel:], n, kernel.Add, 1)
+	}
+}
+
+// weights adds the part of some rows of outputs, from row y on, to the weight's gradient. What
+// these rows read stays in a near cache from its transposition to its products.
+func (s *convStage) weights(dy []float32, channel, y int, p *Pass) {
+	in, ld, x := s.X.Channels, s.X.width(), s.X.values(p)
+	first := y*s.Stride + s.X.border - s.Pad
+	from := first
+	if y > 0 {
+		from = max(first, first+s.keep-s.rows*s.Stride)
+	}
+	for ; from < first+s.keep; from++ {
+		s.network.isa.Transpose(kernel.Matrix{Data: s.recent[from%s.keep*Lanes*ld:], LD: ld},
+			kernel.Block(x[from*ld*Lanes:]), ld, s.network.isa.Columns(p.Samples))
+	}
+	for ky := range s.Size {
+		s.network.isa.GemmSum(s.Maps, s.Size*in, p.Samples, s.weightRuns[(first+ky)%s.keep], kernel.Operand{Data: dy, Row: channel, Col: 1},
+			kernel.Matrix{Data: s.recent[(s.X.border-s.Pad)*in:], LD: ld},
+			kernel.Matrix{Data: s.grad[ky*s.Size*in:], LD: s.Size * s.Size * in}, kernel.Add, nil, 1)
+	}
+}
+
+// inputs writes the gradient of the input, or adds it to what is there.
+func (s *convStage) inputs(dy []float32, dyChannel int, p *Pass) {
+	if k := s.gradients(p.Samples); k.positions > 1 {
+		s.inputsPacked(k, dy, dyChannel, p)
+		return
+	}
+	in, n := s.X.Channels, s.network.isa.Columns(p.Samples)
+	x, dx := s.X.values(p), s.X.gradient(p)
+	first, xRow, xColumn, _ := s.X.steps()
+	row, column, channel := s.X.gradientSteps()
+	weight := kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in}
+	op := s.gradientOp()
+	for at, list := range s.gradientRuns {
+		ay, ax := at/s.X.Width, at%s.X.Width
+		to := kernel.Matrix{Data: dx[ay*row+ax*column:], LD: channel}
+		var aux []float32
+		if op == kernel.ReLUGrad {
+			aux = x[first+ay*xRow+ax*xColumn:]
+		}
+		if len(list) > 0 {
+			s.network.isa.GemmSum(in, n, s.Maps, list, weight, kernel.Matrix{Data: dy, LD: dyChannel}, to, op, aux, 1)
+		} else if !s.add {
+			clear(to.Data[:in*Lanes])
+		}
+	}
+}
+
+// gradientOp is what becomes of the gradient of the inputs.
+func (s *convStage) gradientOp() kernel.Op {
+	switch {
+	case s.add:
+		return kernel.Add
+	case s.X.relu && s.masks():
+		return kernel.ReLUGrad
+	}
+	return kernel.Store
+}
+
+// masks reports whether the gradient of the inputs is set to zero where a ReLU left zero.
+func (s *convStage) masks() bool { return !s.add }
+
+// pooledStage is a convolution, a ReLU and a pooling of two: only what the pooling reads
+// is computed, four positions at a time.
+type pooledStage struct {
+	convStage
+	y    []float32 // the four positions of one output: 4 × maps × lanes
+	code []int32   // which of the four each output is: height × width × maps × lanes
+	dy   []float32 // gradient of the convolution's output
+}
+
+// lay reserves the convolution's own output, two rows and columns for each pooled one.
+func (s *pooledStage) lay() {
+	height, width := 2*s.Y.Height, 2*s.Y.Width
+	s.rows = 2
+	s.y = aligned(4 * s.Maps * Lanes)
+	s.code = make([]int32, s.Y.Size()*Lanes)
+	s.dy = aligned(height * width * s.Maps * Lanes)
+	s.prepare(height, width, func() (row, column, channel int) { return width * s.Maps * Lanes, s.Maps * Lanes, Lanes })
+}
+
+func (s *pooledStage) Forward(p *Pass) {
+	if k := s.outputs(p.Samples); k.positions > 1 {
+		s.forwardPacked(k, p)
+		return
+	}
+	from, to := s.X.values(p), s.Y.values(p)
+	first, row, column, channel := s.Y.steps()
+	part := s.Maps * Lanes
+	for at := range s.Y.Height * s.Y.Width {
+		y, x := at/s.Y.Width, at%s.Y.Width
+		for j := range 4 {
+			s.at(2*y+j/2, 2*x+j%2, from, kernel.Block(s.y[j*part:]), kernel.BiasReLU, p.Samples)
+		}
+		s.network.isa.MaxPool(s.Maps, p.Samples, s.y, Lanes, part, 2*part, to[first+y*row+x*column:], channel, s.code[at*part:])
+	}
+}
+
+func (s *pooledStage) Backward(p *Pass) {
+	g := s.Y.gradient(p)
+	row, column, channel := s.Y.gradientSteps()
+	part := s.Maps * Lanes
+	width := 2 * s.Y.Width * part // of a row of dy
+	for y := range s.Y.Height {
+		dy := s.dy[2*y*width:][:2*width]
+		for x := range s.Y.Width {
+			own := g[y*row+x*column:]
+			s.network.isa.MaxUnpool(s.Maps, p.Samples, own, channel, s.code[(y*s.Y.Width+x)*part:], dy[2*x*part:], part, width)
+			s.biases(own, channel, p.Samples)
+		}
+		s.weights(dy, Lanes, 2*y, p)
+	}
+	if s.Gradient {
+		s.inputs(s.dy, Lanes, p)
+	}
+}

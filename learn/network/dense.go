@@ -1,0 +1,248 @@
+package network
+
+import (
+	"fmt"
+
+	"fedpace/learn/internal/kernel"
+)
+
+func init() {
+	Layers.Register("dense", "every output is a weighted sum of all inputs (PyTorch's Linear)", DenseLayer{})
+}
+
+// DenseLayer is y = W x + b, with the weight [outputs, inputs].
+type DenseLayer struct {
+	Width int `key:"width" is:"short" default:"open" word:"open=0" range:"[1,1048576]" help:"outputs; open: as many as classes or targets"`
+	Freezing
+}
+
+func (l DenseLayer) String() string {
+	if l.Width == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %d", l.Width)
+}
+
+func (l DenseLayer) Shape(in Shape) (Shape, error) {
+	before := map[Form]string{Image: "flatten", Sequence: "flatten or average", Text: "embedding, and flatten or average,"}[in.Form]
+	err := in.takes("; put "+before+" before it", Vector, Words)
+	return vector(l.Width), err
+}
+
+func (l DenseLayer) Parameters(in Shape) []Parameter {
+	return affine(in.Channels, l.Width, in.Channels)
+}
+
+func (l DenseLayer) Stage(at *Place) Stage {
+	x, y := at.X, at.Y
+	if x.Form == Words {
+		return &bagStage{Place: at, columns: newColumns(x.Channels, l.Width)}
+	}
+	s := &denseStage{Place: at}
+	x.needRows = true
+	if !at.network.whole {
+		x.keepX = true
+		for ; y != nil; y = y.shadows {
+			y.keepDX = true
+		}
+	}
+	return s
+}
+
+// denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch
+// and multiplies them when the parameters are updated, which saves a pass over the
+// weights. In a network whose gradient is collected as a whole it does so block by block. In
+// a step of one block it joins the gradient of the inputs and the update.
+type denseStage struct {
+	*Place
+	updated bool
+	dx      []float32 // gradients of the inputs, sample by sample
+}
+
+func (s *denseStage) sizes() (in, out int) { return s.X.Channels, s.Y.Channels }
+
+func (s *denseStage) Forward(p *Pass) {
+	in, out := s.sizes()
+	op := kernel.Bias
+	if s.Y.relu {
+		op = kernel.BiasReLU
+	}
+	depth, segments := in, kernel.Whole
+	if used := s.X.usedIn(p); len(used) > 0 {
+		depth, segments = together, used
+	}
+	s.network.isa.GemmSum(out, s.network.isa.Columns(p.Samples), depth, segments,
+		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
+		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*out:], 0)
+}
+
+// Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is
+// positive.
+func (s *denseStage) Backward(p *Pass) {
+	in, out := s.sizes()
+	dy := s.Y.gradient(p)
+	s.X.transpose(p, s.network.isa)
+	switch {
+	case s.network.whole:
+		s.multiply(p.Gradient, dy, s.X.samples(p), 0, in, p.Samples, kernel.Add, 1)
+		s.network.isa.AddRowSums(p.Gradient[in*out:][:out], dy, p.Samples, kernel.Add, 1)
+	case s.network.alpha != 0 && s.Gradient && !s.frozen && p.Samples <= s.network.isa.StepSamples():
+		s.step(p, dy)
+		return
+	}
+	if s.Gradient {
+		s.inputs(p, dy, 0, in)
+	}
+}
+
+// inputs computes the gradient of the inputs from one to before another.
+func (s *denseStage) inputs(p *Pass, dy []float32, from, to int) {
+	in, out := s.sizes()
+	op, x := kernel.Store, []float32(nil)
+	if s.X.relu {
+		op, x = kernel.ReLUGrad, s.X.values(p)[from*Lanes:]
+	}
+	isa := s.network.isa
+	isa.Gemm(to-from, isa.Columns(p.Samples), out, kernel.Operand{Data: p.Parameters[from:], Row: 1, Col: in},
+		kernel.Block(dy), kernel.Block(s.X.gradient(p)[from*Lanes:]), op, x, 0)
+}
+
+// step computes the gradient of the inputs and updates the weight, which is read once.
+func (s *denseStage) step(p *Pass, dy []float32) {
+	in, out := s.sizes()
+	isa, alpha, rows := s.network.isa, s.network.alpha, s.X.samples(p)
+	if s.dx == nil {
+		s.dx = aligned(in * isa.Columns(isa.StepSamples()))
+	}
+	from := isa.DenseStep(out, in, p.Samples, p.Parameters, dy, rows, s.dx, alpha, s.X.relu)
+	isa.Transpose(kernel.Block(s.X.gradient(p)), kernel.Matrix{Data: s.dx, LD: in}, isa.Columns(p.Samples), from)
+	if from < in {
+		s.inputs(p, dy, from, in)
+		s.multiply(p.Parameters, dy, rows, from, in, p.Samples, kernel.Add, alpha)
+	}
+	isa.AddRowSums(p.Parameters[in*out:][:out], dy, p.Samples, kernel.Add, alpha)
+	s.updated = true
+}
+
+// multiply adds alpha times dy·xᵀ, or stores it, for the inputs from one to before another.
+func (s *denseStage) multiply(dst, dy, rows []float32, from, to, n int, op kernel.Op, alpha float32) {
+	in, out := s.sizes()
+	s.network.isa.Gemm(out, to-from, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
+		kernel.Matrix{Data: rows[from:], LD: in}, kernel.Matrix{Data: dst[from:], LD: in}, op, nil, alpha)
+}
+
+// Update adds alpha times the gradient of the whole batch to dst, or stores it.
+func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	if s.updated {
+		s.updated = false
+		return
+	}
+	in, out := s.sizes()
+	var p Pass
+	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
+		dy, n := s.Y.gradient(&p), min(Lanes, b.N-p.from)
+		parts := s.X.usedIn(&p)
+		if op == kernel.Store && len(parts) > 0 {
+			clear(dst[:in*out])
+		}
+		for from, to := range spans(parts, in) {
+			s.multiply(dst, dy, s.X.samples(&p), from, to, n, op, alpha)
+		}
+		s.network.isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
+		op = kernel.Add
+	}
+}
+
+func (s *denseStage) begin([]float32) {}
+
+// columns are the parameters of a dense layer on bags of words, of which only the columns
+// of a batch's words are read and written. Its arithmetic is plain Go whatever the kernel:
+// the sums are short and gathered.
+type columns struct {
+	features int
+	z        []float32 // a sample's outputs, then their gradient
+	sum      []float32 // gradient of the columns in use, all zero between steps
+}
+
+func newColumns(features, outputs int) columns {
+	return columns{features, make([]float32, outputs), make([]float32, (features+1)*outputs)}
+}
+
+// forward computes the outputs of sample i.
+func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
+	f := w.features
+	index, value = b.row(i)
+	bias := params[f*len(w.z):]
+	for k := range w.z {
+		row := params[k*f:][:f]
+		s := bias[k]
+		for j, x := range index {
+			s += float32(row[x] * value[j])
+		}
+		w.z[k] = s
+	}
+	return index, value
+}
+
+// add adds the gradient of a sample, given that of its outputs.
+func (w *columns) add(index []int32, value []float32) {
+	f := w.features
+	for k, d := range w.z {
+		row := w.sum[k*f:][:f]
+		for j, x := range index {
+			row[x] += float32(d * value[j])
+		}
+		w.sum[f*len(w.z)+k] += d
+	}
+}
+
+func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	if op == kernel.Store {
+		copy(dst, w.sum)
+		clear(w.sum)
+		return
+	}
+	f, c := w.features, len(w.z)
+	for k := range c {
+		row := dst[k*f:][:f]
+		sum := w.sum[k*f:][:f]
+		// A word that several samples have is applied once: its sum is zero after.
+		for _, x := range b.Index {
+			row[x] += float32(alpha * sum[x])
+			sum[x] = 0
+		}
+		dst[f*c+k] += float32(alpha * w.sum[f*c+k])
+		w.sum[f*c+k] = 0
+	}
+}
+
+func (w *columns) begin([]float32) {}
+
+// bagStage is a dense layer on bags of words with other layers behind it.
+type bagStage struct {
+	*Place
+	columns
+}
+
+func (s *bagStage) Forward(p *Pass) {
+	y := s.Y.values(p)
+	for i := range p.Samples {
+		s.columns.forward(p.Parameters, p.batch, p.from+i)
+		for k, v := range s.z {
+			if s.Y.relu {
+				v = max(v, 0)
+			}
+			y[k*Lanes+i] = v
+		}
+	}
+}
+
+func (s *bagStage) Backward(p *Pass) {
+	dy := s.Y.gradient(p)
+	for i := range p.Samples {
+		for k := range s.z {
+			s.z[k] = dy[k*Lanes+i]
+		}
+		s.add(p.batch.row(p.from + i))
+	}
+}

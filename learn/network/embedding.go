@@ -1,0 +1,79 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"fedpace/learn/internal/kernel"
+)
+
+func init() {
+	Layers.Register("embedding", "a vector for each token of a text (PyTorch's Embedding)", EmbeddingLayer{})
+}
+
+// EmbeddingLayer turns tokens into a sequence of vectors, the rows of its weight.
+type EmbeddingLayer struct {
+	Width int `key:"width" is:"short" range:"[1,1048576]" help:"width of a token's vector"`
+	Freezing
+}
+
+func (l EmbeddingLayer) String() string { return fmt.Sprintf(": %d", l.Width) }
+
+func (l EmbeddingLayer) Shape(in Shape) (Shape, error) {
+	err := in.takes("", Text)
+	return Shape{Form: Sequence, Height: in.Height, Width: 1, Channels: l.Width}, err
+}
+
+func (l EmbeddingLayer) Parameters(in Shape) []Parameter {
+	return []Parameter{{Name: "weight", Shape: []int{in.Channels, l.Width}, Init: normal}}
+}
+
+func (l EmbeddingLayer) Stage(at *Place) Stage { return embeddingStage{at} }
+
+type embeddingStage struct{ *Place }
+
+func (s embeddingStage) Forward(p *Pass) {
+	length, e := s.Y.Height, s.Y.Channels
+	tokens, x := p.batch.Tokens[p.from*length:], s.Y.values(p)
+	for t := range length {
+		x := x[t*e*Lanes:][:e*Lanes]
+		for l := range p.Samples {
+			row := p.Parameters[int(tokens[l*length+t])*e:][:e]
+			for i, v := range row {
+				x[i*Lanes+l] = v
+			}
+		}
+	}
+}
+
+func (s embeddingStage) Backward(p *Pass) {
+	length, e := s.Y.Height, s.Y.Channels
+	tokens, dy := p.batch.Tokens[p.from*length:], s.Y.gradient(p)
+	for t := length - 1; t >= 0; t-- {
+		dx := dy[t*e*Lanes:][:e*Lanes]
+		for l := range p.Samples {
+			row := p.Gradient[int(tokens[l*length+t])*e:][:e]
+			for i := range row {
+				row[i] += dx[i*Lanes+l]
+			}
+		}
+	}
+}
+
+// normal draws from N(0, 1) by Marsaglia's polar method.
+func normal(part []float32, r *rand.Rand) {
+	for i := 0; i < len(part); {
+		u, v := 2*r.Float64()-1, 2*r.Float64()-1
+		s := float64(u*u) + float64(v*v)
+		if s >= 1 || s < 1e-300 {
+			continue
+		}
+		f := math.Sqrt(-2 * kernel.Log(s) / s)
+		part[i] = float32(u * f)
+		if i+1 < len(part) {
+			part[i+1] = float32(v * f)
+		}
+		i += 2
+	}
+}

@@ -1,0 +1,224 @@
+package network
+
+import (
+	"fmt"
+
+	"fedpace/learn/internal/kernel"
+)
+
+func init() {
+	Layers.Register("gru", "gated recurrent units that read a sequence (PyTorch's GRU)", GRULayer{})
+}
+
+// GRULayer is one or more layers of gated recurrent units in PyTorch's form (two bias
+// vectors, gates in the order r, z, n), each on the states of the one before.
+type GRULayer struct {
+	Width  int    `key:"width" is:"short" range:"[1,1048576]" help:"width of a layer's state"`
+	Layers int    `key:"layers" default:"1" range:"[1,64]" help:"layers, each on the states before"`
+	Output string `key:"output" default:"last" words:"last,all" help:"states that go on: the last step's, or all as a sequence"`
+	Freezing
+}
+
+func (l GRULayer) String() string { return fmt.Sprintf(": %d", l.Width) }
+
+func (l GRULayer) Shape(in Shape) (Shape, error) {
+	if err := in.takes("; put embedding before it", Sequence); err != nil {
+		return in, err
+	}
+	if l.Output == "all" {
+		return Shape{Form: Sequence, Height: in.Height, Width: 1, Channels: l.Width}, nil
+	}
+	return vector(l.Width), nil
+}
+
+func (l GRULayer) Parameters(in Shape) (list []Parameter) {
+	bound := fanIn(l.Width) // for all of a GRU's parameters
+	for k := range l.Layers {
+		width := in.Channels
+		if k > 0 {
+			width = l.Width
+		}
+		for _, p := range []Parameter{
+			{Name: "weight_ih", Shape: []int{3 * l.Width, width}, Init: bound},
+			{Name: "weight_hh", Shape: []int{3 * l.Width, l.Width}, Init: bound},
+			{Name: "bias_ih", Shape: []int{3 * l.Width}, Init: bound},
+			{Name: "bias_hh", Shape: []int{3 * l.Width}, Init: bound},
+		} {
+			p.Name = fmt.Sprintf("%s_l%d", p.Name, k)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// groupSteps is how many time steps' gradients meet in one product with the
+// inputs: it saves as many passes over the weights' gradient.
+const groupSteps = 4
+
+func (l GRULayer) Stage(at *Place) Stage {
+	at.X.needRows = true
+	h, length := l.Width*Lanes, at.X.Height
+	s := &gruStage{Place: at, GRULayer: l, isa: at.network.isa, length: length,
+		zero: aligned(h), in: aligned(3 * h), state: aligned(3 * h)}
+	offset := 0
+	for k := range l.Layers {
+		g := gruLayer{in: at.X.Channels,
+			saved: aligned(length * 5 * h),
+			rows:  aligned((length + 1) * h),
+			da:    aligned(groupSteps * 4 * h),
+			dh:    aligned(h),
+		}
+		if k > 0 {
+			g.in = l.Width
+		}
+		g.wih = offset
+		g.whh = g.wih + 3*l.Width*g.in
+		g.bih = g.whh + 3*l.Width*l.Width
+		g.bhh = g.bih + 3*l.Width
+		offset = g.bhh + 3*l.Width
+		s.layers = append(s.layers, g)
+	}
+	return s
+}
+
+// gruStage runs one block of samples at a time through all time steps.
+type gruStage struct {
+	*Place
+	GRULayer
+	isa    kernel.ISA
+	length int
+	layers []gruLayer
+	zero   []float32 // the state before the first step
+	in     []float32 // shares of the gates, 3 × hidden × lanes
+	state  []float32
+	groups [groupSteps]kernel.Segment
+	shares [3]kernel.Segment // of a layer's gates in its input
+}
+
+type gruLayer struct {
+	in                 int
+	wih, whh, bih, bhh int       // offsets of the parameters
+	saved              []float32 // of every time step: r, z, m, g and the new state (kernel.GRUForward)
+	rows               []float32 // states sample by sample; the one before step t at t
+	da                 []float32 // of groupSteps time steps (kernel.GRUBackward)
+	dh                 []float32
+}
+
+// output is layer l's state after step t, before the first for t = -1.
+func (s *gruStage) output(l, t int) []float32 {
+	h := s.Width * Lanes
+	if t < 0 {
+		return s.zero
+	}
+	return s.layers[l].saved[(5*t+4)*h:][:h]
+}
+
+func (s *gruStage) Forward(p *Pass) {
+	c, params, n := s.isa, p.Parameters, p.Samples
+	h, e := s.Width*Lanes, s.X.Channels
+	in, out := s.X.values(p), s.Y.values(p)
+	for t := range s.length {
+		x := in[t*e*Lanes:][:e*Lanes]
+		for l := range s.layers {
+			g := &s.layers[l]
+			before := s.output(l, t-1)
+			c.Gemm(3*s.Width, c.Columns(n), g.in, kernel.Operand{Data: params[g.wih:], Row: g.in, Col: 1},
+				kernel.Block(x), kernel.Block(s.in), kernel.Bias, params[g.bih:], 0)
+			c.Gemm(3*s.Width, c.Columns(n), s.Width, kernel.Operand{Data: params[g.whh:], Row: s.Width, Col: 1},
+				kernel.Block(before), kernel.Block(s.state), kernel.Bias, params[g.bhh:], 0)
+			c.GRUForward(h, s.in, s.state, before, g.saved[5*t*h:][:5*h])
+			x = s.output(l, t)
+			if p.Training {
+				c.Transpose(kernel.Matrix{Data: g.rows[(t+1)*h:], LD: s.Width}, kernel.Block(x), s.Width, n)
+			}
+		}
+		if s.Y.Form == Sequence {
+			copy(out[t*h:], x)
+		}
+	}
+	if s.Y.Form == Vector {
+		copy(out, s.output(len(s.layers)-1, s.length-1))
+	}
+}
+
+func (s *gruStage) Backward(p *Pass) {
+	c, params, grad, n := s.isa, p.Parameters, p.Gradient, p.Samples
+	s.X.transpose(p, c)
+	columns := c.Columns(n)
+	h, e := s.Width*Lanes, s.X.Channels
+	top := len(s.layers) - 1
+	for l := range s.layers {
+		clear(s.layers[l].dh)
+	}
+	dy := s.Y.gradient(p)
+	if s.Y.Form == Vector {
+		copy(s.layers[top].dh, dy)
+	}
+
+	// The gradients of the input's shares are parts 0, 1 and 3 of da.
+	shares := s.shares[:]
+	shares[1].B, shares[2].B = h, 3*h
+	for t := s.length - 1; t >= 0; t-- {
+		if s.Y.Form == Sequence {
+			c.AddScaled(s.layers[top].dh, 1, dy[t*h:][:h])
+		}
+		slot := t % groupSteps
+		for l := top; l >= 0; l-- {
+			g := &s.layers[l]
+			da := g.da[slot*4*h:][:4*h]
+			c.GRUBackward(h, g.dh, g.saved[5*t*h:][:4*h], s.output(l, t-1), da)
+			if t > 0 {
+				c.Gemm(s.Width, columns, 3*s.Width, kernel.Operand{Data: params[g.whh:], Row: 1, Col: s.Width},
+					kernel.Block(da), kernel.Block(g.dh), kernel.Add, nil, 1)
+			}
+			shares[1].A, shares[2].A = s.Width*g.in, 2*s.Width*g.in
+			weight := kernel.Operand{Data: params[g.wih:], Row: 1, Col: g.in}
+			if l > 0 {
+				c.GemmSum(g.in, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.layers[l-1].dh), kernel.Add, nil, 1)
+			} else if s.Gradient {
+				c.GemmSum(e, columns, s.Width, shares, weight, kernel.Block(da), kernel.Block(s.X.gradient(p)[t*e*Lanes:]), kernel.Store, nil, 0)
+			}
+			c.AddRowSums(grad[g.bih:][:2*s.Width], da, n, kernel.Add, 1)
+			c.AddRowSums(grad[g.bih+2*s.Width:][:s.Width], da[3*h:], n, kernel.Add, 1)
+			c.AddRowSums(grad[g.bhh:][:3*s.Width], da, n, kernel.Add, 1)
+		}
+		if slot == 0 {
+			s.weights(p, t, min(groupSteps, s.length-t))
+		}
+	}
+}
+
+// weights adds to the gradient the products of the gates' gradients of `steps` time steps
+// from t on with what the gates read.
+func (s *gruStage) weights(p *Pass, t, steps int) {
+	c, grad, n := s.isa, p.Gradient, p.Samples
+	h, e := s.Width*Lanes, s.X.Channels
+	for l := range s.layers {
+		g := &s.layers[l]
+		x, width := s.X.rows[t*Lanes*e:], Lanes*e
+		if l > 0 {
+			x, width = s.layers[l-1].rows[(t+1)*h:], h
+		}
+		groups := s.groups[:steps]
+		for i := range groups {
+			groups[i] = kernel.Segment{A: i * 4 * h, B: i * width}
+		}
+		in := kernel.Matrix{Data: x, LD: g.in}
+		for _, part := range [2]struct{ row, from, rows int }{{0, 0, 2 * s.Width}, {2 * s.Width, 3 * h, s.Width}} {
+			c.GemmSum(part.rows, g.in, n, groups, kernel.Operand{Data: g.da[part.from:], Row: Lanes, Col: 1},
+				in, kernel.Matrix{Data: grad[g.wih+part.row*g.in:], LD: g.in}, kernel.Add, nil, 1)
+		}
+		// The state before the first step is zero: its product adds nothing.
+		for i := range groups {
+			groups[i].B = i * h
+		}
+		rows := g.rows[t*h:]
+		if t == 0 {
+			groups = groups[1:]
+		}
+		if len(groups) > 0 {
+			c.GemmSum(3*s.Width, s.Width, n, groups, kernel.Operand{Data: g.da, Row: Lanes, Col: 1},
+				kernel.Matrix{Data: rows, LD: s.Width}, kernel.Matrix{Data: grad[g.whh:], LD: s.Width}, kernel.Add, nil, 1)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package network
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/learn/internal/kernel"
+	"fedpace/learn/metric"
+)
+
+// head is the end of a network: its loss and what it is measured by.
+type head interface {
+	// gradient replaces a block's outputs by the gradient of the samples' losses times
+	// scale, zero in the lanes beside the samples, and returns the sum of the losses.
+	gradient(z []float32, p *Pass, scale float32) (loss float64)
+	// evaluate returns the sum of the losses and adds to the scores. It overwrites the
+	// outputs.
+	evaluate(z []float32, p *Pass, scores []Score) (loss float64)
+}
+
+// newHead is softmax cross-entropy for samples with labels, the mean squared error for
+// those with targets.
+func newHead(of Samples, isa kernel.ISA) head {
+	if of.Targets > 0 {
+		return squares(of.Targets)
+	}
+	return &crossEntropies{isa: isa}
+}
+
+// MetricsOf are the metrics of a network's head.
+func MetricsOf(of Samples) []metric.Metric {
+	if of.Targets > 0 {
+		return absoluteError
+	}
+	return accuracy
+}
+
+// crossEntropies is softmax cross-entropy on a block of logits.
+type crossEntropies struct {
+	isa      kernel.ISA
+	top, sum [Lanes]float32
+}
+
+// softmax replaces the logits by their softmax times scale, and returns the sum of
+// the samples' losses.
+func (h *crossEntropies) softmax(z []float32, labels []int32, scale float32) (loss float64) {
+	var right [Lanes]float32
+	for s, y := range labels {
+		right[s] = z[int(y)*Lanes+s]
+	}
+	h.isa.Softmax(z, len(z)/Lanes, len(labels), scale, &h.top, &h.sum)
+	for s := range labels {
+		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
+	}
+	return loss
+}
+
+func (h *crossEntropies) gradient(z []float32, p *Pass, scale float32) (loss float64) {
+	labels := p.batch.Labels[p.from:][:p.Samples]
+	loss = h.softmax(z, labels, scale)
+	for s, y := range labels {
+		z[int(y)*Lanes+s] -= scale
+	}
+	blank(z, p.Samples)
+	return loss
+}
+
+// blank clears the lanes beside the samples that are computed with them.
+func blank(z []float32, n int) {
+	if n%kernel.Vector != 0 {
+		for row := range slices.Chunk(z, Lanes) {
+			clear(row[n:kernel.Filled(n)])
+		}
+	}
+}
+
+// evaluate counts the samples that have their label as the first largest logit.
+func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
+	labels := p.batch.Labels[p.from:][:p.Samples]
+	var best [Lanes]int32
+	n := len(labels)
+	most := h.top[:n]
+	copy(most, z)
+	for k := 1; k < len(z)/Lanes; k++ {
+		row := z[k*Lanes:][:n]
+		for s, v := range row {
+			if v > most[s] {
+				most[s], best[s] = v, int32(k)
+			}
+		}
+	}
+	correct := 0
+	for s, y := range labels {
+		if best[s] == y {
+			correct++
+		}
+	}
+	scores[0].Count(correct, n)
+	return h.softmax(z, labels, 1)
+}
+
+// absoluteError is the metrics of a network with targets.
+var absoluteError = []metric.Metric{{Name: "mean_absolute_error", Lower: true}}
+
+// squares is the mean squared error of so many outputs: a sample's loss is the mean of
+// (z − y)² over them.
+type squares int
+
+func (n squares) gradient(z []float32, p *Pass, scale float32) (loss float64) {
+	for t := range int(n) {
+		row := z[t*Lanes:][:p.Samples]
+		for s, v := range row {
+			d := v - p.batch.Targets[(p.from+s)*int(n)+t]
+			loss += float64(float64(d) * float64(d))
+			row[s] = float32(2 * scale / float32(n) * d)
+		}
+	}
+	blank(z, p.Samples)
+	return loss / float64(n)
+}
+
+func (n squares) evaluate(z []float32, p *Pass, scores []Score) (loss float64) {
+	absolute := 0.0
+	for t := range int(n) {
+		for s, v := range z[t*Lanes:][:p.Samples] {
+			d := float64(v) - float64(p.batch.Targets[(p.from+s)*int(n)+t])
+			loss += float64(d * d)
+			absolute += math.Abs(d)
+		}
+	}
+	scores[0].Sum += absolute / float64(n)
+	scores[0].Weight += float64(p.Samples)
+	return loss / float64(n)
+}

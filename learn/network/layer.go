@@ -1,0 +1,213 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"fedpace/learn/internal/kernel"
+	"fedpace/registry"
+)
+
+// Layer is an entry of a model's list: its options, what it makes of the shape of a
+// sample, its parameters, and how it computes. Layers are named and ordered as in a
+// PyTorch Sequential, flatten and dropout included.
+type Layer interface {
+	// Shape is the shape of what the layer makes of an input. A size that is 0 is not
+	// known yet, as when a configuration is read before its data, nor is the form of one
+	// that is Unknown. An error says what shape it would take.
+	Shape(in Shape) (Shape, error)
+	// Parameters are the layer's parameters in the order of PyTorch, for an input of
+	// which all sizes are known.
+	Parameters(in Shape) []Parameter
+	// Stage makes the layer's arithmetic for one worker.
+	Stage(at *Place) Stage
+}
+
+// Layers are those that a configuration and messages can name. In a list a layer is
+// its name, or a map of its name to its options.
+var Layers = registry.New[Layer]("layer", "")
+
+// Parameter is one tensor of a layer.
+type Parameter struct {
+	Name  string // within the layer, e.g. "weight"
+	Shape []int
+	Init  Init // nil: zeros
+
+	Frozen bool // it does not train
+}
+
+// Freezing is the option of layers that have parameters.
+type Freezing struct {
+	Frozen bool `key:"frozen" default:"false" help:"the parameters do not train, and no task transfers them"`
+}
+
+func (f Freezing) freezes() bool { return f.Frozen }
+
+// freezes reports whether a layer says that its parameters do not train.
+func freezes(l Layer) bool {
+	f, ok := l.(interface{ freezes() bool })
+	return ok && f.freezes()
+}
+
+// parametersOf are a layer's parameters, and which of them are frozen.
+func parametersOf(l Layer, in Shape) []Parameter {
+	list := l.Parameters(in)
+	for i := range list {
+		list[i].Frozen = list[i].Frozen || freezes(l)
+	}
+	return list
+}
+
+// Init draws a tensor's initial values.
+type Init func(part []float32, r *rand.Rand)
+
+// constant starts all values at v.
+func constant(v float32) Init {
+	return func(part []float32, _ *rand.Rand) {
+		for i := range part {
+			part[i] = v
+		}
+	}
+}
+
+// affine are a weight and a bias that start within PyTorch's default bound.
+func affine(fan int, shape ...int) []Parameter {
+	return []Parameter{{Name: "weight", Shape: shape, Init: fanIn(fan)}, {Name: "bias", Shape: shape[:1], Init: fanIn(fan)}}
+}
+
+// fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
+func fanIn(n int) Init {
+	bound := 1 / math.Sqrt(float64(n))
+	return func(part []float32, r *rand.Rand) {
+		for i := range part {
+			part[i] = float32((2*r.Float64() - 1) * bound)
+		}
+	}
+}
+
+// Form is what the values of a sample are between two layers.
+type Form int
+
+// The forms.
+const (
+	Vector   Form = iota // Channels values
+	Image                // Height × Width positions of Channels values
+	Sequence             // Height steps of Channels values
+	Text                 // Height tokens, each below Channels; only of the input
+	Words                // a bag of words, each below Channels; only of the input
+)
+
+func (f Form) String() string {
+	return [...]string{"a vector", "an image", "a sequence", "a text of tokens", "a bag of words"}[f]
+}
+
+// Shape is the form and the sizes of a sample between two layers. A size is 0 where it
+// is not known yet, and 1 where the form has no such size.
+type Shape struct {
+	Form                    Form
+	Unknown                 bool // even the form, up to the first layer that reads but one
+	Height, Width, Channels int
+}
+
+// Size is the number of a sample's values, 0 if it is not known.
+func (s Shape) Size() int { return int(Product(s.Height, s.Width, s.Channels)) }
+
+// String reads "an image of 32×32 with 3 channels".
+func (s Shape) String() string {
+	n := func(v int) string {
+		if v == 0 {
+			return "?"
+		}
+		return fmt.Sprint(v)
+	}
+	if s.Unknown {
+		return "samples of any form"
+	}
+	switch s.Form {
+	case Image:
+		return fmt.Sprintf("an image of %s×%s with %s channels", n(s.Height), n(s.Width), n(s.Channels))
+	case Sequence:
+		return fmt.Sprintf("a sequence of %s steps of %s values", n(s.Height), n(s.Channels))
+	case Text:
+		return fmt.Sprintf("a text of %s tokens", n(s.Height))
+	case Words:
+		return fmt.Sprintf("a bag of words from %s", n(s.Channels))
+	}
+	return fmt.Sprintf("a vector of %s values", n(s.Channels))
+}
+
+// takes reports an error unless the input's form is one of some. An unknown form becomes
+// known where it can only be one.
+func (s *Shape) takes(hint string, forms ...Form) error {
+	switch {
+	case s.Unknown && len(forms) == 1:
+		*s = Shape{Form: forms[0]}
+		return nil
+	case s.Unknown || slices.Contains(forms, s.Form):
+		return nil
+	}
+	var names []string
+	for _, f := range forms {
+		names = append(names, f.String())
+	}
+	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
+}
+
+func vector(n int) Shape { return Shape{Form: Vector, Height: 1, Width: 1, Channels: n} }
+
+// ShapeOf is the shape of samples as layers see it.
+func ShapeOf(of Samples) Shape {
+	switch {
+	case of.Features == 0:
+		return Shape{Unknown: true}
+	case of.Input == Tokens:
+		return Shape{Form: Text, Height: of.Features, Width: 1, Channels: of.Vocabulary}
+	case of.Input == Sparse:
+		return Shape{Form: Words, Height: 1, Width: 1, Channels: of.Features}
+	case of.Image != [3]int{}:
+		return Shape{Form: Image, Channels: of.Image[0], Height: of.Image[1], Width: of.Image[2]}
+	}
+	return vector(of.Features)
+}
+
+// Place is where a layer stands in a network: what it reads and writes.
+type Place struct {
+	X, Y *Activation
+	// Gradient says that Backward must leave the gradient of X.
+	Gradient bool
+
+	network *network
+	offset  int  // of the layer's parameters
+	frozen  bool // they do not train
+}
+
+// Stage is a layer at work. It is given whole blocks of samples, first forward and,
+// for training, back again.
+type Stage interface {
+	// Forward writes the outputs of a block of its inputs.
+	Forward(p *Pass)
+	// Backward takes the gradient of the outputs, adds that of the parameters to
+	// p.Gradient, and writes that of the inputs where the place wants it. It is not called
+	// where there are no parameters and the place wants none.
+	Backward(p *Pass)
+}
+
+// Pass is one block of samples on its way through a network.
+type Pass struct {
+	Samples    int       // in the block, at most [Lanes]
+	Training   bool      // Backward will follow
+	Parameters []float32 // of the layer
+	Gradient   []float32 // of the layer's parameters
+
+	batch *Batch
+	block int // number of the block in the batch
+	from  int // its first sample
+	all   []float32
+}
+
+// Lanes is the number of samples of a block, and the distance from one value of a
+// block to the next.
+const Lanes = kernel.Lanes

@@ -1,0 +1,67 @@
+package network
+
+import "fedpace/learn/internal/kernel"
+
+// linearWork is a dense layer on bags of words and softmax cross-entropy, sample by
+// sample.
+type linearWork struct{ columns }
+
+func (w *linearWork) Gradients(params []float32, b *Batch) (loss float64) {
+	for i := range b.N {
+		index, value := w.forward(params, b, i)
+		loss += Softmax(w.z, int(b.Labels[i]), 1/float32(b.N))
+		w.add(index, value)
+	}
+	return loss / float64(b.N)
+}
+
+func (w *linearWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	correct := 0
+	for i, y := range b.Labels {
+		w.forward(params, b, i)
+		s, right := CrossEntropy(w.z, int(y))
+		loss += s
+		correct += right
+	}
+	scores[0].Count(correct, b.N)
+	return loss
+}
+
+// CrossEntropy is one sample's cross-entropy, and 1 where its label is the first largest
+// logit, else 0. It overwrites the logits.
+func CrossEntropy(z []float32, label int) (loss float64, correct int) {
+	if first(z) == label {
+		correct = 1
+	}
+	return Softmax(z, label, 1), correct
+}
+
+// first is the index of the first largest.
+func first(z []float32) int {
+	at := 0
+	for k, v := range z {
+		if v > z[at] {
+			at = k
+		}
+	}
+	return at
+}
+
+// Softmax replaces one sample's logits by the gradient of its cross-entropy
+// times scale, and returns the cross-entropy.
+func Softmax(z []float32, label int, scale float32) float64 {
+	top := z[first(z)]
+	right := float64(z[label]) - float64(top)
+	var sum float32
+	for k, v := range z {
+		e := kernel.Exp(v - top)
+		z[k] = e
+		sum += e
+	}
+	s := scale / sum
+	for k := range z {
+		z[k] *= s
+	}
+	z[label] -= scale
+	return kernel.Log(float64(sum)) - right
+}

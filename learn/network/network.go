@@ -1,0 +1,367 @@
+package network
+
+import "fedpace/learn/internal/kernel"
+
+// Arithmetic computes a model on one worker. Batches and parameters must fit the model.
+type Arithmetic interface {
+	// Gradients returns the batch's mean loss and keeps its gradient for Update,
+	// which always follows.
+	Gradients(params []float32, b *Batch) (loss float64)
+	// Update adds alpha times the gradient to dst, or stores the gradient (op).
+	Update(dst []float32, b *Batch, op kernel.Op, alpha float32)
+	// Evaluate returns the sum of the samples' losses, and adds to the scores.
+	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
+}
+
+// Step is Gradients, and Update of the parameters themselves.
+func Step(a Arithmetic, params []float32, b *Batch, alpha float32) (loss float64) {
+	if n, ok := a.(*network); ok && b.N <= Lanes { // in one block: no other will read the parameters
+		n.alpha = alpha
+		defer func() { n.alpha = 0 }()
+	}
+	loss = a.Gradients(params, b)
+	a.Update(params, b, kernel.Add, alpha)
+	return loss
+}
+
+// network is a list of layers at work on one worker. It takes blocks of samples through
+// all stages to the loss and back.
+type network struct {
+	samples Samples
+	isa     kernel.ISA
+	// whole says that the gradient is collected in one vector. Networks that read tokens
+	// step by step do so; others multiply inputs and gradients of dense layers into the
+	// parameters at once.
+	whole    bool
+	dropouts int
+	// trainable is where the parameters that train end, and next where the next layer's begin:
+	// those that train, and those that are frozen.
+	trainable int
+	next      [2]int
+
+	input       *Activation
+	links       []*link       // of the list
+	leaves      []*link       // all that have parameters, those within others, too
+	activations []*Activation // those between stages
+	z           *Activation   // the outputs, then their gradient
+	head        head
+
+	alpha  float32   // of a step, else 0: layers may add their gradient to the parameters at once
+	grad   []float32 // of parameters whose stages do not keep their gradient
+	ranges []span    // of grad, in use
+	row    []float32 // of images, sample by sample
+	pass   Pass
+}
+
+// span is a range of parameters.
+type span struct{ from, to int }
+
+// updater is a stage that keeps its parameters' gradient.
+type updater interface {
+	// begin takes the parameters of a step and forgets the gradient of the last.
+	begin(params []float32)
+	// Update adds alpha times the gradient to dst, or stores it (op).
+	Update(dst []float32, b *Batch, op kernel.Op, alpha float32)
+}
+
+// link is a stage in its place.
+type link struct {
+	Stage
+	*Place
+	params  int     // how many parameters it has
+	trains  bool    // they train, or some of those of its layers
+	updater updater // nil: its gradient is a part of the network's
+	mask    bool    // the stage leaves it to the network to stop gradients where a ReLU left 0
+}
+
+// New makes the arithmetic of layers that fit each other and the samples, for batches of up
+// to maxBatch samples. The layers have so many parameters, of which the first ones train: the
+// frozen ones of all layers stand behind them.
+func New(list []Layer, of Samples, trainable, params, maxBatch int, isa kernel.ISA) Arithmetic {
+	if len(list) == 1 && of.Input == Sparse && of.Targets == 0 {
+		return &linearWork{newColumns(of.Features, of.Classes)}
+	}
+	n := &network{samples: of, isa: isa, whole: of.Input == Tokens, trainable: trainable, next: [2]int{0, trainable}}
+	n.input = &Activation{Shape: ShapeOf(of)}
+	n.activations = append(n.activations, n.input)
+	n.links = n.chain(list, n.input, nil, false, false)
+	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
+		if a.flat == nil {
+			n.z, a.last = a, true
+		}
+	}
+	n.trim()
+	for n.input.flat != nil {
+		n.input = n.input.flat
+	}
+	n.input.borrowed = n.input.Form == Vector
+	blocks := (maxBatch + Lanes - 1) / Lanes
+	for _, a := range n.activations {
+		a.allocate(blocks, maxBatch)
+	}
+	if n.input.Form == Image {
+		n.row = aligned(Lanes * n.input.width())
+	}
+	n.head = newHead(of, isa)
+	n.lay(n.links)
+	for _, l := range n.leaves {
+		if l.updater != nil {
+			continue
+		}
+		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].to == l.offset {
+			n.ranges[last].to += l.params
+		} else {
+			n.ranges = append(n.ranges, span{l.offset, l.offset + l.params})
+		}
+	}
+	if len(n.ranges) > 0 {
+		n.grad = aligned(params)
+	}
+	return n
+}
+
+// lay lets stages prepare what depends on the layout of their activations.
+func (n *network) lay(list []*link) {
+	for _, l := range list {
+		if s, ok := l.Stage.(interface{ lay() }); ok {
+			s.lay()
+		}
+	}
+}
+
+// chain makes the stages of a list that reads x, is frozen as a whole or not, and wants the
+// gradient of x or not. The last stage writes y, or an activation of its own.
+func (n *network) chain(list []Layer, x, y *Activation, frozen, gradient bool) (links []*link) {
+	for i := 0; i < len(list); {
+		l, in := list[i], x.Shape
+		out, _ := l.Shape(in) // shapes that fit
+		if _, ok := l.(FlattenLayer); ok {
+			if i++; in.Form != Vector {
+				x.flat = &Activation{Shape: out, relu: x.relu, wanted: x.wanted}
+				n.activations = append(n.activations, x.flat)
+				x = x.flat
+			}
+			continue
+		}
+		fused, relu := fuse(list[i:])
+		if fused == 3 {
+			out, _ = list[i+2].Shape(out)
+		}
+		to := y
+		if i+fused < len(list) || y == nil {
+			to = &Activation{Shape: out, relu: relu}
+			n.activations = append(n.activations, to)
+		}
+		at := &Place{X: x, Y: to, Gradient: gradient, network: n, frozen: frozen || freezes(l)}
+		x.wanted = x.wanted || gradient
+		parameters := parametersOf(l, in)
+		gradient = gradient || !frozen && trains(parameters)
+		to.wanted = to.wanted || gradient
+		stage := l.Stage(at)
+		if fused == 3 {
+			stage = &pooledStage{convStage: *stage.(*convStage)}
+		}
+		links = append(links, n.link(stage, at, parameters))
+		i += fused
+		x = to
+	}
+	return links
+}
+
+// fuse is how many layers at the head of a list are one stage, and whether that ends with
+// a ReLU. The last layer of a list stands for itself.
+func fuse(list []Layer) (layers int, relu bool) {
+	if len(list) < 3 || list[1] != Layer(ReLULayer{}) {
+		return 1, false
+	}
+	switch list[0].(type) {
+	case ConvLayer:
+		if len(list) > 3 && list[2] == Layer(PoolLayer{2}) {
+			return 3, true
+		}
+		return 2, true
+	case DenseLayer, NormLayer, ResidualLayer:
+		return 2, true
+	}
+	return 1, false
+}
+
+// link notes a stage, and gives its parameters their place.
+func (n *network) link(stage Stage, at *Place, parameters []Parameter) *link {
+	l := &link{Stage: stage, Place: at, params: int(count(parameters)), trains: !at.frozen && trains(parameters)}
+	masks, ok := stage.(interface{ masks() bool })
+	l.mask = at.X.relu && at.Gradient && !(ok && masks.masks())
+	if l.params == 0 {
+		return l
+	}
+	if _, ok := stage.(*residualStage); ok { // whose stages are noted themselves
+		return l
+	}
+	l.updater, _ = stage.(updater)
+	if _, dense := stage.(*denseStage); dense && n.whole {
+		l.updater = nil
+	}
+	next := &n.next[0]
+	if at.frozen {
+		next = &n.next[1]
+	}
+	at.offset = *next
+	*next += l.params
+	n.leaves = append(n.leaves, l)
+	return l
+}
+
+// trim leaves out what no convolution reads of what the one before makes, or of an image.
+func (n *network) trim() {
+	for i := len(n.links) - 1; i >= 0; i-- {
+		var height, width int
+		var c *convStage
+		switch s := n.links[i].Stage.(type) {
+		case *convStage:
+			c, height, width = s, s.Y.Height, s.Y.Width
+		case *pooledStage:
+			c, height, width = &s.convStage, 2*s.Y.Height, 2*s.Y.Width
+		default:
+			continue
+		}
+		if i > 0 {
+			switch n.links[i-1].Stage.(type) {
+			case *convStage, *pooledStage:
+			default:
+				continue
+			}
+		}
+		c.X.Height = min(c.X.Height, (height-1)*c.Stride+c.Size-c.Pad)
+		c.X.Width = min(c.X.Width, (width-1)*c.Stride+c.Size-c.Pad)
+	}
+}
+
+// begin takes the parameters and the batch of what follows.
+func (n *network) begin(params []float32, b *Batch) {
+	n.pass = Pass{batch: b, all: params}
+	for _, l := range n.leaves {
+		if l.updater != nil {
+			l.updater.begin(params[l.offset:][:l.params])
+		}
+	}
+	for _, r := range n.ranges {
+		clear(n.grad[r.from:r.to])
+	}
+}
+
+// block is the pass of n samples from `from` on, in block k.
+func (n *network) block(k, from int, training bool) *Pass {
+	p := &n.pass
+	p.block, p.from, p.Samples, p.Training = k, from, min(Lanes, p.batch.N-from), training
+	return p
+}
+
+func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
+	n.begin(params, b)
+	for k, from := 0, 0; from < b.N; k, from = k+1, from+Lanes {
+		p := n.block(k, from, true)
+		n.read(p)
+		n.forward(n.links, p)
+		loss += n.head.gradient(n.z.values(p), p, 1/float32(b.N))
+		n.backward(n.links, p)
+	}
+	return loss / float64(b.N)
+}
+
+func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	n.begin(params, b)
+	for from := 0; from < b.N; from += Lanes {
+		p := n.block(0, from, false)
+		n.read(p)
+		n.forward(n.links, p)
+		loss += n.head.evaluate(n.z.values(p), p, scores)
+	}
+	return loss
+}
+
+func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	for _, l := range n.leaves {
+		if l.updater != nil && l.trains {
+			l.updater.Update(dst[l.offset:][:l.params], b, op, alpha)
+		}
+	}
+	for _, r := range n.ranges {
+		r.to = max(r.from, min(r.to, n.trainable))
+		if op == kernel.Store {
+			copy(dst[r.from:r.to], n.grad[r.from:])
+		} else {
+			n.isa.AddScaled(dst[r.from:r.to], alpha, n.grad[r.from:])
+		}
+	}
+}
+
+func (n *network) forward(list []*link, p *Pass) {
+	for _, l := range list {
+		l.forward(p)
+	}
+}
+
+func (n *network) backward(list []*link, p *Pass) {
+	for i := len(list) - 1; i >= 0; i-- {
+		list[i].backward(p)
+	}
+}
+
+// use gives the pass the stage's own parameters and their gradient.
+func (l *link) use(p *Pass) {
+	p.Parameters, p.Gradient = p.all[l.offset:][:l.params], nil
+	if l.updater == nil && l.network.grad != nil {
+		p.Gradient = l.network.grad[l.offset:][:l.params]
+	}
+}
+
+func (l *link) forward(p *Pass) {
+	l.use(p)
+	l.Stage.Forward(p)
+}
+
+func (l *link) backward(p *Pass) {
+	if !l.trains && !l.Gradient {
+		return
+	}
+	l.use(p)
+	l.Stage.Backward(p)
+	if l.mask {
+		l.X.mask(p, l.network.isa)
+	}
+}
+
+// read writes a block's samples into the input.
+func (n *network) read(p *Pass) {
+	a, b := n.input, p.batch
+	switch a.Form {
+	case Vector:
+		a.rows = b.X
+		n.isa.Transpose(kernel.Block(a.values(p)), kernel.Matrix{Data: b.X[p.from*a.Channels:], LD: a.Channels}, p.Samples, a.Channels)
+		if a.used != nil {
+			a.used[p.block] = used(a.used[p.block], a.values(p), a.Channels, p.Samples)
+		}
+	case Image:
+		n.image(p)
+	}
+}
+
+// image reads samples of channels × height × width position by position.
+func (n *network) image(p *Pass) {
+	a := n.input
+	height, width, in, ld := n.samples.Image[1], n.samples.Image[2], a.Channels, a.width()
+	x, all := a.values(p), p.batch.X[p.from*in*height*width:]
+	for y := range a.Height {
+		for s := range p.Samples {
+			row := n.row[s*ld+a.border*in:][:a.Width*in]
+			for c := range in {
+				at := c
+				for _, v := range all[((s*in+c)*height+y)*width:][:a.Width] {
+					row[at] = v
+					at += in
+				}
+			}
+		}
+		n.isa.Transpose(kernel.Block(x[(y+a.border)*ld*Lanes:]), kernel.Matrix{Data: n.row, LD: ld}, n.isa.Columns(p.Samples), ld)
+	}
+}

@@ -1,0 +1,242 @@
+package network
+
+import "fedpace/learn/internal/kernel"
+
+// packing is how a convolution of few samples fills the columns of its products: those of
+// several neighbouring positions of a row, a group, stand side by side in one.
+type packing struct {
+	positions int // of a group; 1: every position is a product of its own
+	groups    int // of a row
+	ld        int // floats of a row of a group
+	row       int // floats of a row of what is read
+	// lists are the runs of the products: one list for each row of the outputs, or for each
+	// group of the inputs.
+	lists [][]kernel.Segment
+}
+
+// slot is where row y is among what is read: as many rows as the kernels have are kept.
+func (s *convStage) slot(k *packing, y int) int { return y % s.Size * k.row }
+
+// pack finds the least time for rows of so many positions. products is how many products
+// groups of a size need, in rows of them.
+func pack(isa kernel.ISA, samples, width int, products func(positions int) int) packing {
+	best, least := 1, 10*products(1)*isa.Cost(samples)
+	for n := 2; n <= min(width, 2*Lanes/samples); n++ {
+		// What is copied takes about a tenth of the time.
+		if cost := 11 * products(n) * isa.Cost(n*samples); cost < least {
+			best, least = n, cost
+		}
+	}
+	return packing{positions: best, groups: (width + best - 1) / best, ld: (best*samples + 15) &^ 15}
+}
+
+// behind is room for what is copied behind the last piece of a row.
+const behind = 16
+
+// in is how many positions group g has in a row of so many.
+func (k *packing) in(g, width int) int { return min(k.positions, width-g*k.positions) }
+
+// reserve makes a buffer hold n floats and what is read behind them.
+func reserve(x *[]float32, n int) {
+	if n += Lanes; len(*x) < n {
+		*x = aligned(n)
+	}
+}
+
+// packed are what a convolution needs to compute groups of positions.
+type packed struct {
+	forward, backward [Lanes + 1]*packing // by samples
+	x, dy             []float32           // some rows of [groups, size, channels, ld]: what each column of the kernels reads
+	out, aux          []float32           // of products
+}
+
+// outputs is the packing of the outputs.
+func (s *convStage) outputs(samples int) *packing {
+	p := &s.packed.forward[samples]
+	if *p != nil {
+		return *p
+	}
+	k := pack(s.network.isa, samples, s.width, func(n int) int { return (s.width + n - 1) / n })
+	run := s.Size * s.X.Channels
+	k.row = k.groups*run*k.ld + behind
+	for y := range s.height {
+		var list []kernel.Segment
+		for ky := range s.Size {
+			list = append(list, kernel.Segment{A: ky * run, B: s.slot(&k, y*s.Stride+ky)})
+		}
+		k.lists = append(k.lists, list)
+	}
+	if k.positions > 1 {
+		reserve(&s.packed.x, s.Size*k.row)
+		reserve(&s.packed.out, 2*k.groups*s.Maps*k.ld)
+	}
+	*p = &k
+	return *p
+}
+
+// gather writes the inputs that row y of the outputs reads and those before it did not.
+func (s *convStage) gather(k *packing, y int, p *Pass) {
+	in, x := s.X.Channels, s.X.values(p)
+	first, row, column, _ := s.X.steps()
+	from, to := y*s.Stride, y*s.Stride+s.Size
+	if y > 0 {
+		from = max(from, to-s.Stride)
+	}
+	for ; from < to; from++ {
+		at := s.slot(k, from)
+		for g := range k.groups {
+			here := first + (from-s.Pad)*row + (g*k.positions*s.Stride-s.Pad)*column
+			for kx := range s.Size {
+				s.network.isa.CopyPieces(kernel.Pieces{Data: s.packed.x[at:], Row: k.ld, Step: p.Samples},
+					kernel.Pieces{Data: x[here+kx*column:], Row: Lanes, Step: s.Stride * column}, in, k.in(g, s.width), p.Samples)
+				at += in * k.ld
+			}
+		}
+	}
+}
+
+// group computes the outputs of group g of row y.
+func (s *convStage) group(k *packing, y, g int, dst []float32, op kernel.Op, samples int) {
+	run := s.Size * s.X.Channels
+	s.network.isa.GemmSum(s.Maps, k.in(g, s.width)*samples, run, k.lists[y], kernel.Operand{Data: s.weight, Row: s.Size * run, Col: 1},
+		kernel.Matrix{Data: s.packed.x[g*run*k.ld:], LD: k.ld}, kernel.Matrix{Data: dst, LD: k.ld}, op, s.bias, 0)
+}
+
+// forwardPacked is Forward by groups.
+func (s *convStage) forwardPacked(k *packing, p *Pass, op kernel.Op) {
+	to, out := s.Y.values(p), s.packed.out
+	first, row, column, channel := s.Y.steps()
+	for y := range s.height {
+		s.gather(k, y, p)
+		for g := range k.groups {
+			s.group(k, y, g, out, op, p.Samples)
+			s.network.isa.CopyPieces(kernel.Pieces{Data: to[first+y*row+g*k.positions*column:], Row: channel, Step: column},
+				kernel.Pieces{Data: out, Row: k.ld, Step: p.Samples}, s.Maps, k.in(g, s.width), p.Samples)
+		}
+	}
+}
+
+// forwardPacked is Forward by groups. Each pooling reads its positions where they are in
+// their groups.
+func (s *pooledStage) forwardPacked(k *packing, p *Pass) {
+	to, out := s.Y.values(p), s.packed.out
+	first, row, column, channel := s.Y.steps()
+	group := s.Maps * k.ld
+	place := func(x int) int { return x/k.positions*group + x%k.positions*p.Samples }
+	for y := range s.Y.Height {
+		for i := range 2 * k.groups {
+			if i%k.groups == 0 {
+				s.gather(k, 2*y+i/k.groups, p)
+			}
+			s.group(k, 2*y+i/k.groups, i%k.groups, out[i*group:], kernel.BiasReLU, p.Samples)
+		}
+		for x := range s.Y.Width {
+			from := place(2 * x)
+			s.network.isa.MaxPool(s.Maps, p.Samples, out[from:], k.ld, place(2*x+1)-from, k.groups*group,
+				to[first+y*row+x*column:], channel, s.code[(y*s.Y.Width+x)*s.Maps*Lanes:])
+		}
+	}
+}
+
+// reach is which positions of group g of the inputs have an output that reads them by column
+// kx of the kernels: those from `from` to before to.
+func (s *convStage) reach(positions, g, kx int) (from, to int) {
+	x := g*positions + s.Pad - kx // the output of the first
+	return max(0, -x), min(positions, s.X.Width-g*positions, s.width-x)
+}
+
+// gradients is the packing of the gradient of the inputs. A stride leaves neighbours
+// different outputs, and packs nothing.
+func (s *convStage) gradients(samples int) *packing {
+	p := &s.packed.backward[samples]
+	if *p != nil {
+		return *p
+	}
+	k := packing{positions: 1}
+	if s.Stride == 1 {
+		k = pack(s.network.isa, samples, s.X.Width, func(n int) (products int) {
+			for i := range (s.X.Width + n - 1) / n * s.Size {
+				if from, to := s.reach(n, i/s.Size, i%s.Size); from < to {
+					products++
+				}
+			}
+			return products
+		})
+	}
+	if *p = &k; k.positions == 1 {
+		return *p
+	}
+	part := s.Maps * k.ld
+	k.row = k.groups*s.Size*part + behind
+	reserve(&s.packed.dy, s.Size*k.row)
+	reserve(&s.packed.out, s.X.Channels*k.ld)
+	reserve(&s.packed.aux, s.X.Channels*k.ld)
+	for i := range s.X.Height * k.groups {
+		y, g := i/k.groups, i%k.groups
+		var list []kernel.Segment
+		for tap := range s.Size * s.Size {
+			oy, kx := y+s.Pad-tap/s.Size, tap%s.Size
+			if from, to := s.reach(k.positions, g, kx); from < to && oy >= 0 && oy < s.height {
+				list = append(list, kernel.Segment{A: tap * s.X.Channels, B: s.slot(&k, oy) + (g*s.Size+kx)*part})
+			}
+		}
+		k.lists = append(k.lists, list)
+	}
+	return *p
+}
+
+// gatherGradients writes the gradients of row y of the outputs for all groups of inputs,
+// zeros where a position has no output.
+func (s *convStage) gatherGradients(k *packing, y int, dy []float32, channel, samples int) {
+	at := s.slot(k, y)
+	for i := range k.groups * s.Size {
+		g, kx := i/s.Size, i%s.Size
+		if from, to := s.reach(k.positions, g, kx); from < to {
+			part := s.packed.dy[at:]
+			s.network.isa.CopyPieces(kernel.Pieces{Data: part[from*samples:], Row: k.ld, Step: samples},
+				kernel.Pieces{Data: dy[y*s.dyRow+(g*k.positions+from+s.Pad-kx)*s.dyColumn:], Row: channel, Step: s.dyColumn},
+				s.Maps, to-from, samples)
+			if n := k.in(g, s.X.Width); to-from < n {
+				for o := range s.Maps {
+					clear(part[o*k.ld:][:from*samples])
+					clear(part[o*k.ld+to*samples:][:(n-to)*samples])
+				}
+			}
+		}
+		at += s.Maps * k.ld
+	}
+}
+
+// inputsPacked is inputs by groups.
+func (s *convStage) inputsPacked(k *packing, dy []float32, dyChannel int, p *Pass) {
+	in, isa := s.X.Channels, s.network.isa
+	x, dx, out, aux := s.X.values(p), s.X.gradient(p), s.packed.out, s.packed.aux
+	first, xRow, xColumn, _ := s.X.steps()
+	row, column, channel := s.X.gradientSteps()
+	group := func(data []float32) kernel.Pieces { return kernel.Pieces{Data: data, Row: k.ld, Step: p.Samples} }
+	op, gathered := s.gradientOp(), 0
+	for i, list := range k.lists {
+		y, g := i/k.groups, i%k.groups
+		for ; gathered < min(y+s.Pad+1, s.height); gathered++ {
+			s.gatherGradients(k, gathered, dy, dyChannel, p.Samples)
+		}
+		from, n := g*k.positions, k.in(g, s.X.Width)
+		to := kernel.Pieces{Data: dx[y*row+from*column:], Row: channel, Step: column}
+		switch {
+		case len(list) == 0:
+			clear(out[:in*k.ld])
+		case op == kernel.Add:
+			isa.CopyPieces(group(out), to, in, n, p.Samples)
+		case op == kernel.ReLUGrad:
+			isa.CopyPieces(group(aux), kernel.Pieces{Data: x[first+y*xRow+from*xColumn:], Row: Lanes, Step: xColumn}, in, n, p.Samples)
+		}
+		switch {
+		case len(list) > 0:
+			isa.GemmSum(in, n*p.Samples, s.Maps, list, kernel.Operand{Data: s.weight, Row: 1, Col: s.Size * s.Size * in},
+				kernel.Matrix{Data: s.packed.dy, LD: k.ld}, kernel.Matrix{Data: out, LD: k.ld}, op, aux, 1)
+		case op == kernel.Add:
+			continue
+		}
+		isa.CopyPieces(to, group(out), in, n, p.Samples)
+	}
+}

@@ -1,0 +1,57 @@
+package network
+
+import (
+	"iter"
+	"unsafe"
+
+	"fedpace/learn/internal/kernel"
+)
+
+// Features that are 0 in all samples of a block, such as the white around a picture, add nothing
+// to a product, nor does the gradient of their weights: dense layers leave them out.
+const (
+	together = 4  // neighbours that are left out as one
+	window   = 16 // features of one product of gradients: in narrower or wider ones each costs more
+)
+
+// used are the features of a block that are not left out, as parts of a product; none: nearly all.
+func used(list []kernel.Segment, x []float32, features, samples int) []kernel.Segment {
+	list = list[:0]
+	for at := 0; features%together == 0 && at < features; at += together {
+		if anyNot0(x[at*Lanes:][:together*Lanes], samples) {
+			list = append(list, kernel.Segment{A: at, B: at * Lanes})
+		}
+	}
+	if len(list)*together > features*7/8 {
+		return list[:0]
+	}
+	return list
+}
+
+// anyNot0 looks at so many samples of each feature, two at once.
+func anyNot0(x []float32, samples int) bool {
+	rows, bits := (*[together][Lanes / 2]uint64)(unsafe.Pointer(&x[0])), uint64(0)
+	for i := range uint(samples+1) / 2 {
+		bits |= rows[0][i%(Lanes/2)] | rows[1][i%(Lanes/2)] | rows[2][i%(Lanes/2)] | rows[3][i%(Lanes/2)]
+	}
+	return bits != 0
+}
+
+// spans cover the features that are used, a window at a time. None used stands for all.
+func spans(used []kernel.Segment, features int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		if len(used) == 0 {
+			yield(0, features)
+			return
+		}
+		to := 0
+		for _, u := range used {
+			if u.A >= to {
+				to = min(u.A+window, features)
+				if !yield(u.A, to) {
+					return
+				}
+			}
+		}
+	}
+}

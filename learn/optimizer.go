@@ -1,0 +1,99 @@
+package learn
+
+import (
+	"math"
+
+	"fedpace/registry"
+)
+
+// Optimizer says how a client's local steps follow from gradients, with its options.
+// It holds no state and may be shared.
+type Optimizer interface {
+	// Stepper makes the memory of one worker for a model of so many parameters; nil:
+	// steps are plain SGD, which [Workspace.Step] takes.
+	Stepper(params int) Stepper
+}
+
+// Optimizers are those that a configuration can name.
+var Optimizers = registry.New[Optimizer]("optimizer", "optimizer").Standard("sgd")
+
+// Stepper takes the local steps of one task after the other.
+type Stepper interface {
+	// Start begins a task: whatever is kept from step to step is zero.
+	Start()
+	// Step moves parameters by one step at a rate against a minibatch's gradient, which
+	// it may overwrite.
+	Step(params, gradient []float32, rate float32)
+}
+
+// Keeper is a stepper whose memory can be carried from a client's task to its next.
+type Keeper interface {
+	Stepper
+	// Memory is so many values: as many for each parameter, and some for all.
+	Memory() int
+	// Save writes the memory after a task.
+	Save(dst []float32)
+	// Load begins a task, as Start does, with what Save wrote.
+	Load(src []float32)
+}
+
+// Keeping is the option of optimizers that remember something.
+type Keeping struct {
+	Keep bool `key:"keep" default:"false" help:"each client keeps what it remembers from task to task (DiLoCo, Douillard et al. 2023)"`
+}
+
+// Needs says that what a client keeps follows it from task to task.
+func (k Keeping) Needs() registry.Needs {
+	return registry.Needs{ClientState: k.Keep, Rounds: k.Keep}
+}
+
+// MemoryOf is how many values a client of the optimizer keeps from task to task.
+func MemoryOf(o Optimizer, params int) int {
+	if o == nil || !registry.NeedsOf(o).ClientState {
+		return 0
+	}
+	all := o.Stepper(0).(Keeper).Memory()
+	return all + params*(o.Stepper(1).(Keeper).Memory()-all)
+}
+
+// Plain reports whether an optimizer takes plain steps of SGD, x ← x − η g, as nil does.
+func Plain(o Optimizer) bool { return o == nil || o.Stepper(1) == nil }
+
+// Clipping is the option of optimizers that bound a minibatch's gradient, as PyTorch's
+// clip_grad_norm_ does: a gradient g becomes g · min(1, c/(‖g‖ + 1e-6)) (Pascanu et al.
+// 2013, Algorithm 1).
+type Clipping struct {
+	Clip float64 `key:"clip" default:"0" range:"[0,1e9]" help:"largest Euclidean norm of a minibatch's gradient; 0: any"`
+}
+
+// clip shrinks a gradient that is too long. One that is not finite stays so.
+func (c Clipping) clip(gradient []float32) {
+	if c.Clip == 0 {
+		return
+	}
+	factor := c.Clip / (norm(gradient) + 1e-6)
+	if !(factor < 1) {
+		return
+	}
+	f := float32(factor)
+	for i := range gradient {
+		gradient[i] *= f
+	}
+}
+
+// norm is the Euclidean norm, added up in four parts, which a processor adds side by
+// side.
+func norm(x []float32) float64 {
+	var part [4]float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		part[0] += float64(a * a)
+		part[1] += float64(b * b)
+		part[2] += float64(c * c)
+		part[3] += float64(d * d)
+	}
+	for _, v := range x {
+		part[0] += float64(float64(v) * float64(v))
+	}
+	return math.Sqrt((part[0] + part[1]) + (part[2] + part[3]))
+}

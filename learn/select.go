@@ -1,0 +1,115 @@
+package learn
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"fedpace/learn/internal/kernel"
+)
+
+// Kernel is the arithmetic of local SGD: its class decides the bits of a model, and
+// this machine's fastest instructions of the class compute them. The zero value is
+// plain Go.
+type Kernel struct{ isa kernel.ISA }
+
+// Class names the class: "go", "neon" or "avx".
+func (k Kernel) Class() string { return k.isa.Class() }
+
+// Instructions names what computes it: "go", "neon", "avx2" or "avx512".
+func (k Kernel) Instructions() string { return k.isa.String() }
+
+// AutoKernel stands for the class of the fastest instructions that there are.
+const AutoKernel = "auto"
+
+// needs says what a machine must have for a class.
+var needs = map[string]string{
+	kernel.NEON.Class(): "an arm64 processor",
+	kernel.AVX2.Class(): "an amd64 processor with AVX2 and FMA",
+}
+
+// SelectKernel returns the kernel of a class, or with [AutoKernel] the fastest. The
+// error says which classes this machine has.
+func SelectKernel(class string) (Kernel, error) {
+	list, err := usable()
+	if err != nil {
+		return Kernel{}, err
+	}
+	for _, isa := range slices.Backward(list) {
+		if class == AutoKernel || isa.Class() == class {
+			return Kernel{isa}, nil
+		}
+	}
+	var here []string
+	for _, isa := range list {
+		here = append(here, isa.Class())
+	}
+	has := strings.Join(slices.Compact(here), ", ")
+	what, known := needs[class]
+	if !known {
+		return Kernel{}, fmt.Errorf("%q is not a kernel class (here: %s)", class, has)
+	}
+	if limit := os.Getenv(KernelVariable); limit != "" {
+		has += ", to which " + KernelVariable + "=" + limit + " limits it"
+	}
+	return Kernel{}, fmt.Errorf("%s needs %s, and this machine has %s", class, what, has)
+}
+
+// KernelVariable names the environment variable that limits a process to one
+// instruction set or class beside plain Go.
+const KernelVariable = "FEDPACE_KERNEL"
+
+// usable lists the instruction sets that this process may use.
+var usable = sync.OnceValues(func() ([]kernel.ISA, error) { return limited(os.Getenv(KernelVariable)) })
+
+// limited lists the machine's instruction sets of a name or class beside plain Go,
+// which comes first, and the fastest last. With an error it is plain Go alone.
+func limited(limit string) ([]kernel.ISA, error) {
+	all := kernel.Available()
+	if limit == "" {
+		return all, nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(isa kernel.ISA) bool {
+		return isa != kernel.Go && isa.String() != limit && isa.Class() != limit
+	})
+	if len(kept) == 1 && limit != kernel.Go.String() {
+		return kept, fmt.Errorf("%s: this machine has no instructions %q (here: %s)", KernelVariable, limit, strings.Trim(fmt.Sprint(all), "[]"))
+	}
+	return kept, nil
+}
+
+// fastest are the instructions of what is the same in all classes. An error of usable
+// comes out where a kernel is selected.
+var fastest = sync.OnceValue(func() kernel.ISA {
+	list, _ := usable()
+	return list[len(list)-1]
+})
+
+// AddExact adds the term roundToEven(2^44·w·(x[i]-base[i])), computed in float64,
+// to every dst[i]: sums of such terms do not depend on their order. It returns the
+// index of the first element whose difference is not finite or at least 2^17 in
+// magnitude, after which dst is undefined, or -1. All slices have one length and
+// |w| <= 1, else it panics.
+func AddExact(dst []int64, w float64, x, base []float32) (bad int) {
+	return fastest().AddExact(dst, w, x, base)
+}
+
+// AddExactAndReset adds as AddExact does and makes x equal base again, in one pass
+// over memory. A refused element and those behind it keep their values.
+func AddExactAndReset(dst []int64, w float64, x, base []float32) (bad int) {
+	return fastest().AddExactAndReset(dst, w, x, base)
+}
+
+// Lookup decodes bytes to the values that a table gives them: dst[i] =
+// table[src[i]]. It panics when the lengths differ.
+func Lookup(dst []float32, src []byte, table *[256]float32) {
+	fastest().Lookup(dst, src, table)
+}
+
+// Prefetch asks the processor for bytes that will soon be read from anywhere in
+// memory, and does not wait for them.
+func Prefetch(src []byte) {
+	fastest().Prefetch(src)
+}

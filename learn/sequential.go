@@ -1,0 +1,63 @@
+package learn
+
+import (
+	"fmt"
+
+	"fedpace/learn/internal/kernel"
+	"fedpace/learn/network"
+	"fedpace/registry"
+)
+
+func init() { Models.Register("layers", "a list of layers, as a PyTorch Sequential", Sequential{}) }
+
+// Sequential is a model built of layers, of which each reads what the one before makes.
+// It ends in softmax cross-entropy for samples with labels and in the mean squared error
+// for samples with targets. The sizes of its input are those of the samples.
+type Sequential struct {
+	Layers []network.Layer `key:"layers" is:"short" help:"layers from input to output, e.g. [flatten, dense: 200, relu, dense]"`
+}
+
+// Validate finds layers that do not fit each other whatever the samples are.
+func (a Sequential) Validate() error {
+	if err := network.Check(a.Layers); err != nil {
+		return registry.Errorf("", "%v", err)
+	}
+	return nil
+}
+
+func (a Sequential) Model(of Samples) (Model, error) {
+	list, err := network.Fit(a.Layers, of)
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("layers:%s;%s", samplesText(of), layersText(list))
+	if len(name) > maxName {
+		return nil, fmt.Errorf("a list of layers whose name takes %d bytes is too long (at most %d)", len(name), maxName)
+	}
+	return sequential(name, of, list)
+}
+
+// sequential makes a model of layers, which it holds to each other and to the samples. names
+// are the layers' where their numbers would not do; their parameters go by them.
+func sequential(name string, of Samples, list []network.Layer, names ...string) (Model, error) {
+	if _, err := network.Fit(list, of); err != nil {
+		return nil, err
+	}
+	m := newModel(name, of)
+	all := network.ParametersOf(list, network.ShapeOf(of), names...)
+	for _, frozen := range []bool{false, true} {
+		for i, p := range all {
+			if p.Frozen == frozen {
+				m.add(i, p.Name, p.Init, p.Shape...)
+			}
+		}
+		if !frozen {
+			m.frozen = -m.params
+		}
+	}
+	m.frozen += m.params
+	m.arithmetic = func(maxBatch int, isa kernel.ISA) network.Arithmetic {
+		return network.New(list, of, m.Trainable(), m.params, maxBatch, isa)
+	}
+	return m, nil
+}

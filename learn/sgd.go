@@ -1,0 +1,79 @@
+package learn
+
+import "fedpace/registry"
+
+func init() {
+	Optimizers.Register("sgd", "stochastic gradient descent, with or without momentum", SGD{})
+}
+
+// SGD is PyTorch's SGD with dampening 0, after clipping: with the momentum μ, the weight
+// decay λ and v = 0 at the start of a task, a step is
+//
+//	g ← g + λ x,  v ← μ v + g,  x ← x − η v,
+//
+// or x ← x − η (g + μ v) with Nesterov's momentum.
+type SGD struct {
+	Momentum    float64 `key:"momentum" default:"0" range:"[0,1)" help:"part of a step's direction that the next keeps"`
+	Nesterov    bool    `key:"nesterov" default:"false" help:"Nesterov's momentum, which looks a step ahead"`
+	WeightDecay float64 `key:"weight_decay" default:"0" range:"[0,1e6]" help:"part of the parameters that is added to their gradient"`
+	Clipping
+	Keeping
+}
+
+// Validate finds options that do not fit each other.
+func (s SGD) Validate() error {
+	if s.Nesterov && s.Momentum == 0 {
+		return registry.Errorf("nesterov", "true needs a momentum (set momentum, e.g. 0.9)")
+	}
+	if s.Keep && s.Momentum == 0 {
+		return registry.Errorf("keep", "true is for what an optimizer remembers, and sgd without momentum remembers nothing (set momentum, e.g. 0.9)")
+	}
+	return nil
+}
+
+func (s SGD) Stepper(params int) Stepper {
+	switch {
+	case s.Momentum > 0:
+		return &sgd{SGD: s, velocity: make([]float32, params)}
+	case s.WeightDecay > 0 || s.Clip > 0:
+		return &sgd{SGD: s}
+	}
+	return nil
+}
+
+type sgd struct {
+	SGD
+	velocity []float32 // nil without momentum
+}
+
+func (s *sgd) Start() { clear(s.velocity) }
+
+func (s *sgd) Memory() int { return len(s.velocity) }
+
+func (s *sgd) Save(dst []float32) { copy(dst, s.velocity) }
+
+func (s *sgd) Load(src []float32) { copy(s.velocity, src) }
+
+// Step rounds every operation by itself, so that machines agree.
+func (s *sgd) Step(params, gradient []float32, rate float32) {
+	s.clip(gradient)
+	gradient = gradient[:len(params)]
+	decay, momentum := float32(s.WeightDecay), float32(s.Momentum)
+	if s.velocity == nil {
+		for i, x := range params {
+			g := gradient[i] + float32(decay*x)
+			params[i] = x - float32(rate*g)
+		}
+		return
+	}
+	velocity := s.velocity[:len(params)]
+	for i, x := range params {
+		g := gradient[i] + float32(decay*x)
+		v := float32(momentum*velocity[i]) + g
+		velocity[i] = v
+		if s.Nesterov {
+			v = g + float32(momentum*v)
+		}
+		params[i] = x - float32(rate*v)
+	}
+}

@@ -1,0 +1,95 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"fedpace/learn/internal/kernel"
+	"fedpace/learn/network"
+)
+
+// ErrNotFinite is returned by a step or an evaluation whose loss is not a
+// finite number: the run has diverged, or its data is damaged.
+var ErrNotFinite = errors.New("loss is not finite")
+
+// Workspace runs a model on one worker. It is not safe for concurrent use.
+type Workspace interface {
+	// Step performs one step of plain SGD in place, x <- x - rate * grad, on
+	// the batch's mean loss. It returns that loss before the step
+	// (the paper's f_c(x, xi), Eq. 15). On ErrNotFinite params are undefined.
+	Step(params []float32, b *Batch, rate float32) (loss float64, err error)
+	// Gradient writes the gradient of the batch's mean loss.
+	Gradient(grad, params []float32, b *Batch) (loss float64, err error)
+	// Evaluate returns the sum over the batch's samples of the loss, and adds to
+	// scores, one for each of the model's metrics, what the samples add to them.
+	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64, err error)
+}
+
+// workspace checks what it is given and what comes out.
+type workspace struct {
+	*model
+	network.Arithmetic
+	max int // samples of a batch
+}
+
+func (w *workspace) Step(params []float32, b *Batch, rate float32) (float64, error) {
+	w.check(params)
+	if err := w.checkBatch(b); err != nil {
+		return 0, err
+	}
+	loss := network.Step(w.Arithmetic, params, b, -rate)
+	return loss, finite(loss)
+}
+
+func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) {
+	w.check(grad)
+	w.check(params)
+	if err := w.checkBatch(b); err != nil {
+		return 0, err
+	}
+	loss := w.Gradients(params, b)
+	w.Update(grad, b, kernel.Store, 1)
+	return loss, finite(loss)
+}
+
+func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float64, error) {
+	w.check(params)
+	if len(scores) != len(w.metrics) {
+		panic(fmt.Sprintf("learn: %d scores given to %s, which has %d metrics", len(scores), w.name, len(w.metrics)))
+	}
+	if err := w.checkBatch(b); err != nil {
+		return 0, err
+	}
+	loss := w.Arithmetic.Evaluate(params, b, scores)
+	return loss, finite(loss)
+}
+
+// checkBatch verifies that the batch is one for the model, of a size that there is memory for.
+func (w *workspace) checkBatch(b *Batch) error {
+	if b.N < 1 || b.N > w.max {
+		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, w.max)
+	}
+	return b.Check(w.samples)
+}
+
+func finite(loss float64) error {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return ErrNotFinite
+	}
+	return nil
+}
+
+// flat is a batch's gradient as the parameters lie.
+type flat struct {
+	isa  kernel.ISA
+	grad []float32
+}
+
+func (f *flat) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+	if op == kernel.Store {
+		copy(dst, f.grad)
+		return
+	}
+	f.isa.AddScaled(dst, alpha, f.grad)
+}

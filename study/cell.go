@@ -1,0 +1,377 @@
+package study
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fedpace/config"
+	"fedpace/coordinator"
+	"fedpace/experiment/checkpoint"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/experiment/run"
+	"fedpace/internal/human"
+	"fedpace/learn/metric"
+)
+
+// Cell is one run of a study and, once it was played, its results.
+type Cell struct {
+	Name     string // in messages
+	Schedule string
+	Control  string   // which of [Controls] it is; empty: none
+	Values   []string // of a sweep's grids, in their order
+	Point    []string // of them, those of grids that do not choose the schedule
+	Config   config.Config
+	ID       string // [Identity] of that, as it was planned
+
+	Summary  folder.Summary
+	Reused   bool   // it was complete before
+	Diverged string // why it did not complete; empty: it did
+	Begun    bool   // its folder holds a part of it, from which it is resumed
+	measured        // of a comparison
+
+	name string   // of its run on a server; empty: as in Config
+	anew bool     // its folder holds a run that is replaced
+	tags []string // of the run in its folder
+}
+
+func (c *Cell) Run() *folder.Run { return &folder.Run{Dir: c.Config.Out, Config: c.Config} }
+
+// newCell is the run of a configuration with the named schedule, "" for its own, at
+// equal time. The configuration is checked.
+func newCell(c config.Config, schedule string) (Cell, error) {
+	equalTime(&c)
+	if schedule != "" {
+		var err error
+		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {
+			return Cell{Schedule: schedule}, err
+		}
+	}
+	return Cell{Schedule: c.Schedule.Name(), Config: c}, c.Validate()
+}
+
+// Identity names what a configuration computes, by 64 hexadecimal digits: it is
+// the same for two configurations that differ in inert keys alone.
+func Identity(c config.Config) (string, error) {
+	list, err := c.Differences()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
+}
+
+// planned is a configuration without what a run takes from its data, the population,
+// what fits it and the constants of the theory, and from its machine, the kernel.
+func planned(c config.Config) config.Config {
+	c.Kernel = config.AutoKernel
+	if !c.IsSynthetic() && !c.DevicesAlone() {
+		c.Clients, c.Cohort, c.Batch = config.AllClients, 0, 0
+	}
+	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
+	c.Evaluate.Metric = config.Metric{}
+	return c
+}
+
+// differing says by which keys what a configuration computes differs from a run's, see [alike];
+// empty: in none.
+func differing(mine config.Config, found *folder.Run, exact bool) (string, error) {
+	mine, err := alike(mine, found, exact)
+	var keys []string
+	for _, change := range found.Config.Changes(mine) {
+		if !change.Inert {
+			keys = append(keys, fmt.Sprintf("%s is %s there and %s here", change.Key, change.From, change.To))
+		}
+	}
+	if more := len(keys) - maxNamed; more > 0 {
+		keys = append(keys[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(keys, ", "), err
+}
+
+// maxNamed bounds the keys that a message names.
+const maxNamed = 3
+
+// alike is a configuration with what another one found where it does not say itself. What
+// the first leaves to the data is the other's, unless exact is set: then it is found out.
+// What it leaves to the machine is what this machine would do.
+func alike(mine config.Config, run *folder.Run, exact bool) (_ config.Config, err error) {
+	found := &run.Config
+	if !mine.Train { // no kernel computes anything
+		mine.Kernel = found.Kernel
+	} else if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained, is auto
+		if mine.Kernel, err = problem.Kernel(mine); err != nil {
+			return mine, err
+		}
+	}
+	own := mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(run)
+	loss := mine.Evaluate.Metric == (config.Metric{Name: metric.Loss}) && found.Evaluate.Metric == (config.Metric{Name: metric.Loss, Better: metric.Lower})
+	if own || loss {
+		mine.Evaluate.Metric = found.Evaluate.Metric
+	}
+	t := mine.Theory
+	if mine.Clients == config.AllClients || mine.Cohort == 0 || mine.Batch == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+		if exact {
+			kernel := mine.Kernel
+			if mine, err = problem.Resolve(mine); err != nil {
+				return mine, err
+			}
+			mine.Kernel = kernel
+		} else {
+			if mine.Clients == config.AllClients {
+				mine.Clients = found.Clients
+			}
+			mine.Cohort, mine.Batch = cmp.Or(mine.Cohort, found.Cohort), cmp.Or(mine.Batch, found.Batch)
+			mine.Theory.Take(found.Theory)
+		}
+	}
+	return mine, nil
+}
+
+// ownMetric is by what the models of a run are compared unless its configuration says
+// otherwise: the first of their metrics, as its rounds.csv has them, or the loss. Without that
+// file it is what the configuration says.
+func ownMetric(r *folder.Run) string {
+	list, err := r.Metrics()
+	switch {
+	case err != nil:
+		return r.Config.Evaluate.Metric.Name
+	case len(list) == 0:
+		return metric.Loss
+	}
+	return list[0].Name
+}
+
+// takeMetric takes from the cell's run by what its models are compared: which way is better its model
+// has said, where the plan does not.
+func (c *Cell) takeMetric() error {
+	found, err := folder.Open(c.Config.Out)
+	if err == nil {
+		c.Config.Evaluate.Metric = found.Config.Evaluate.Metric
+	}
+	return err
+}
+
+// find looks for the cells' runs: in their own folders, and in the others of the study, where
+// another command may have played the same. It returns how many are complete, and how many keep other
+// tags than they are asked to have.
+func find(ctx context.Context, out string, cells []Cell, o *Options) (done, kept int, err error) {
+	f := finder{others: sync.OnceValues(func() (map[string][]string, error) { return index(out) }), force: o.Run.Force}
+	for i := range cells {
+		c := &cells[i]
+		c.Begun, c.Reused, c.Diverged, c.anew = false, false, "", false
+		there, s, err := f.find(ctx, c)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case there && o.Whole != nil && !o.Whole(c):
+			c.anew = true
+		case s == nil:
+			c.Begun = there
+			if before, err := folder.ReadSummary(c.Run().Path(folder.SummaryFile)); there && err == nil && o.Until > 0 && before.VirtualSeconds >= o.Until {
+				c.Summary, c.Reused = before, true
+				done++
+			}
+		case !f.force || s.Version == o.Run.Version: // another version may compute other bits
+			c.Summary, c.Reused = *s, true
+			done++
+		}
+		if len(c.Config.Tags) > 0 && (c.Begun || c.Reused) && !slices.Equal(c.tags, c.Config.Tags) {
+			kept++
+		}
+	}
+	return done, kept, nil
+}
+
+// Limits of the runs that a study's folder is searched for.
+const (
+	searchDepth = 2
+	maxCells    = 100_000
+)
+
+// index lists the runs below a folder by what they compute, but for what they took
+// from their data. Configurations that cannot be read are left out.
+func index(out string) (map[string][]string, error) {
+	found := map[string][]string{}
+	folders, _, err := folder.Find(out, searchDepth, maxCells)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range folders {
+		r, err := folder.Open(dir)
+		if err != nil {
+			continue
+		}
+		id, err := Identity(planned(r.Config))
+		if err != nil {
+			return nil, err
+		}
+		found[id] = append(found[id], dir)
+	}
+	return found, nil
+}
+
+// finder finds the folders of cells' runs.
+type finder struct {
+	trainers problem.Trainers
+	others   func() (map[string][]string, error) // the study's folders by what their runs compute, see index
+	force    bool
+}
+
+// find reports whether there is a cell's run, with its summary if it is complete: in the cell's
+// folder, or in another one of the study, which then is the cell's. Another run in its own folder is
+// an error unless it may be replaced.
+func (f *finder) find(ctx context.Context, c *Cell) (there bool, s *folder.Summary, err error) {
+	if folder.HoldsRun(c.Config.Out) == nil {
+		s, other, err := f.look(ctx, c, c.Config.Out, false)
+		switch {
+		case err != nil || other == nil:
+			return other == nil, s, err
+		case !f.force:
+			return false, nil, fmt.Errorf("%s: %w, %w (choose another folder with --out, or replace the run with --force)", c.Config.Out, folder.ErrHoldsRun, other)
+		}
+	}
+	id, err := Identity(planned(c.Config))
+	if err != nil {
+		return false, nil, err
+	}
+	folders, err := f.others()
+	if err != nil {
+		return false, nil, err
+	}
+	for _, dir := range folders[id] {
+		s, other, err := f.look(ctx, c, dir, true)
+		if err != nil {
+			return false, nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if other == nil {
+			c.Config.Out = dir
+			return true, s, nil
+		}
+	}
+	return false, nil, nil
+}
+
+// look says whether the run in a folder is the cell's, with its summary if it is complete, or else
+// what it is: of another configuration, or of a trainer that has changed.
+func (f *finder) look(ctx context.Context, c *Cell, dir string, exact bool) (s *folder.Summary, other, err error) {
+	found, err := folder.Open(dir)
+	if err != nil { // it is of another version, say
+		return nil, errors.New("which is of another configuration"), nil
+	}
+	keys, err := differing(c.Config, found, exact)
+	if err != nil {
+		return nil, nil, err
+	}
+	if keys != "" {
+		return nil, fmt.Errorf("which is of another configuration: %s", keys), nil
+	}
+	c.tags = found.Config.Tags
+	if s, err = folder.Completed(dir); err != nil || s == nil {
+		return nil, nil, err
+	}
+	other, err = f.trainers.Differ(ctx, c.Config, s)
+	return s, other, err
+}
+
+// named is the configuration as the cell is played.
+func (c *Cell) named() config.Config {
+	mine := c.Config
+	mine.Name = cmp.Or(c.name, mine.Name)
+	return mine
+}
+
+// play runs the cell, or resumes it. That it diverges is a result, too.
+func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
+	mine := c.named()
+	if c.Begun {
+		o.Overrides, o.Trainer = &mine, c.Config.Trainer.Command // the command is given again
+		var r run.Resumed
+		r, err = run.Resume(ctx, c.Config.Out, o)
+		c.Summary = r.Summary
+	}
+	if !c.Begun || errors.Is(err, checkpoint.ErrDamaged) {
+		o.Force = o.Force || c.Begun || c.anew
+		c.Summary, err = run.Run(ctx, mine, o)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, coordinator.ErrDiverged):
+		c.Diverged, err = err.Error(), nil
+	case errors.Is(err, context.Canceled) && o.Until > 0: // where it was to be stopped
+		err = nil
+	}
+	return err
+}
+
+// Diverged is an error where runs did, that says how many; errors.Is finds
+// [coordinator.ErrDiverged] in it.
+func Diverged(cells []Cell) error {
+	n := 0
+	for _, c := range cells {
+		if c.Diverged != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, len(cells), coordinator.ErrDiverged)
+}
+
+// story says for people what the cell came to.
+func (c *Cell) story(took time.Duration) string {
+	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
+	if c.Diverged != "" {
+		return s + ", then " + c.Diverged
+	}
+	for _, m := range c.Summary.Metrics {
+		if m.Best != nil {
+			s += fmt.Sprintf(", best %s %s", metric.Title(m.Name), human.Fixed(*m.Best))
+		}
+	}
+	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())
+}
+
+// Provenance names what the results of a run follow from, to the bit.
+type Provenance struct {
+	Version       string `csv:"version" json:"version"`             // of the program, with its commit
+	Configuration string `csv:"configuration" json:"configuration"` // hex SHA-256, see Identity
+	DataDigest    string `csv:"data_digest" json:"data_digest"`     // of samples and split; empty: none were read
+	Kernel        string `csv:"kernel" json:"kernel"`               // the class of kernels that trained; empty: nothing was trained
+}
+
+// ProvenanceOf is that of a run with this configuration, complete as the run's folder has it,
+// and this summary; without one the configuration's alone.
+func ProvenanceOf(c config.Config, s folder.Summary) (p Provenance, err error) {
+	p.Version, p.DataDigest, p.Kernel = s.Version, s.DataDigest, s.Kernel
+	p.Configuration, err = Identity(c)
+	return p, err
+}
+
+// Origin names one run of a study.
+type Origin struct {
+	Schedule string `csv:"schedule" json:"schedule"`
+	Seed     uint64 `csv:"seed" json:"seed"`
+	Provenance
+}
+
+// Origin is that of a cell that was played.
+func (c *Cell) Origin() (Origin, error) {
+	found, err := folder.Open(c.Config.Out)
+	if err != nil {
+		return Origin{}, err
+	}
+	p, err := ProvenanceOf(found.Config, c.Summary)
+	return Origin{c.Schedule, found.Config.Seed, p}, err
+}

@@ -1,0 +1,231 @@
+package study
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"fedpace/config/expect"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fedpace/internal/table"
+	"fedpace/learn/metric"
+	"fedpace/metrics"
+)
+
+// What a comparison leaves in its folder beside its runs.
+const (
+	TableFile = "compare.txt"  // the table that it prints
+	CSVFile   = "compare.csv"  // a row for each schedule and value
+	RunsFile  = "runs.csv"     // a row for each run, and where it comes from
+	PageFile  = "compare.html" // the runs on one page
+)
+
+// Files are all of these.
+var Files = []string{TableFile, CSVFile, RunsFile, PageFile}
+
+// Comparison is what the runs of a plan came to.
+type Comparison struct {
+	Plan      Plan
+	Runs      []Cell // in the order of the plan
+	Reference string // the schedule whose runs the others with the same seed are compared with: fixed, or the first
+}
+
+// Run plays a plan and compares its runs. Those of a plan with one run of each schedule are
+// played one after the other.
+func Run(ctx context.Context, p Plan, o Options) (*Comparison, error) {
+	o.leaves = Files
+	if u := &p.Until; u.Half > 0 {
+		p.Seeds = max(p.Seeds, min(fewest, u.Most))
+	}
+	r, err := p.compare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.leaves = nil
+	if enough := r.enough(o.Run.Tell); enough > p.Seeds {
+		p.Seeds, p.Until.first = enough, p.Seeds
+		if r, err = p.compare(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Controls) == 0 {
+		return r, nil
+	}
+	more, err := Controls(r.Runs, p.Controls...)
+	if err != nil {
+		return nil, err
+	}
+	if err := Play(ctx, filepath.Dir(r.Runs[0].Config.Out), more, o); err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	r.Runs = append(r.Runs, more...)
+	return r, r.measure()
+}
+
+// compare plays a plan's own runs and measures them.
+func (p *Plan) compare(ctx context.Context, o Options) (*Comparison, error) {
+	cells, err := p.Cells()
+	if err != nil {
+		return nil, err
+	}
+	if err := Controllable(cells); len(p.Controls) > 0 && err != nil {
+		return nil, err
+	}
+	r := &Comparison{*p, cells, schedule.Fixed}
+	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Schedule == schedule.Fixed }) {
+		r.Reference = cells[0].Schedule
+	}
+	if p.Single() {
+		o.Beside = 1
+	}
+	if err := Play(ctx, filepath.Dir(cells[0].Config.Out), cells, o); errors.Is(err, context.Canceled) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	return r, r.measure()
+}
+
+// Write writes the comparison for people: a row for each run or, where there are several of a
+// schedule, for each point with the means over its seeds and how these differ.
+func (r *Comparison) Write(w io.Writer) error {
+	text := bufio.NewWriter(w)
+	t := r.Table()
+	if !r.Plan.Single() {
+		if err := t.Write(text); err != nil {
+			return err
+		}
+	} else if err := table.WriteFolded(text, r.columns().Texts(r.ended()), 1); err != nil {
+		return err
+	}
+	for _, c := range r.Runs {
+		if r.Plan.Single() && c.Diverged != "" {
+			fmt.Fprintf(text, "\n%s came to no end: %s.\n", c.Schedule, c.Diverged)
+		}
+	}
+	if r.Plan.Single() && len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
+		fmt.Fprintf(text, "\nData: %s.\n", *r.Runs[0].Summary.Data)
+	}
+	if err := t.writeDifferences(text); err != nil {
+		return err
+	}
+	r.writeWindows(text)
+	r.writeTimes(text)
+	if len(r.Runs) > 0 && len(r.Runs[0].Config.Personal.Names) > 0 {
+		fmt.Fprint(text, "\nThe model that is evaluated is a new client's: clients have personal parameters of their own (evaluate.clients measures theirs).\n")
+	}
+	return text.Flush()
+}
+
+// writeTimes says of which schedule a run ended long before another one with its seed.
+func (r *Comparison) writeTimes(w io.Writer) {
+	longest := map[string]float64{}
+	pair := func(c *Cell) string { return fmt.Sprint(c.Config.Seed, c.Point) }
+	for i := range r.Runs {
+		c := &r.Runs[i]
+		longest[pair(c)] = max(longest[pair(c)], c.Summary.VirtualSeconds)
+	}
+	for i := range r.Runs {
+		if c := &r.Runs[i]; c.Diverged == "" && c.Summary.VirtualSeconds < 0.9*longest[pair(c)] {
+			fmt.Fprintf(w, "\nRuns are not held to one virtual time: %s with seed %d ended after %s, another after %s (stop.virtual_seconds alone would).\n",
+				c.Schedule, c.Config.Seed, human.VirtualTime(c.Summary.VirtualSeconds), human.VirtualTime(longest[pair(c)]))
+			return
+		}
+	}
+}
+
+// writeWindows says of which schedules the loss that they read is a mean over too many rounds.
+func (r *Comparison) writeWindows(w io.Writer) {
+	said := map[string]bool{}
+	for i := range r.Runs {
+		c := &r.Runs[i]
+		s := &c.Config.Schedule
+		long := s.TooLong(c.Summary.Rounds)
+		if said[c.Schedule] || long == "" || !schedule.NeedsOf(s.K, s.Setup()).Losses && !schedule.NeedsOf(s.Eta, s.Setup()).Losses {
+			continue
+		}
+		said[c.Schedule] = true
+		fmt.Fprintf(w, "\n%s reads a loss that is a %s.\n", c.Schedule, long)
+	}
+}
+
+// ended are the runs, of which those that diverged have no more than how far they went.
+func (r *Comparison) ended() (list []*Cell) {
+	for _, c := range r.Runs {
+		if s := c.Summary; c.Diverged != "" {
+			c.Summary = folder.Summary{Rounds: s.Rounds, VirtualSeconds: s.VirtualSeconds, SGDSteps: s.SGDSteps}
+		}
+		list = append(list, &c)
+	}
+	return list
+}
+
+func (r *Comparison) columns() table.Columns[*Cell] {
+	names := shownBest(r.Runs)
+	columns := table.Columns[*Cell]{{Title: "schedule", Text: func(c *Cell) string { return c.Schedule }}}
+	list := []quantity{{title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }}}
+	for i, name := range names {
+		if i == 0 {
+			list = append(list, quantity{title: "tail " + metric.Title(name), of: func(c *Cell) float64 { return c.Tail }})
+		}
+		list = append(list, quantity{title: "best " + metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+	}
+	for _, q := range append(list, fairness(names[:min(1, len(names))], r.Runs)...) { // of that by which runs are compared
+		columns = append(columns, table.Column[*Cell]{Title: q.title, Text: func(c *Cell) string { return human.Fixed(q.of(c)) }})
+	}
+	return append(columns, table.Columns[*Cell]{
+		{Title: "time to " + levelName(r.Runs), Text: func(c *Cell) string {
+			switch {
+			case !math.IsNaN(c.TimeToLevel):
+				return human.VirtualTime(c.TimeToLevel)
+			case math.IsNaN(c.Level):
+				return "-"
+			}
+			return "not reached"
+		}},
+		{Title: "rounds", Text: func(c *Cell) string { return strconv.Itoa(c.Summary.Rounds) }},
+		{Title: "virtual time", Text: func(c *Cell) string { return human.VirtualTime(c.Summary.VirtualSeconds) }},
+		{Title: "SGD steps", Text: func(c *Cell) string { return fmt.Sprint(c.Summary.SGDSteps) }},
+		{Title: "relative", Text: func(c *Cell) string { return human.Known("%.4f", c.relative()) }},
+	}...)
+}
+
+// MarshalJSON writes the comparison as one object: what every schedule came to, as in its
+// summary.json, and when it first had the level to reach; or the rows of the table.
+func (r *Comparison) MarshalJSON() ([]byte, error) {
+	if !r.Plan.Single() {
+		t := r.Table()
+		t.expected = r.Expected()
+		return t.MarshalJSON()
+	}
+	type run struct {
+		folder.Summary
+		TimeToLevel *float64 `json:"time_to_level"` // virtual seconds; null: never
+		Tail        *float64 `json:"tail"`          // mean of what runs are compared by in the last tenth; null: not measured
+		Diverged    *string  `json:"diverged"`      // why it came to no end; null: it did
+	}
+	runs, equal := make([]run, len(r.Runs)), 0
+	if len(r.Runs) > 0 {
+		equal = r.Runs[0].Config.Stop.EqualRuntimeRounds
+	}
+	for i, c := range r.Runs {
+		runs[i] = run{c.Summary, metrics.Measured(c.TimeToLevel), metrics.Measured(c.Tail), folder.Named(c.Diverged)}
+	}
+	return json.Marshal(struct {
+		Reference string   `json:"reference"`
+		Level     *float64 `json:"level"`                // that the reference reaches, of what they are compared by
+		Equal     int      `json:"equal_runtime_rounds"` // rounds of fixed K whose virtual time every run had; 0: by other stops
+		Runs      []run    `json:"runs"`
+
+		Expected []expect.Outcome `json:"expected,omitempty"`
+	}{r.Reference, metrics.Measured(level(r.Runs)), equal, runs, r.Expected()})
+}

@@ -1,0 +1,114 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+
+	"fedpace/config"
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/keyed"
+)
+
+// The controls of a schedule whose K decays. The first does as much work as it, at a K that stays;
+// the others have its own values of K in another order.
+const (
+	constantK = "constant"
+	reversedK = "reversed"
+	shuffledK = "shuffled"
+)
+
+// Kinds are those of controls, in the order in which they are played.
+var Kinds = []string{constantK, reversedK, shuffledK}
+
+// blocks bounds the values of K in the configuration of a control: those of a long run are ordered
+// anew by so many blocks of rounds.
+const blocks = 4096
+
+// Controllable finds what has no controls among runs that are to have them.
+func Controllable(cells []Cell) error {
+	if slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.Schedule.Unit == config.Epochs }) {
+		return &config.KeyError{Key: "schedule.unit", Problem: "clients whose K counts epochs take unlike numbers of steps, so no constant K does as much work (leave out --controls, or count steps)"}
+	}
+	return nil
+}
+
+// Controls are the runs that tell what decides, of each cell that was played and whose K decays: that
+// it works less, or that it works less later on.
+func Controls(cells []Cell, kinds ...string) (list []Cell, err error) {
+	for i := range cells {
+		if err := cells[i].follow(); err != nil {
+			return nil, err
+		}
+	}
+	for _, kind := range kinds {
+		for i := range cells {
+			c := &cells[i]
+			if !decays(c.steps) {
+				continue
+			}
+			own, err := c.control(kind)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", own.Name, err)
+			}
+			list = append(list, own)
+		}
+	}
+	return list, nil
+}
+
+func (c *Cell) control(kind string) (own Cell, err error) {
+	own = Cell{Name: c.Name + " " + kind, Schedule: c.Schedule + "-" + kind, Control: kind, Values: c.Values, Point: c.Point, Config: c.Config}
+	own.Config.Out, own.Config.Schedule.Label = c.Config.Out+"-"+kind, own.Schedule
+	switch kind {
+	case constantK:
+		own.Config.Schedule.K = constant(c.steps)
+	case reversedK:
+		steps := slices.Clone(c.steps)
+		slices.Reverse(steps)
+		own.Config.Schedule.K = listOf(steps)
+	default:
+		own.Config.Schedule.K = listOf(shuffled(c.steps, c.Config.Seed))
+	}
+	if err := own.Config.Validate(); err != nil {
+		return own, err
+	}
+	own.ID, err = Identity(own.Config)
+	return own, err
+}
+
+// constant mixes two neighbouring whole numbers to the mean of the values. Where a round lasts longer
+// by the same time for each step, it comes to as many rounds and steps in the same time.
+func constant(steps []int) schedule.K {
+	sum := 0
+	for _, k := range steps {
+		sum += k
+	}
+	return schedule.ExpressionK{Formula: fmt.Sprintf("floor(r * %[1]d / %[2]d) - floor((r - 1) * %[1]d / %[2]d)", sum, len(steps))}
+}
+
+// decays reports whether K is lower in the second half of the rounds than in the first.
+func decays(steps []int) bool {
+	half, balance := len(steps)/2, 0
+	for i := range half {
+		balance += steps[i] - steps[len(steps)-1-i]
+	}
+	return balance > 0
+}
+
+// shuffled are the values in an order that the seed draws, block by block.
+func shuffled(steps []int, seed uint64) (list []int) {
+	parts := slices.Collect(slices.Chunk(steps, 1+(len(steps)-1)/blocks))
+	keyed.New(seed, keyed.Control).Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	return slices.Concat(parts...)
+}
+
+// listOf is the schedule of these values, each from the first round in which it holds.
+func listOf(steps []int) schedule.ListK {
+	var list schedule.ListK
+	for i, k := range steps {
+		if i == 0 || k != steps[i-1] {
+			list.Values = append(list.Values, schedule.StepsFrom{Value: k, From: schedule.From{Round: i + 1}})
+		}
+	}
+	return list
+}

@@ -1,0 +1,295 @@
+package study
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/config"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+)
+
+// docs holds the pages, and the files that comparisons have left.
+const docs = "../docs"
+
+// mean is how pages show a mean over seeds: with ± half of its interval if that is not zero in
+// these digits, and with the number of runs that have such a value if not all have.
+func (r tableRow) mean(column, format string) string {
+	if math.IsNaN(r.number(column)) {
+		return "-"
+	}
+	s := fmt.Sprintf(format, r.number(column))
+	half := fmt.Sprintf(strings.ReplaceAll(format, "+", ""), r.number(column+"_ci95"))
+	if strings.ContainsAny(half, "123456789") {
+		s += " ± " + half
+	}
+	if n := r[column+"_n"]; n != r["seeds"] {
+		s += " (n = " + n + ")"
+	}
+	return s
+}
+
+// A docTable is a part of a table of docs/study.md: as many rows as a committed file gives.
+type docTable struct {
+	file string
+	rows func([]tableRow) [][]string
+}
+
+// each makes one row of each row of the file, with a label for it.
+func each(labels []string, columns func(tableRow) []string) func([]tableRow) [][]string {
+	return func(rows []tableRow) (list [][]string) {
+		for i, r := range rows {
+			list = append(list, append([]string{labels[i]}, columns(r)...))
+		}
+		return list
+	}
+}
+
+// beside makes one row of all schedules at one point of the grid.
+func beside(labels []string, columns func(of map[string]tableRow) []string) func([]tableRow) [][]string {
+	return func(rows []tableRow) (list [][]string) {
+		n := len(rows) / len(labels)
+		for i, label := range labels {
+			of := map[string]tableRow{}
+			for _, r := range rows[i*n : (i+1)*n] {
+				of[r["schedule"]] = r
+			}
+			list = append(list, append([]string{label}, columns(of)...))
+		}
+		return list
+	}
+}
+
+const (
+	tailColumn = "tail_validation_accuracy"
+	gainColumn = "tail_gain_over_fixed"
+)
+
+// straggling are the columns of the first study, of which `error` is not shown.
+func straggling(cases ...string) func([]tableRow) [][]string {
+	return func(rows []tableRow) [][]string {
+		rows = slices.DeleteFunc(rows, func(r tableRow) bool { return r["schedule"] == "error" })
+		return each(times(2, cases...), func(r tableRow) []string {
+			return []string{
+				r["schedule"], r.mean("rounds", "%.1f"), r.mean(tailColumn, "%.3f"), r.mean(gainColumn, "%+.3f"), fmt.Sprintf("%.0f %%", 100*r.number("wasted_time_share")),
+			}
+		})(rows)
+	}
+}
+
+// options are the columns of the study of options.
+func options(r tableRow) []string {
+	return []string{r.mean("relative_sgd_steps", "%.3f"), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f")}
+}
+
+// energies are those of its last table.
+func energies(r tableRow) []string {
+	return []string{human.Thousands(int64(r.number("rounds"))), fmt.Sprintf("%.0f", r.number("virtual_seconds")), fmt.Sprintf("%.0f", r.number("energy_joules")/1000), r.mean(tailColumn, "%.4f")}
+}
+
+// times repeats a label for each schedule.
+func times(n int, labels ...string) (list []string) {
+	for _, l := range labels {
+		list = append(list, slices.Repeat([]string{l}, n)...)
+	}
+	return list
+}
+
+var docTables = []docTable{
+	{"study/even.csv", straggling("a: equal clients, all")},
+	{"study/stragglers.csv", straggling("b: all", "c: deadline, 5 s", "d: first 10 of 13", "e: buffered, 10")},
+	{"heterogeneity.csv", beside([]string{"0", "0.5", "1", "2", "4"}, unlike)},
+	{"study/alpha.csv", beside([]string{"0.05", "0.5", "5", "100", "alike"}, unlike)},
+	{"study/schedules.csv", each([]string{
+		"fixed K", "p = 1/4", "p = 1/3 (`rounds`)", "p = 1/2", "p = 1", "`error`, s = 25", "`error`, s = 100", "`error`, s = 400",
+		"`error`, F_0 of the first round", "`step`, patience 5", "`step`, patience 10", "`step`, patience 20", "`step`, patience 40",
+	}, options)},
+	{"study/tuned.csv", each([]string{"fixed: 4, 6", "`rounds`: 150, 6"}, func(r tableRow) []string {
+		return []string{human.Thousands(int64(r.number("client_sgd_steps") / 1000)), r.mean(tailColumn, "%.4f"), r.mean(gainColumn, "%+.4f"), r.mean("seconds_to_level", "%.0f")}
+	})},
+	{"study/energy-k.csv", each([]string{"`rounds`"}, energies)},
+	{"study/energy-eta.csv", each([]string{"fixed", "`eta-rounds`", "`eta-error`", "`eta-step`"}, energies)},
+}
+
+// unlike are the columns of the studies of clients that differ.
+func unlike(of map[string]tableRow) []string {
+	return []string{of["fixed"].mean(tailColumn, "%.3f"), of["rounds"].mean(gainColumn, "%+.3f"), of["dsgd"].mean(gainColumn, "%+.3f")}
+}
+
+// The tables of the page on studies are what the committed files give.
+func TestTheTablesInDocs(t *testing.T) {
+	for _, table := range docTables {
+		rows, _ := readRows(t, filepath.Join(docs, table.file))
+		var b strings.Builder
+		for _, r := range table.rows(rows) {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
+		}
+		page, err := os.ReadFile(filepath.Join(docs, "study.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), b.String()) {
+			t.Errorf("docs/study.md does not have what %s gives:\n%s", table.file, b.String())
+		}
+	}
+}
+
+// A docRun names the runs of one schedule at one point of a grid, "" without one.
+type docRun struct{ file, point, schedule string }
+
+// values are a quantity of these runs by their seeds.
+func (d docRun) values(t *testing.T, quantity string) map[string]float64 {
+	t.Helper()
+	rows, header := readRows(t, filepath.Join(docs, d.file))
+	of := map[string]float64{}
+	for _, r := range rows {
+		if r["schedule"] == d.schedule && (d.point == "" || r[header[0]] == d.point) {
+			of[r["seed"]] = r.number(quantity)
+		}
+	}
+	if len(of) == 0 {
+		t.Fatalf("%s has no runs of %v", d.file, d)
+	}
+	return of
+}
+
+const (
+	deadline = "{rule: deadline, seconds: 5}"
+	first    = "{rule: first, n: 10}"
+	buffered = "{rule: buffered, n: 10}"
+)
+
+func evenly(schedule string) docRun { return docRun{"study/even-runs.csv", "", schedule} }
+
+func spread(rule, schedule string) docRun { return docRun{"study/stragglers-runs.csv", rule, schedule} }
+
+// What the page says of tail accuracies of runs with the same seeds that is in no table, in points.
+var docDifferences = []struct {
+	says     string // "": that the interval is above zero
+	of, than docRun
+}{
+	{"8.5 ± 1.8 points below equal clients", evenly("fixed"), spread("all", "fixed")},
+	{"`rounds` wins 2.7 ± 1.5", spread("all", "rounds"), spread("all", "fixed")},
+	{"a deadline ends 4.5 ± 2.4 points above waiting for all", spread(deadline, "fixed"), spread("all", "fixed")},
+	{"10 of 13 end 5.3 ± 1.1 above", spread(first, "fixed"), spread("all", "fixed")},
+	{"buffered rounds 7.8 ± 2.4", spread(buffered, "fixed"), spread("all", "fixed")},
+	{"", spread(buffered, "fixed"), spread(deadline, "fixed")},
+	{"", spread(buffered, "fixed"), spread(first, "fixed")},
+	{"told from equal clients (0.7 ± 1.3 points)", evenly("fixed"), spread(buffered, "fixed")},
+}
+
+// Differences in the text of the page are those of the runs, seed by seed.
+func TestTheDifferencesInDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "study.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, d := range docDifferences {
+		of, than := d.of.values(t, tailColumn), d.than.values(t, tailColumn)
+		var values []float64
+		for _, seed := range slices.Sorted(maps.Keys(of)) {
+			values = append(values, 100*(of[seed]-than[seed]))
+		}
+		e := statistics.EstimateMean(values)
+		if d.says == "" {
+			if e.Mean-e.Half <= 0 {
+				t.Errorf("docs/study.md: the tail of %v above %v is %v", d.of, d.than, e)
+			}
+		} else if got := fmt.Sprintf("%.1f ± %.1f", e.Mean, e.Half); !strings.Contains(d.says, got) || !strings.Contains(text, d.says) {
+			t.Errorf("docs/study.md: %q, which it should say, is of %s", d.says, got)
+		}
+	}
+}
+
+// The figures beside them are drawn from these files.
+func TestTheFiguresInDocs(t *testing.T) {
+	for file, figure := range map[string]string{"study/stragglers.csv": "study/stragglers.svg", "heterogeneity.csv": "heterogeneity.svg"} {
+		drawn := filepath.Join(t.TempDir(), "drawn.svg")
+		if err := swept(t, filepath.Join(docs, file)).Figure(drawn); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(drawn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.ReadFile(filepath.Join(docs, figure)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not the figure of %s: draw it anew (%v)", figure, file, err)
+		}
+	}
+}
+
+func TestTheStudysConfigurationIsThatOfItsPage(t *testing.T) {
+	if c, err := config.Load(filepath.Join(docs, "study", "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
+		t.Errorf("the study's configuration: %+v, %v", c, err)
+	}
+}
+
+// swept reads back the table of a sweep over one key.
+func swept(t *testing.T, path string) *Table {
+	rows, header := readRows(t, path)
+	table := &Table{first: "accuracy", quantities: quantities([]string{"accuracy"}), Grids: []Grid{{Key: header[0]}}}
+	for _, row := range rows {
+		r := &Row{Values: []string{row[header[0]]}, Schedule: row["schedule"], Seeds: int(row.number("seeds"))}
+		for _, q := range table.quantities {
+			r.Means = append(r.Means, statistics.Estimated{Mean: row.number(q.name), Half: row.number(q.name + "_ci95"), N: int(row.number(q.name + "_n"))})
+		}
+		if g := &table.Grids[0]; !slices.Contains(g.Values, r.Values[0]) {
+			g.Values = append(g.Values, r.Values[0])
+		}
+		table.Rows = append(table.Rows, r)
+	}
+	return table
+}
+
+// What a file of runs says of where they come from: the version with its commit, and digests.
+var origin = map[string]*regexp.Regexp{
+	"version": regexp.MustCompile(`^v.*-[0-9a-f]{12}$|^v[0-9.]+$`), "configuration": regexp.MustCompile(`^[0-9a-f]{64}$`),
+	"data_digest": regexp.MustCompile(`^[0-9a-f]{64}$`), "kernel": regexp.MustCompile(`^[a-z0-9]+$`), "seed": regexp.MustCompile(`^[0-9]+$`),
+}
+
+// Every committed file of results names what its rows follow from, or a file of runs beside it does,
+// whose means it holds.
+func TestResultsInDocsNameTheirOrigin(t *testing.T) {
+	err := filepath.WalkDir(docs, func(path string, _ fs.DirEntry, err error) error {
+		rel, name := strings.TrimPrefix(path, docs+"/"), filepath.Base(path)
+		if err != nil || filepath.Ext(path) != ".csv" || filepath.Dir(rel) == "performance" || rel == "paper/verdicts.csv" { // the one measures a machine, the other is made of the folders beside it
+			return err
+		}
+		switch rows, header := readRows(t, path); {
+		case slices.Contains(header, "version"):
+			for i, r := range rows {
+				timing := slices.Contains(header, "data") && r["data"] == ""
+				for column, want := range origin {
+					if learned := column == "data_digest" || column == "kernel"; !want.MatchString(r[column]) && !(learned && timing) {
+						t.Errorf("%s, row %d: %s is %q", rel, i+1, column, r[column])
+					}
+				}
+			}
+		case slices.Contains(header, "seeds"):
+			sameMeans(t, rows, strings.TrimSuffix(path, ".csv")+"-runs.csv")
+		case name == "curves.csv" || name == "bounds.csv": // of the runs beside it
+			for _, other := range []string{"cells.csv", "runs.csv"} {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), other)); err == nil {
+					return nil
+				}
+			}
+			t.Errorf("%s has no file of runs beside it", rel)
+		default:
+			t.Errorf("%s names nothing that it follows from", rel)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/config"
+	"fedpace/config/expect"
+	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
+)
+
+// short is the name of a quantity in what is expected: only validations have tails and best values.
+func short(name string) string { return strings.Replace(name, "validation_", "", 1) }
+
+// CheckExpected finds, before anything runs, what is mistyped in the expectations of a
+// configuration. schedules are those of a comparison with so many seeds; none: of one run, which
+// has no gain to check. metrics are what models are measured by, first what they are compared by; none:
+// those of own models are not known yet.
+func CheckExpected(c *config.Config, schedules []string, seeds int, metrics ...string) error {
+	known := len(metrics) > 0
+	lists := [][]string{append(metrics, metric.Loss)}
+	if !known {
+		lists = [][]string{{metric.Accuracy, metric.Loss}, {metric.Loss, metric.Accuracy}}
+	}
+	var values []string
+	for _, list := range lists {
+		for _, q := range append(quantities(list), fairness(list, []Cell{{Summary: folder.Summary{ClientEvaluation: &folder.ClientEvaluation{}}}})...) {
+			values = append(values, q.name, short(q.name))
+		}
+	}
+	var all []error
+	for i, text := range c.Expect {
+		e, err := expect.Parse(text)
+		if err == nil && !known && (c.Task == config.TaskCustom || c.External()) {
+			values = append(values, e.Names...)
+			for _, g := range e.Gains {
+				values = append(values, g[2])
+			}
+		}
+		if err == nil {
+			err = e.Check(values, schedules)
+		}
+		if err == nil && len(e.Gains) > 0 && schedules != nil && seeds < 2 {
+			err = errors.New("a gain has an interval over two seeds or more (give --seeds 5)")
+		}
+		if err != nil {
+			all = append(all, &config.KeyError{Key: fmt.Sprintf("expect[%d]", i), Problem: err.Error()})
+		}
+	}
+	return errors.Join(all...)
+}
+
+// quantityOf is the index of a quantity; -1: nothing of the name was measured.
+func quantityOf(list []quantity, name string) int {
+	return slices.IndexFunc(list, func(q quantity) bool { return name == q.name || name == short(q.name) })
+}
+
+// ExpectedOf holds a complete run against the expectations of a configuration, without those of gains,
+// and keeps what came of it in the run's summary.
+func ExpectedOf(expectations []string, dir string, s *folder.Summary) error {
+	found, err := folder.Open(dir)
+	if err != nil {
+		return err
+	}
+	c := Cell{Schedule: s.Schedule, Config: found.Config, Summary: *s}
+	c.Config.Out = dir
+	if err := c.follow(); err != nil {
+		return err
+	}
+	one := &Comparison{Runs: []Cell{c}}
+	s.Expected = nil
+	for _, text := range expectations {
+		if e, err := expect.Parse(text); err != nil {
+			return err
+		} else if len(e.Gains) == 0 {
+			t := one.Table()
+			s.Expected = append(s.Expected, e.Hold("", t.valueOf(t.Rows[0]), nil))
+		}
+	}
+	return s.Rewrite(dir)
+}
+
+// valueOf gives the means of a row by the names of quantities; NaN where a seed has no value.
+func (t *Table) valueOf(row *Row) func(name string) float64 {
+	return func(name string) float64 {
+		if q := quantityOf(t.quantities, name); q >= 0 && row.Means[q].N == row.Seeds {
+			return row.Means[q].Mean
+		}
+		return math.NaN()
+	}
+}
+
+// Expected holds the comparison against its configuration's expectations: the means of each row, and
+// the gains at each point of the grids that choose no schedule.
+func (r *Comparison) Expected() (list []expect.Outcome) {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	t := r.Table()
+	for _, text := range r.Runs[0].Config.Expect {
+		e, err := expect.Parse(text)
+		if err != nil {
+			continue // the configuration was checked
+		}
+		seen := map[string]bool{}
+		for _, row := range t.Rows {
+			at := strings.Join(append(Sets(t.Grids, row.Values), row.Schedule), ", ")
+			if len(e.Gains) > 0 {
+				at = strings.Join(row.point(), ", ")
+				if seen[at] {
+					continue
+				}
+				seen[at] = true
+			}
+			list = append(list, e.Hold(at, t.valueOf(row), func(mine, other, name string) expect.Interval { return t.gain(row.point(), mine, other, name) }))
+		}
+	}
+	return list
+}
+
+// point is where the row is in grids that choose no schedule.
+func (r *Row) point() []string {
+	if len(r.Cells) == 0 {
+		return nil
+	}
+	return r.Cells[0].Point
+}
+
+// gain is by how much a quantity of a schedule's runs is above another's with the same seeds, with
+// the 95 % interval of the mean. One seed has none; NaN where one of a pair has no value.
+func (t *Table) gain(point []string, mine, other, name string) expect.Interval {
+	q := quantityOf(t.quantities, name)
+	first := 0
+	cells := func(schedule string) (list []Cell) {
+		for _, row := range t.Rows {
+			if row.Schedule == schedule && slices.Equal(row.point(), point) {
+				list, first = append(list, row.Cells...), row.first
+			}
+		}
+		return list
+	}
+	if q < 0 {
+		return expect.Exactly(math.NaN())
+	}
+	bySeed := Paired(cells(mine), cells(other), func(c *Cell) uint64 { return c.Config.Seed }, t.quantities[q].of)
+	d := statistics.TwoStage(bySeed, first)
+	switch {
+	case d.N < len(bySeed):
+		return expect.Exactly(math.NaN())
+	case d.N < 2:
+		d.Half = math.Inf(1)
+	}
+	return expect.Interval{Low: d.Mean - d.Half, Value: d.Mean, High: d.Mean + d.Half}
+}

@@ -1,0 +1,115 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"fedpace/bus"
+	"fedpace/bus/natsconn"
+	"fedpace/config"
+	"fedpace/internal/names"
+)
+
+// besideHosts is how many cells go side by side where hosts in other processes train: the paper's
+// schedules of a task. A round ends with its slowest trainer, and a short one is mostly messages;
+// while one cell waits for either, the hosts work for the others.
+const besideHosts = 8
+
+// server is how a cell reaches its server, and whether hosts in other processes do
+// its work there. A cell that was begun on another server goes on here.
+func (o *Options) server(c *Cell) (to natsconn.Config, remote bool) {
+	to = o.Run.NATS
+	remote = to.URL != ""
+	if o.ConfiguredHosts && !remote {
+		to.URL = c.Config.NATS.URL
+		remote = to.URL != config.Embedded && to.URL != config.None
+	}
+	return to, remote
+}
+
+// reach waits until the servers of the cells that are left can be reached, before anything is
+// prepared for them, and says whether hosts in other processes do any of the work.
+func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
+	reached := map[string]bool{}
+	for i := range cells {
+		to, there := o.server(&cells[i])
+		if !there || cells[i].Reused || reached[to.URL] {
+			continue
+		}
+		to.Name, to.Await, to.Notice = "is it there", true, func(n bus.Notice) { o.Run.Tell(n.Text) } // as a run waits
+		conn, err := natsconn.Connect(ctx, to)
+		if err != nil {
+			return false, err
+		}
+		conn.Close()
+		reached[to.URL] = true
+		at := names.Redacted(to.URL)
+		o.Run.Tell(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))
+	}
+	return len(reached) > 0, nil
+}
+
+// apart names runs that have one name, by which a server tells runs apart, for what they compute, too.
+func apart(cells []Cell) {
+	of := map[string]int{}
+	for i := range cells {
+		of[cells[i].Config.Name]++
+	}
+	for i := range cells {
+		if c := &cells[i]; of[c.Config.Name] > 1 {
+			c.name = fmt.Sprintf("%.50s-%.10s", c.Config.Name, c.ID)
+		}
+	}
+}
+
+// hostNotices passes on once what several cells say of the server and the hosts, each of them over
+// a connection of its own. A notice is news unless its subject was in the same state before. The
+// cells of one task want the same of hosts, so what they say of hosts counts as one.
+type hostNotices struct {
+	notice func(string)
+
+	mu   sync.Mutex
+	last map[config.Task]map[string]bus.Notice // the last one by its subject; no task: of the server
+}
+
+// mostSubjects is how many hosts are kept: they come and go, each with a new name.
+const mostSubjects = 1000
+
+// of takes the notices of a cell's run.
+func (h *hostNotices) of(c *Cell) func(bus.Notice) {
+	return func(n bus.Notice) {
+		task, prefix := c.Config.Task, string(c.Config.Task)+": "
+		if n.State.OfServer() {
+			task, prefix = "", ""
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.news(task, n) {
+			h.notice(prefix + n.Text)
+		}
+	}
+}
+
+func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
+	last := h.last[task]
+	if last == nil || len(last) >= mostSubjects {
+		last = map[string]bus.Notice{}
+		h.last[task] = last
+	}
+	if n.State == bus.NoHost {
+		for _, other := range last {
+			if other.State == bus.HostThere {
+				return false // the host of another cell is getting ready for this one
+			}
+		}
+	}
+	if before, known := last[n.Subject]; known && before.State == n.State && (n.State != bus.HostThere || before.Text == n.Text) {
+		return false
+	}
+	if n.Subject != "" {
+		delete(last, "") // no host after that is news again
+	}
+	last[n.Subject] = n
+	return true
+}

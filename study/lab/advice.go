@@ -1,0 +1,331 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"fedpace/config"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/learn"
+	"fedpace/metrics"
+	"fedpace/metrics/figure"
+)
+
+// Advice is what theory says of K and eta over time.
+type Advice struct {
+	Task      string     `json:"task"`
+	Constants []Source   `json:"constants"`
+	Form      string     `json:"gap"`
+	N         int        `json:"clients_a_round"`
+	K         int        `json:"local_steps"` // with which eta* is calculated
+	Eta       float64    `json:"learning_rate"`
+	MaxRate   float64    `json:"largest_learning_rate"` // 1/(4L)
+	Round     [2]float64 `json:"round_seconds"`         // of communication, and of a local step
+	Rows      []Advised  `json:"rows"`
+	Notes     []string   `json:"notes"`
+
+	constants theory.Constants
+	runtime   theory.Runtime
+	end       float64 // of the run, where W is the time to it; else 0
+}
+
+// Advised is the advice at a time W. Numbers that JSON cannot hold do not come
+// about: W and G are positive.
+type Advised struct {
+	W          float64 `json:"seconds"`         // Eq. 8's: elapsed, or ahead with theory.time: ahead
+	Elapsed    float64 `json:"elapsed_seconds"` // since the start
+	Loss       float64 `json:"loss"`
+	Used       int     `json:"local_steps_used,omitempty"` // by the run
+	K          float64 `json:"k_star"`                     // Eq. 9
+	Steps      int     `json:"k_star_steps"`               // the best whole number
+	KPrinted   float64 `json:"k_star_printed"`
+	Eta        float64 `json:"eta_star"` // Eq. 11
+	EtaPrinted float64 `json:"eta_star_printed"`
+	Bound      float64 `json:"bound"`      // Eq. 8 with the configuration's K and eta
+	BoundStar  float64 `json:"bound_star"` // with Steps and eta
+}
+
+// mostSteps bounds the whole number that is advised.
+const mostSteps = 1_000_000
+
+// Advise says what theory does for a configuration, from its start: at W seconds the loss is still
+// the first one, which makes K* and eta* upper bounds (the inequalities of Eq. 10 and 12). A convex
+// task's constants are calculated, any other's must be given, here or in the configuration
+// (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
+func Advise(c config.Config, g Given, points int) (*Advice, error) {
+	k, loss := theory.Constants{N: c.Cohort, Clients: c.Clients}, Source{"F", metrics.Value(g.Loss), "loss", "given"}
+	var found []Source
+	if c.Task.IsConvex() {
+		var start float64
+		var err error
+		if k, found, start, err = calculated(c); err != nil {
+			return nil, err
+		}
+		if g.Loss == nil {
+			loss.Value, loss.From = start, "calculated: at the start"
+		}
+	} else {
+		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
+		for _, need := range []struct {
+			flag  string
+			value *float64
+		}{{"l", cmp.Or(g.L, c.Theory.L)}, {"mu", cmp.Or(g.Mu, c.Theory.Mu)}, {"g", cmp.Or(g.G, c.Theory.G)}, {"loss", g.Loss}} {
+			if need.value == nil {
+				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
+			}
+		}
+	}
+	a, err := newAdvice(c, g, k, append(found, loss))
+	if err != nil {
+		return nil, err
+	}
+	if k := a.constants; !(loss.Value >= k.FStar) {
+		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", loss.Value, k.FStar)
+	}
+	first := a.runtime.Round(float64(c.Schedule.K0))
+	last, err := horizon(c, first)
+	if err != nil {
+		return nil, err
+	}
+	note := "W is the time since the start"
+	if a.end > 0 {
+		note = "W is the time ahead, as in Theorem 2 (theory.time: ahead)"
+		if last -= first; last < first { // a round is left
+			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", a.end, first)
+		}
+	}
+	a.Notes = append(a.Notes, note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).")
+	for i := range points {
+		a.add(first*math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
+	}
+	return a, nil
+}
+
+// calculated are a convex task's constants, and its loss at the start.
+func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
+	of, err := open(c)
+	if err != nil {
+		return k, nil, 0, err
+	}
+	k = of.constants
+	const from = "calculated"
+	return k, sources(k, from, from, from, from, from+": the largest client gradient at the start and at x*", from), of.Value(of.start), of.Set.Close()
+}
+
+type MissingError struct{ Task, Flag string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and --loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
+}
+
+// horizon is the virtual time that the configuration runs for, whose rounds take so many seconds.
+func horizon(c config.Config, round float64) (float64, error) {
+	if s := c.Stop; s.VirtualSeconds > 0 {
+		return s.VirtualSeconds, nil
+	} else if rounds := cmp.Or(s.EqualRuntimeRounds, s.Rounds); rounds > 0 {
+		return float64(rounds) * round, nil
+	}
+	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
+}
+
+// AdviseRun says what theory does along a finished run, in whose folder its configuration, rounds
+// and model lie: F_w is the mean of the last window's first-step losses (Eq. 15), which a run knows
+// anyway; see [Estimate] for the rest.
+func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
+	r, err := folder.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := r.Config
+	var known []folder.Progress // with a loss of the window
+	least := math.NaN()
+	for p, err := range r.Follow() {
+		if err != nil {
+			return nil, err
+		}
+		if !math.IsNaN(p.WindowLoss) && p.End > 0 {
+			known, least = append(known, p), p.BestLoss
+		}
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%s: no round has a training loss: nothing can be estimated of a run that did not train", dir)
+	}
+	var k theory.Constants
+	var found []Source
+	if c.Task.IsConvex() {
+		k, found, _, err = calculated(c)
+	} else {
+		k, found, err = Estimate(ctx, dir, c, least)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAdvice(c, g, k, append(found, Source{
+		"F", known[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window),
+	}))
+	if err != nil {
+		return nil, err
+	}
+	note := "W is the time since the run's start, as in the paper's schedules."
+	if a.end > 0 {
+		note = "W is the time to the run's end, as in Theorem 2 (theory.time: ahead)."
+		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) }) // no time is ahead
+		if len(known) == 0 {
+			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, a.end)
+		}
+	}
+	a.Notes = append(a.Notes, note)
+	if slices.ContainsFunc(known, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
+		a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
+	}
+	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
+		p := &known[n-1]
+		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
+	}
+	return a, nil
+}
+
+// parametersOf is the size of the configuration's model, which only an exact
+// size on the network needs.
+func parametersOf(c config.Config) (int, error) {
+	if c.Network.ModelMegabits > 0 {
+		return 0, nil
+	}
+	p, err := problem.Open(c)
+	if err != nil {
+		return 0, fmt.Errorf("theory: the size of the model is not known: %w (set network.model_megabits)", err)
+	}
+	return p.Model.Params(), p.Close()
+}
+
+// takesPlainSteps refuses a configuration whose K counts epochs, where theory has one K
+// for all clients, and one whose local steps are not those of SGD, or whose updates are
+// compressed.
+func takesPlainSteps(c *config.Config) error {
+	switch {
+	case c.Schedule.Unit == config.Epochs:
+		return &config.KeyError{Key: "schedule.unit", Problem: "theory is about local steps, the same for all clients (set unit: steps)"}
+	case !learn.Plain(c.Local):
+		return &config.KeyError{Key: "local", Problem: "theory is about plain steps of SGD (set local: sgd)"}
+	case c.Compress != nil:
+		return &config.KeyError{Key: "compress", Problem: "theory is about whole updates (remove it)"}
+	}
+	return nil
+}
+
+// newAdvice is the advice without rows, with what is given in place of what was found.
+func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
+	if err := takesPlainSteps(&c); err != nil {
+		return nil, err
+	}
+	settle(found, g, c.Theory, &k)
+	parameters, err := parametersOf(c)
+	if err != nil {
+		return nil, err
+	}
+	r := problem.Runtime(c, parameters)
+	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
+		return nil, err
+	}
+	if k.G == 0 {
+		return nil, errors.New("theory: G is 0, and K* then infinite")
+	}
+	a := &Advice{
+		Task: string(c.Task), Constants: found, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
+		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k, runtime: r,
+	}
+	if c.Theory.Time == config.Ahead {
+		if a.end, err = horizon(c, r.Round(float64(a.K))); err != nil {
+			return nil, err
+		}
+	}
+	if a.Eta > a.MaxRate {
+		a.Notes = append(a.Notes, fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate))
+	}
+	if len(c.Fleet) > 0 || c.Network.Links.File != "" || c.Compute.Measured != "" {
+		a.Notes = append(a.Notes, "Clients differ: a round's time is that of network.download_mbps, upload_mbps and compute.seconds_per_step, as if all had these.")
+	}
+	if k.Form == theory.Appendix {
+		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
+	}
+	return a, nil
+}
+
+func (a *Advice) add(elapsed, loss float64, used int) {
+	k, r, eta, w := a.constants, a.runtime, a.Eta, elapsed
+	if a.end > 0 {
+		w = a.end - elapsed
+	}
+	bounded := loss
+	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
+		_, bounded = k.Steps3(1, eta)
+	}
+	row := Advised{
+		W: w, Elapsed: elapsed, Loss: loss, Used: used,
+		K: k.OptimalK(r, loss, eta, w), Steps: k.Steps(r, loss, eta, w, mostSteps), KPrinted: k.PrintedK(r, loss, eta, w),
+		Eta: k.OptimalEta(r, loss, float64(a.K), w), EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
+		Bound: k.AtTime(r, bounded, float64(a.K), eta, w),
+	}
+	row.BoundStar = k.AtTime(r, bounded, float64(row.Steps), eta, w)
+	a.Rows = append(a.Rows, row)
+}
+
+func (a *Advice) Write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n", a.Task, a.N, a.K, a.Eta, a.Round[0], a.Round[1])
+	if err := writeSources(w, a.Constants); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	// A column of which there is nothing is left out.
+	some := func(is bool, text string) string {
+		if !is {
+			return ""
+		}
+		return text + "\t"
+	}
+	used, ahead := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 }), a.end > 0
+	fmt.Fprintf(t, "%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n", some(ahead, "time"), some(used, "K used"))
+	for _, r := range a.Rows {
+		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
+			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\neta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.\n", a.MaxRate)
+	for _, note := range a.Notes {
+		fmt.Fprintln(w, note)
+	}
+	return nil
+}
+
+// Draw draws K* and eta* over time into a file, *.svg or *.png.
+func (a *Advice) Draw(path string) error {
+	x := "virtual seconds W"
+	if a.end > 0 {
+		x = "virtual seconds"
+	}
+	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true}
+	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true}
+	for _, r := range a.Rows {
+		k.Add("Eq. 9", figure.Point{X: r.Elapsed, Y: r.K})
+		k.Add("as printed", figure.Point{X: r.Elapsed, Y: r.KPrinted})
+		if r.Used > 0 {
+			k.Add("used", figure.Point{X: r.Elapsed, Y: float64(r.Used)})
+		}
+		eta.Add("Eq. 11", figure.Point{X: r.Elapsed, Y: r.Eta})
+		eta.Add("as printed", figure.Point{X: r.Elapsed, Y: r.EtaPrinted})
+		eta.Add("1/(4L)", figure.Point{X: r.Elapsed, Y: a.MaxRate})
+	}
+	return figure.Save(path, k, eta)
+}

@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"fedpace/config"
+	"fedpace/coordinator/theory"
+	"fedpace/data/federated"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/problem"
+	"fedpace/learn"
+	"fedpace/metrics/outputs"
+)
+
+// How much of a set an estimate looks at.
+const (
+	probedClients = 32
+	probedBatches = 8 // of each client
+)
+
+// Estimate finds the constants of Theorem 1 for a finished run, whose folder this is, at its first
+// and last models: minibatches of some clients give G and sigma there, and the gradient's change from
+// one model to the other gives the secant's slope, which is at most L, and at least mu where the
+// objective is convex. They are rough; a network has no such constants.
+func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
+	var k theory.Constants
+	p, err := problem.Open(c)
+	if err != nil {
+		return k, nil, err
+	}
+	defer p.Close()
+	last, err := folder.ReadModel(filepath.Join(dir, outputs.ModelFile), p.Model.Tensors())
+	if err != nil {
+		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
+	}
+	if k, err = look(ctx, p, last); err != nil {
+		return k, nil, err
+	}
+	k.FStar = fStar
+	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
+	from := []string{
+		"estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L",
+		"estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex",
+		minibatches + ", the larger; divided by the clients",
+		"taken as 0: a run does not show the clients' own minima",
+		minibatches + ", the largest",
+		"the least mean over a window of rounds: at least F*, and K* is 0 there",
+	}
+	if k.Mu <= 0 {
+		k.Mu, from[1] = k.L, "taken as L: between the first and the last model F is not convex"
+	}
+	return k, sources(k, from...), nil
+}
+
+// look takes gradients at the problem's initial model and at another, the same minibatches at both.
+// They give the largest client's G, the clients' mean variance over their number, and along the way
+// from one model to the other mu and L.
+func look(ctx context.Context, p *problem.Problem, y []float32) (k theory.Constants, err error) {
+	set, c, x, n := p.Set, &p.Config, p.Initial, len(y)
+	k.N, k.Clients = c.Cohort, set.Clients()
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		return k, err
+	}
+	work := p.Model.(learn.Model).NewWorkspace(c.Batch, kernel)
+	var order federated.Minibatches
+	var batch learn.Batch
+	grad := make([]float32, n)
+	var mean [2][]float64
+	clients := min(probedClients, set.Clients())
+	var largest float64 // E‖g‖²
+	var variance [2]float64
+	for m := range mean {
+		mean[m] = make([]float64, n)
+	}
+	sum := make([]float64, n)
+	for i := range clients {
+		if err := ctx.Err(); err != nil {
+			return k, err
+		}
+		client := i * set.Clients() / clients // spread over the population
+		for m, at := range [][]float32{x, y} {
+			clear(sum)
+			squares := 0.0
+			order.Reset(c.Seed, client, set.Samples(client), c.Batch, 0)
+			for range probedBatches {
+				batch.Reset()
+				if err := set.Batch(&batch, client, order.Next()); err != nil {
+					return k, err
+				}
+				if _, err := work.Gradient(grad, at, &batch); err != nil {
+					return k, err
+				}
+				for j, g := range grad {
+					sum[j] += float64(g) / probedBatches
+					squares += float64(g) * float64(g) / probedBatches
+				}
+			}
+			square := 0.0
+			for j, s := range sum {
+				square += s * s
+				mean[m][j] += s / float64(clients)
+			}
+			largest = max(largest, squares)
+			// Of so few the mean is part of what it is subtracted from.
+			variance[m] += max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
+		}
+	}
+	k.G, k.Variance = math.Sqrt(largest), max(variance[0], variance[1])/float64(k.Clients)
+	way, dot, square := 0.0, 0.0, 0.0
+	for j := range x {
+		d, g := float64(x[j])-float64(y[j]), mean[0][j]-mean[1][j]
+		way += d * d
+		dot += d * g
+		square += g * g
+	}
+	if way == 0 {
+		return k, errors.New("the run ended at the model that it started from: nothing can be estimated")
+	}
+	k.Mu, k.L = dot/way, math.Sqrt(square/way)
+	return k, nil
+}

@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"fedpace/config"
+	"fedpace/coordinator/theory"
+)
+
+// Given are constants that somebody gives; nil: not given.
+type Given struct {
+	L, Mu, G, Variance, Gamma, FStar *float64
+
+	Loss *float64 // F, where no run says it
+	Form theory.Form
+}
+
+// constants are those of Theorem 1, with their keys below theory in a configuration.
+var constants = []struct {
+	name, unit, key string
+	of              func(*theory.Constants, *Given) (found, given *float64)
+}{
+	{"L", "loss/length²", "l", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.L, g.L }},
+	{"mu", "loss/length²", "mu", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Mu, g.Mu }},
+	{"variance", "loss²/length²", "variance", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Variance, g.Variance }},
+	{"Gamma", "loss", "gamma", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.Gamma, g.Gamma }},
+	{"G", "loss/length", "g", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.G, g.G }},
+	{"F*", "loss", "f_star", func(k *theory.Constants, g *Given) (*float64, *float64) { return &k.FStar, g.FStar }},
+}
+
+// Source says where a constant comes from.
+type Source struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	From  string  `json:"from"` // empty: it is not known yet
+}
+
+// sources says where each of the constants comes from.
+func sources(k theory.Constants, from ...string) (list []Source) {
+	for i, c := range constants {
+		found, _ := c.of(&k, &Given{})
+		list = append(list, Source{c.name, *found, c.unit, from[i]})
+	}
+	return list
+}
+
+// writeSources writes a table of them.
+func writeSources(w io.Writer, list []Source) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)
+	}
+	return t.Flush()
+}
+
+// settle puts what is given, in g or else in the configuration, in place of what was found. A convex
+// run's configuration has what was calculated, which keeps its source.
+func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
+	k.Form = g.Form
+	configured := Given{L: t.L, Mu: t.Mu, G: t.G, FStar: t.FStar}
+	for i, c := range constants {
+		s, from := &found[i], "given"
+		of, v := c.of(k, &g)
+		if v == nil {
+			_, v = c.of(k, &configured)
+			from = "given: theory." + c.key
+		}
+		switch known := s.From != ""; {
+		case v == nil && !known:
+			v, from = new(float64), "not given: 0"
+		case v == nil, from != "given" && known && *v == s.Value:
+			continue
+		}
+		s.Value, s.From, *of = *v, from, *v
+	}
+}
+
+// Forms names the forms of the gap on command lines.
+var Forms = []string{"proof", "stated", "appendix"}

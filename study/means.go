@@ -1,0 +1,214 @@
+package study
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"fedpace/config/expect"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/statistics"
+	"fedpace/internal/table"
+	"fedpace/learn/metric"
+)
+
+// Table is a comparison over seeds: a row for each schedule at each point of the grids.
+type Table struct {
+	Grids      []Grid
+	Rows       []*Row
+	quantities []quantity
+	first      string // what runs are compared by
+	cells      []Cell
+	expected   []expect.Outcome
+}
+
+// Row is one schedule at one point of the grids, over its seeds.
+type Row struct {
+	Values   []string
+	Schedule string
+	Seeds    int
+	Diverged int                    // seeds whose runs did, and are in no mean
+	Cells    []Cell                 // of the others
+	first    int                    // of its cells are of seeds that decided how many there are; 0: none did
+	Means    []statistics.Estimated // by quantity
+}
+
+// Table gathers the runs over their seeds.
+func (r *Comparison) Table() *Table {
+	names := shownBest(r.Runs)
+	if len(names) == 0 { // nothing was trained
+		names = []string{metric.Accuracy}
+	}
+	t := &Table{Grids: r.Plan.Grids, quantities: append(quantities(names), fairness(names, r.Runs)...), first: names[0], cells: r.Runs}
+	for i := range t.quantities {
+		if q := &t.quantities[i]; q.name == toLevel {
+			q.title = "s to " + levelName(r.Runs)
+		} else if q.name == "level" && math.IsNaN(level(r.Runs)) {
+			q.title = q.name
+		}
+	}
+	for from := 0; from < len(r.Runs); {
+		first, to := &r.Runs[from], from
+		for to < len(r.Runs) && r.Runs[to].Schedule == first.Schedule && slices.Equal(r.Runs[to].Values, first.Values) {
+			to++
+		}
+		done := slices.DeleteFunc(slices.Clone(r.Runs[from:to]), func(c Cell) bool { return c.Diverged != "" })
+		row := &Row{Values: first.Values, Schedule: first.Schedule, Seeds: to - from, Diverged: to - from - len(done), Cells: done}
+		for _, c := range done {
+			if c.Config.Seed < r.Runs[0].Config.Seed+uint64(r.Plan.Until.first) {
+				row.first++
+			}
+		}
+		for _, q := range t.quantities {
+			row.Means = append(row.Means, MeanOf(done, q.of))
+		}
+		t.Rows = append(t.Rows, row)
+		from = to
+	}
+	return t
+}
+
+func MeanOf[R any](runs []R, of func(*R) float64) statistics.Estimated {
+	values := make([]float64, len(runs))
+	for i := range runs {
+		values[i] = of(&runs[i])
+	}
+	return statistics.EstimateMean(values)
+}
+
+// pointColumns are the first columns of tables: the grids' values and the schedule. In files a grid
+// over all of the schedule's keys takes its name.
+func pointColumns[R any](grids []Grid, values func(R) []string, schedule func(R) string) (list table.Columns[R]) {
+	name := "schedule"
+	for i, g := range grids {
+		if g.Key == name {
+			name = "schedule_name"
+		}
+		list = append(list, table.Column[R]{Name: g.Key, Title: g.Key, Of: func(r R) any { return values(r)[i] }})
+	}
+	return append(list, table.Column[R]{Name: name, Title: "schedule", Of: func(r R) any { return schedule(r) }})
+}
+
+// columns are those of the rows. A quantity of which no row has a value is in files alone.
+func (t *Table) columns() table.Columns[*Row] {
+	list := append(pointColumns(t.Grids, func(r *Row) []string { return r.Values }, func(r *Row) string { return r.Schedule }),
+		table.Column[*Row]{Name: "seeds", Title: "seeds", Of: func(r *Row) any { return r.Seeds }})
+	for i, q := range t.quantities {
+		c := table.Column[*Row]{Name: q.name, Of: func(r *Row) any { return r.Means[i] }}
+		if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Means[i].N > 0 }) {
+			c.Title, c.Text = q.title, func(r *Row) string { return r.text(i) }
+		}
+		list = append(list, c)
+	}
+	diverged := table.Column[*Row]{Name: "diverged", Of: func(r *Row) any { return r.Diverged }}
+	if slices.ContainsFunc(t.Rows, func(r *Row) bool { return r.Diverged > 0 }) {
+		diverged.Title, diverged.Text = "diverged", func(r *Row) string { return fmt.Sprintf("%d of %d", r.Diverged, r.Seeds) }
+	}
+	return append(list, diverged)
+}
+
+// text is a mean for people, with how many seeds have a value where some have none.
+func (r *Row) text(i int) string {
+	if e := r.Means[i]; e.N > 0 && e.N < len(r.Cells) {
+		return fmt.Sprintf("%s (%d of %d)", e, e.N, len(r.Cells))
+	}
+	return r.Means[i].String()
+}
+
+// Write writes the table for people: means, with ± half of the interval where
+// there is more than one seed, and what they took behind what they came to.
+func (t *Table) Write(w io.Writer) error {
+	cost := func(c table.Column[*Row]) bool {
+		return c.Name == "seeds" || slices.ContainsFunc(t.quantities, func(q quantity) bool { return q.name == c.Name && q.cost })
+	}
+	list := t.columns()
+	costs := slices.DeleteFunc(slices.Clone(list), func(c table.Column[*Row]) bool { return !cost(c) })
+	return table.WriteFolded(w, append(slices.DeleteFunc(list, cost), costs...).Texts(t.Rows), len(t.Grids)+1)
+}
+
+// WriteCSV writes one row for each schedule and point of the grids.
+func (t *Table) WriteCSV(w io.Writer) error {
+	return table.WriteCSV(w, t.columns().Records(t.Rows, -1))
+}
+
+// MarshalJSON writes the table as one object: a row for each schedule and point
+// of the grids, with the mean of every quantity over the seeds.
+func (t *Table) MarshalJSON() ([]byte, error) {
+	type row struct {
+		Schedule string            `json:"schedule"`
+		Values   map[string]string `json:"values"` // of the grids, by key
+		Seeds    int               `json:"seeds"`
+		Diverged int               `json:"diverged"` // runs that are in no mean
+		Means    map[string]any    `json:"means"`
+	}
+	rows := make([]row, len(t.Rows))
+	for i, r := range t.Rows {
+		rows[i] = row{r.Schedule, ByKey(t.Grids, r.Values), r.Seeds, r.Diverged, map[string]any{}}
+		for q, e := range r.Means {
+			rows[i].Means[t.quantities[q].name] = table.Object(e)
+		}
+	}
+	differences := t.Differences()
+	return json.Marshal(struct {
+		Rows        []row            `json:"rows"`
+		Differences []map[string]any `json:"differences"` // from the reference with the same seeds
+		Expected    []expect.Outcome `json:"expected,omitempty"`
+	}{rows, t.differenceColumns(differences).Objects(differences), t.expected})
+}
+
+// ByKey are the values at a point of the grids by their keys.
+func ByKey(grids []Grid, point []string) map[string]string {
+	values := map[string]string{}
+	for i, v := range point {
+		values[grids[i].Key] = v
+	}
+	return values
+}
+
+// WriteRuns writes one row for each run, with where it comes from and the quantities of the
+// table. A run that diverged has none of these.
+func (t *Table) WriteRuns(w io.Writer) error {
+	type run struct {
+		*Cell
+		Origin
+	}
+	var runs []run
+	for i := range t.cells {
+		o, err := t.cells[i].Origin()
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run{&t.cells[i], o})
+	}
+	columns := pointColumns(t.Grids, func(r run) []string { return r.Values }, func(r run) string { return r.Origin.Schedule })
+	for _, c := range table.Of[Origin]()[1:] { // behind the schedule
+		columns = append(columns, table.Column[run]{Name: c.Name, Of: func(r run) any { return c.Of(r.Origin) }})
+	}
+	columns = append(columns, table.Column[run]{Name: "diverged", Of: func(r run) any { return r.Diverged != "" }})
+	for _, q := range t.quantities {
+		columns = append(columns, table.Column[run]{Name: q.name, Of: func(r run) any {
+			if r.Diverged != "" {
+				return ""
+			}
+			return q.of(r.Cell)
+		}})
+	}
+	return table.WriteCSV(w, columns.Records(runs, -1))
+}
+
+// Save leaves the comparison in a folder: the table as it is printed, and both files of rows.
+func (r *Comparison) Save(dir string) error {
+	t := r.Table()
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{TableFile, r.Write}, {CSVFile, t.WriteCSV}, {RunsFile, t.WriteRuns}} {
+		if err := atomicfile.Write(filepath.Join(dir, f.name), f.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/learn/metric"
+	"fedpace/metrics"
+)
+
+// spans is how many of the spans over which values are averaged are as long as the shortest run. A
+// span is of virtual time, so that neither schedule.window nor the number of rounds makes a run
+// look sooner.
+const spans = 20
+
+// measured is what the rounds of a run say of it.
+type measured struct {
+	Level       float64 // that the reference's runs at the point reach; NaN: nothing was learned
+	TimeToLevel float64 // virtual seconds until the mean over a span was as good; NaN: never
+	Tail        float64 // mean of what runs are compared by in the last tenth of the virtual time; NaN: not measured
+	TailLoss    float64 // mean training loss of the rounds that close in it
+
+	steps               []int         // K_r of its rounds
+	quality             metric.Metric // by which runs are timed
+	validations, losses Tail
+	reference           *Cell // the reference's run with this seed at this point; nil: none, or this one
+	controlled          *Cell // the run of which this is the control; nil: it is none
+}
+
+// measure reads the runs, and then compares those at one point of the grids that do not choose a
+// schedule, and of them those with one seed.
+func (r *Comparison) measure() error {
+	points, pairs := map[string][]*Cell{}, map[string][]*Cell{}
+	for i := range r.Runs {
+		c := &r.Runs[i]
+		if err := c.follow(); err != nil {
+			return err
+		}
+		if c.Diverged == "" {
+			point := fmt.Sprint(c.Point)
+			pair := fmt.Sprint(c.Config.Seed, point)
+			points[point], pairs[pair] = append(points[point], c), append(pairs[pair], c)
+		}
+	}
+	for _, cells := range points {
+		r.setLevel(cells)
+	}
+	for _, cells := range pairs {
+		r.time(cells)
+	}
+	return nil
+}
+
+func (c *Cell) follow() error {
+	nan := math.NaN()
+	c.measured = measured{Level: nan, TimeToLevel: nan, Tail: nan, TailLoss: nan}
+	if c.Diverged != "" {
+		return nil
+	}
+	run := c.Run()
+	quality, err := run.Quality()
+	if err != nil {
+		return err
+	}
+	for r, err := range run.Follow() {
+		if err != nil {
+			return err
+		}
+		c.steps = append(c.steps, r.LocalSteps)
+		c.losses.Add(r.Start.Seconds(), r.End.Seconds(), r.TrainingLoss)
+		c.validations.Observe(r.End.Seconds(), r.Quality)
+	}
+	end := c.Summary.VirtualSeconds
+	c.validations.End(end, metrics.Value(c.Summary.Metric(quality.Name).Validation), c.Config.Evaluate.EverySeconds != 0)
+	c.quality, c.Tail, c.TailLoss = quality.Metric, c.validations.Mean(end), c.losses.Mean(end)
+	return nil
+}
+
+// followed are the values that a run is timed by: what it is compared by or, where a run at the point
+// was never measured, the training loss.
+func (c *Cell) followed() *Tail {
+	if c.quality == trainingLoss {
+		return &c.losses
+	}
+	return &c.validations
+}
+
+var trainingLoss = metric.Metric{Name: "training loss", Lower: true}
+
+// setLevel sets evaluate.target as the level to reach or, without one, the worst of where the
+// reference's runs ended, each less the standard deviation of its last values: all of these come to
+// it, and none at its best moment alone. A level has four digits.
+func (r *Comparison) setLevel(cells []*Cell) {
+	set := cells[0].Config.Evaluate.Target
+	if slices.ContainsFunc(cells, func(c *Cell) bool { return math.IsNaN(c.Tail) }) {
+		for _, c := range cells {
+			c.quality = trainingLoss
+		}
+		set = nil
+	}
+	level := math.NaN()
+	for _, c := range cells {
+		if c.Schedule != r.Reference {
+			continue
+		}
+		end := c.Summary.VirtualSeconds
+		if v := c.quality.Worsen(c.followed().Mean(end), c.followed().noise(end)); math.IsNaN(level) || c.quality.Better(level, v) {
+			level = v
+		}
+	}
+	if unit := math.Pow10(int(math.Floor(math.Log10(math.Abs(level)))) - 3); level != 0 && cells[0].quality.Lower {
+		level = max(level, math.Ceil(level/unit)*unit) // which may be below it by a rounding
+	} else if level != 0 {
+		level = min(level, math.Floor(level/unit)*unit)
+	}
+	if set != nil {
+		level = *set
+	}
+	for _, c := range cells {
+		c.Level = level
+	}
+}
+
+// time times runs with one seed at one point, with a span of the shortest.
+func (r *Comparison) time(cells []*Cell) {
+	seconds := math.Inf(1)
+	var reference *Cell
+	for _, c := range cells {
+		seconds = min(seconds, c.Summary.VirtualSeconds/spans)
+		if reference == nil && c.Schedule == r.Reference {
+			reference = c
+		}
+	}
+	for _, c := range cells {
+		c.TimeToLevel = c.followed().first(seconds, func(mean float64) bool { return c.quality.Reaches(mean, c.Level) })
+		if c != reference {
+			c.reference = reference
+		}
+		for _, of := range cells {
+			if c.Control != "" && c.Schedule == of.Schedule+"-"+c.Control && slices.Equal(c.Values, of.Values) {
+				c.controlled = of
+			}
+		}
+	}
+}
+
+// relative is the sum of K_r over that of fixed K in the same time: the reference's fixed K, where the
+// run has a K_0 of its own.
+func (c *Cell) relative() float64 {
+	if r := c.reference; r != nil && c.Config.Schedule.K0 != r.Config.Schedule.K0 {
+		return r.relative() * float64(c.Summary.SGDSteps) / float64(r.Summary.SGDSteps)
+	}
+	return metrics.Value(c.Summary.RelativeSGDSteps)
+}
+
+// against is by how much a quantity of the run is above that of another one, if there is one.
+func (c *Cell) against(other *Cell, of func(*Cell) float64) float64 {
+	if other == nil {
+		return math.NaN()
+	}
+	return of(c) - of(other)
+}
+
+// level is that of the runs of a comparison where there is one; NaN: none, or each point has its own.
+func level(runs []Cell) float64 {
+	level := math.NaN()
+	for i := range runs {
+		if c := &runs[i]; math.IsNaN(level) {
+			level = c.Level
+		} else if c.Level != level && !math.IsNaN(c.Level) {
+			return math.NaN()
+		}
+	}
+	return level
+}
+
+// levelName says what the level is, as "accuracy 0.7312".
+func levelName(runs []Cell) string {
+	l := level(runs)
+	if math.IsNaN(l) {
+		return "the level"
+	}
+	at := slices.IndexFunc(runs, func(c Cell) bool { return c.Diverged == "" })
+	return fmt.Sprintf("%s %.4g", metric.Title(runs[at].quality.Name), l)
+}

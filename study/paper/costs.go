@@ -1,0 +1,60 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
+	"fedpace/experiment/run"
+	"fedpace/study"
+)
+
+// WriteCells lists cells, whether they are done and, of those that are not, what they cost by
+// [run.DryRun]. That is the same for all seeds, so it is found once for each task and schedule;
+// told is called before each.
+func WriteCells(ctx context.Context, w io.Writer, cells []study.Cell, o run.Options, told func(*study.Cell)) error {
+	rows := [][]any{{"task", "schedule", "seed", "fixed rounds", "data", "done", "core-hours", "of them evaluation", "folder"}}
+	costs := map[string]forecast.Forecast{}
+	var all forecast.Forecast
+	for i := range cells {
+		c := &cells[i]
+		s, err := folder.Completed(c.Config.Out)
+		if err != nil {
+			return err
+		}
+		done, hours, evaluation := "yes", "-", "-"
+		if s == nil {
+			done = "no"
+		}
+		if s == nil && c.Config.Train {
+			of := string(c.Config.Task) + " " + c.Schedule
+			cost, known := costs[of]
+			if !known {
+				told(c)
+				if cost, err = run.DryRun(ctx, c.Config, o); err != nil {
+					return fmt.Errorf("paper: %s: %w", c.Name, err)
+				}
+				costs[of] = cost
+			}
+			all.Training, all.Evaluating = all.Training+cost.Training, all.Evaluating+cost.Evaluating
+			all.Simulating, all.Upper = all.Simulating+cost.Simulating, all.Upper || cost.Upper
+			hours, evaluation = coreHours(&cost), fmt.Sprintf("%.3g", cost.Evaluating/3600)
+		}
+		rows = append(rows, []any{c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, hours, evaluation, c.Config.Out})
+	}
+	if err := titled(w, fmt.Sprintf("%d runs", len(cells)), rows); err != nil || len(costs) == 0 {
+		return err
+	}
+	return note(w, fmt.Sprintf("What is not done takes %s core-hours of this machine, %.3g of them for evaluations. A schedule that follows losses is taken to stay at K_0.", coreHours(&all), all.Evaluating/3600))
+}
+
+// coreHours are those of all work. They are a bound where K_r is only known not to exceed K_0.
+func coreHours(f *forecast.Forecast) string {
+	text := fmt.Sprintf("%.3g", (f.Training+f.Evaluating+f.Simulating)/3600)
+	if f.Upper {
+		return "up to " + text
+	}
+	return text
+}

@@ -1,0 +1,297 @@
+package paper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"fedpace/config"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/folder"
+	"fedpace/internal/table"
+	"fedpace/metrics"
+	"fedpace/study"
+)
+
+// Curve is one cell with its evaluations.
+type Curve struct {
+	Task        config.Task `csv:"task"`
+	Data        string      `csv:"data"`    // what was learned from, with what is synthetic about it; empty: timing only
+	Devices     string      `csv:"devices"` // what the clients are, where not the paper's
+	Schedule    string      `csv:"schedule"`
+	Seed        uint64      `csv:"seed"`
+	Megabits    float64     `csv:"model_megabits"` // size of the model on the network; 0: that of its parameters
+	FixedRounds int         `csv:"fixed_rounds"`   // of K-eta-fixed, to whose virtual time it went
+	K0          int         `csv:"k0"`
+	Clients     int         `csv:"clients"` // population
+	Cohort      int         `csv:"cohort"`
+
+	study.Provenance
+
+	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
+	Rounds         int     `csv:"rounds"`
+	VirtualSeconds float64 `csv:"virtual_seconds"`
+	RelativeSteps  float64 `csv:"relative_sgd_steps"`       // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	BestLoss       float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
+	BestAccuracy   float64 `csv:"best_validation_accuracy"` // NaN: none
+	TailAccuracy   float64 `csv:"tail_accuracy"`            // mean of the evaluations in the last tenth of the virtual time; NaN: none
+	FinalAccuracy  float64 `csv:"validation_accuracy"`      // NaN: none
+	Decayed        int     `csv:"decayed_after_round"`      // round after which a step schedule decayed; 0: it did not, or is none
+	DecayedAt      float64 `csv:"decayed_seconds"`          // virtual seconds at its end; NaN: none
+	Plateaued      float64 `csv:"plateau_seconds"`          // virtual seconds at which the validation error had converged; NaN: never
+	Evaluations    int     `csv:"evaluations"`              // after rounds, all in Points; 0: a file of before has but those that were better, and the last
+
+	Points []Point
+}
+
+// Point is the state after an evaluation.
+type Point struct {
+	Round          int     `csv:"round"`
+	VirtualSeconds float64 `csv:"virtual_seconds"`
+	LocalSteps     int     `csv:"local_steps"`
+	BestLoss       float64 `csv:"best_training_loss"` // lowest so far of the mean over the window of rounds; NaN: none
+	ValidationLoss float64 `csv:"validation_loss"`
+	Accuracy       float64 `csv:"validation_accuracy"` // NaN: a file of before lacks it, and it was no better
+	BestAccuracy   float64 // highest accuracy so far; follows from the others
+}
+
+// key is what no two curves share.
+type key struct {
+	Task     config.Task `csv:"task"`
+	Schedule string      `csv:"schedule"`
+	Seed     uint64      `csv:"seed"`
+	Megabits float64     `csv:"model_megabits"`
+}
+
+func (c *Curve) key() key { return key{c.Task, c.Schedule, c.Seed, c.Megabits} }
+
+// The files in which curves are kept: a row for each cell, and one for each
+// point. Numbers are written so that reading gives the same bits.
+const (
+	CellsFile  = "cells.csv"
+	CurvesFile = "curves.csv"
+)
+
+type pointRow struct {
+	key
+	Point
+}
+
+// Write writes both files to a folder.
+func Write(dir string, curves []Curve) error {
+	var points []pointRow
+	for _, c := range curves {
+		for _, p := range c.Points {
+			points = append(points, pointRow{c.key(), p})
+		}
+	}
+	return errors.Join(table.Write(filepath.Join(dir, CellsFile), curves, -1), table.Write(filepath.Join(dir, CurvesFile), points, -1))
+}
+
+// Load reads what Write wrote to folders, and merges it. A run that was played twice must have come to
+// the same; the one with more points is kept.
+func Load(dirs ...string) (all []Curve, err error) {
+	for _, dir := range dirs {
+		curves, err := load(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range curves {
+			i := slices.IndexFunc(all, func(known Curve) bool { return known.key() == c.key() })
+			switch {
+			case i < 0:
+				all = append(all, c)
+			case all[i].outcome() != c.outcome():
+				return nil, fmt.Errorf("paper: %s: %v came to something else than in a folder before: %v, not %v", filepath.Join(dir, CellsFile), c.key(), c.outcome(), all[i].outcome())
+			case len(all[i].Points) < len(c.Points):
+				all[i] = c
+			}
+		}
+	}
+	if len(dirs) > 1 {
+		sortCurves(all)
+	}
+	return all, nil
+}
+
+// outcome is what tells a run from another one of the same name.
+func (c *Curve) outcome() string {
+	return fmt.Sprint(c.DataDigest, c.FixedRounds, c.Rounds, c.VirtualSeconds, c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy)
+}
+
+func load(dir string) ([]Curve, error) {
+	curves, err := table.Read[Curve](filepath.Join(dir, CellsFile))
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	index := map[key]*Curve{}
+	for i := range curves {
+		k := curves[i].key()
+		if index[k] != nil {
+			return nil, fmt.Errorf("paper: %s: cell %v is there twice", filepath.Join(dir, CellsFile), k)
+		}
+		index[k] = &curves[i]
+	}
+	points, err := table.Read[pointRow](filepath.Join(dir, CurvesFile))
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	for _, p := range points {
+		c := index[p.key]
+		if c == nil {
+			return nil, fmt.Errorf("paper: %s: cell %v is not in %s", filepath.Join(dir, CurvesFile), p.key, CellsFile)
+		}
+		c.Points = append(c.Points, p.Point)
+	}
+	for i := range curves {
+		if err := curves[i].follow(); err != nil {
+			return nil, fmt.Errorf("paper: %s: %w", dir, err)
+		}
+	}
+	return curves, nil
+}
+
+// follow recomputes what follows from the points, and holds the cell to it.
+func (c *Curve) follow() error {
+	best := math.NaN()
+	var tail study.Tail
+	for i := range c.Points {
+		p := &c.Points[i]
+		if math.IsNaN(best) || p.Accuracy > best {
+			best = p.Accuracy
+		}
+		p.BestAccuracy = best
+		tail.Observe(p.VirtualSeconds, p.Accuracy)
+	}
+	if got := tail.Mean(c.VirtualSeconds); c.Evaluations > 0 && (len(c.Points) != c.Evaluations || got != c.TailAccuracy) {
+		return fmt.Errorf("cell %v: its %d evaluations have tail accuracy %v, but it is said to have %d with %v", c.key(), len(c.Points), got, c.Evaluations, c.TailAccuracy)
+	}
+	return nil
+}
+
+// Curves are those of the cells that have begun, finished or not, in the order of the
+// paper: by task, schedule, size and seed.
+func Curves(cells []study.Cell) ([]Curve, error) {
+	var curves []Curve
+	known := map[[2]string]string{} // by task and data as configured
+	for _, cell := range cells {
+		c, err := readCell(cell.Config.Out)
+		switch {
+		case errors.Is(err, folder.ErrNoRun), errors.Is(err, fs.ErrNotExist): // not begun, or before its first round
+		case err != nil:
+			return nil, fmt.Errorf("paper: %w", err)
+		default:
+			curves = append(curves, c)
+			if from := cell.Config.Data.String(); c.Data != "" && c.Data != from {
+				known[[2]string{string(c.Task), from}] = c.Data
+			}
+		}
+	}
+	// A run says what it learned from when it ends; one under way has what
+	// another said of the same data.
+	for i, c := range curves {
+		if said, ok := known[[2]string{string(c.Task), c.Data}]; ok {
+			curves[i].Data = said
+		}
+	}
+	sortCurves(curves)
+	return curves, nil
+}
+
+// sortCurves puts curves in the order of the paper, with what it has not behind in the order of its
+// first runs.
+func sortCurves(curves []Curve) {
+	tasks, schedules := Plan{}.tasks(), Table3()
+	for _, c := range curves {
+		if !slices.Contains(schedules, c.Schedule) {
+			schedules = append(schedules, c.Schedule)
+		}
+	}
+	slices.SortStableFunc(curves, func(a, b Curve) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(tasks, a.Task), slices.Index(tasks, b.Task)),
+			cmp.Compare(slices.Index(schedules, a.Schedule), slices.Index(schedules, b.Schedule)),
+			cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed),
+		)
+	})
+}
+
+func readCell(dir string) (Curve, error) {
+	r, err := folder.Open(dir)
+	if err != nil {
+		return Curve{}, err
+	}
+	config := &r.Config
+	c := Curve{
+		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
+		Clients: config.Clients, Cohort: config.Cohort, Megabits: config.Network.ModelMegabits, RelativeSteps: math.NaN(),
+	}
+	if c.Devices, err = devices(config); err != nil {
+		return Curve{}, err
+	}
+	if config.Train {
+		c.Data = config.Data.String()
+	}
+	if err := c.read(r); err != nil {
+		return Curve{}, err
+	}
+	_, s, err := r.State()
+	if err != nil {
+		return Curve{}, err
+	}
+	if s == nil {
+		c.Provenance, err = study.ProvenanceOf(*config, folder.Summary{})
+		return c, err
+	}
+	if c.Provenance, err = study.ProvenanceOf(*config, *s); err != nil {
+		return c, err
+	}
+	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
+	c.Data = *cmp.Or(s.Data, &c.Data)
+	if s.Completed {
+		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
+	}
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = metrics.Value(s.BestTrainingLoss), metrics.Value(s.BestValidationAccuracy), metrics.Value(s.ValidationAccuracy)
+	return c, nil
+}
+
+// read follows the rounds and keeps a point for each evaluation.
+func (c *Curve) read(of *folder.Run) error {
+	s := of.Config.Schedule
+	plateau := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
+	nan := math.NaN()
+	c.BestLoss, c.BestAccuracy, c.TailAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan, nan
+	_, stepK := s.K.(schedule.StepK)
+	_, stepEta := s.Eta.(schedule.StepEta)
+	var tail study.Tail
+	var previous folder.Progress
+	for r, err := range of.Follow() {
+		if err != nil {
+			return err
+		}
+		if (stepK || stepEta) && c.Decayed == 0 && (r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
+			c.Decayed, c.DecayedAt = previous.Round, previous.End.Seconds()
+		}
+		previous = r
+		c.Rounds, c.VirtualSeconds, c.BestLoss = r.Round, r.End.Seconds(), r.BestLoss
+		if math.IsNaN(r.Quality) {
+			continue
+		}
+		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
+		tail.Observe(r.End.Seconds(), r.Quality)
+		plateau.Observe(1 - r.Quality)
+		if plateau.Converged && math.IsNaN(c.Plateaued) {
+			c.Plateaued = r.End.Seconds()
+		}
+		c.Points = append(c.Points, Point{
+			Round: r.Round, VirtualSeconds: r.End.Seconds(), LocalSteps: r.LocalSteps,
+			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, Accuracy: r.Quality, BestAccuracy: c.BestAccuracy,
+		})
+	}
+	c.TailAccuracy, c.Evaluations = tail.Mean(c.VirtualSeconds), len(c.Points)
+	return nil
+}

@@ -1,0 +1,102 @@
+package paper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/problem"
+)
+
+// speed is a row of Table 2: one kind of device and its links.
+type speed struct {
+	theory.Runtime
+	name        string
+	std         float64 // seconds a minibatch, as Step
+	distributed string  // what is not one number; empty: nothing
+	k0          float64
+}
+
+// paperSpeed is the paper's Raspberry Pi 3B+.
+func paperSpeed(task config.Task) (speed, error) {
+	p, _ := task.Paper()
+	c, err := config.Defaults(task)
+	r := theory.Runtime{Megabits: p.Megabits, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps, Step: p.SecondsPerStep}
+	return speed{Runtime: r, name: "Raspberry Pi 3B+ (paper)", std: p.StdPerStep, k0: float64(p.K0)}, err
+}
+
+// speeds are the devices of a configuration, whose task's model has so many
+// parameters: its classes, or what all clients are.
+func speeds(c *config.Config, parameters int) []speed {
+	all := speed{Runtime: problem.Runtime(*c, parameters), name: "as configured", std: c.Compute.Std, k0: float64(c.Schedule.K0)}
+	switch {
+	case c.Compute.Measured != "":
+		all.distributed = "measured devices"
+	case c.Network.Links.File != "":
+		all.distributed = "link traces"
+	case c.Network.ModelMegabits == 0 && !c.UsesTaskModel():
+		all.distributed = "a model of another size"
+	}
+	if len(c.Fleet) == 0 {
+		return []speed{all}
+	}
+	list := slices.Repeat([]speed{all}, len(c.Fleet))
+	for i := range c.Fleet {
+		k, s := &c.Fleet[i], &list[i]
+		s.name = k.Name
+		s.constant(&s.Step, k.SecondsPerStep)
+		s.constant(&s.DownloadMbps, k.DownloadMbps)
+		s.constant(&s.UploadMbps, k.UploadMbps)
+		if k.StepCV > 0 {
+			s.std = k.StepCV * s.Step
+		}
+		if k.Links.File != "" {
+			s.distributed = "link traces"
+		}
+	}
+	return list
+}
+
+// constant takes a distribution's value where it has but one.
+func (s *speed) constant(value *float64, d fleet.Distribution) {
+	if one, ok := d.(fleet.Constant); ok {
+		*value = one.Value
+	} else if d != nil { // else as all clients
+		s.distributed = fleet.Distributions.NameOf(d)
+	}
+}
+
+// devices names what the clients of a run are where they are not the paper's:
+// its classes, and the keys of links and speed that are set. Empty: the paper's.
+func devices(c *config.Config) (string, error) {
+	var list []string
+	for i := range c.Fleet {
+		list = append(list, c.Fleet[i].Name)
+	}
+	set, err := c.Differences()
+	if err != nil {
+		return "", err
+	}
+	for _, d := range set {
+		if (strings.HasPrefix(d, "network.") || strings.HasPrefix(d, "compute.")) && !strings.HasPrefix(d, "network.model_megabits=") {
+			list = append(list, d)
+		}
+	}
+	return strings.Join(list, ", "), nil
+}
+
+// configured is the configuration that the runs of a task start from, where a file is given for it.
+func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
+	path := p.Configs[task]
+	if path == "" {
+		return c, false, nil
+	}
+	c, err = config.Load(path, nil)
+	if err == nil && c.Task != task {
+		err = fmt.Errorf("%s is of task %s, not %s", path, c.Task, task)
+	}
+	return c, true, err
+}

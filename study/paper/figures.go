@@ -1,0 +1,131 @@
+package paper
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/metrics/figure"
+	"fedpace/study"
+)
+
+// The figures' files.
+const (
+	Figure1File = "figure1.svg"
+	Figure2File = "figure2.svg"
+	GainsFile   = "gains.svg" // of a folder of claims
+)
+
+// Draw draws the figures of what there is into a folder, in the style of the paper: a panel a task.
+// Figure 1 is the lowest training error so far (Eq. 15's mean of first-step losses) against
+// simulated minutes, the mean over seeds; Figure 2 the highest validation accuracy so far, with its
+// 95% confidence interval. A vertical line is where the validation error of K-eta-fixed has
+// converged. A run that was cut has its line as far as it went, and says so. Where nothing was
+// evaluated it draws nothing.
+func Draw(dir string, curves []Curve) error {
+	for _, f := range []struct {
+		file, y string
+		bands   bool
+		of      func(*Point) float64
+	}{
+		{Figure1File, "lowest training loss so far", false, func(p *Point) float64 { return p.BestLoss }},
+		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
+	} {
+		panels := panels(curves, f.y, f.bands, f.of)
+		if len(panels) == 0 {
+			return nil
+		}
+		if err := figure.Save(filepath.Join(dir, f.file), panels...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []figure.Panel {
+	var list []figure.Panel
+	index := map[string]int{}
+	for _, g := range groups(curves) {
+		if len(g[0].Points) == 0 {
+			continue
+		}
+		i, ok := index[g.set()]
+		if !ok {
+			i = len(list)
+			index[g.set()] = i
+			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true})
+		}
+		p := &list[i]
+		p.Lines = append(p.Lines, g.line(bands, of))
+		if g[0].Schedule == "fixed" {
+			at := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+			p.Marks = append(p.Marks, figure.Mark{X: at.Mean, Name: "fixed: converged"})
+		}
+	}
+	return list
+}
+
+// DrawGains draws, for each folder of runs, how far above fixed K every schedule ends that a verdict
+// compares with it: the mean with its interval, and a dot for each seed.
+func DrawGains(dir string, list []Verdict) error {
+	var panels []figure.Panel
+	for i := range list {
+		if name, gain, bySeed := list[i].gain(); name != "" {
+			panels = study.Dots(panels, list[i].Where, "tail accuracy above fixed K's", strings.ReplaceAll(name, "-", "-\n"), bySeed, gain)
+		}
+	}
+	if len(panels) == 0 {
+		return nil
+	}
+	return atomicfile.Write(filepath.Join(dir, GainsFile), func(w io.Writer) error {
+		return figure.Write(w, "svg", slices.Collect(slices.Chunk(panels, 2))...)
+	})
+}
+
+// gain is how far above fixed K a schedule ends, where the verdict compares them by that.
+func (v *Verdict) gain() (name string, mean statistics.Estimated, bySeed []float64) {
+	switch {
+	case v.Quantity != "tail_accuracy" || v.N == 0:
+	case v.Than == schedule.Fixed:
+		return v.Schedule, v.Estimated, v.bySeed
+	case v.Schedule == schedule.Fixed:
+		for _, d := range v.bySeed {
+			bySeed = append(bySeed, -d)
+		}
+		return v.Than, statistics.EstimateMean(bySeed), bySeed
+	}
+	return "", mean, nil
+}
+
+// title says what the panel shows and how it falls short of the paper's.
+func (g group) title() string {
+	title := fmt.Sprintf("%s, %d %s", g[0].Task, len(g), human.Plural(len(g), "seed"))
+	if g[0].FixedRounds != FullRounds {
+		title += fmt.Sprintf(", %d of %d rounds", g[0].FixedRounds, FullRounds)
+	}
+	if d := g[0].Devices; d != "" {
+		title += ", devices: " + d
+	}
+	return title + "\n" + wrap(g.data(), 60)
+}
+
+func (g group) line(bands bool, of func(*Point) float64) figure.Line {
+	runs := make([][]Point, len(g))
+	for i, c := range g {
+		runs[i] = c.Points
+	}
+	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, of(p) })
+	for i := range line.Points {
+		if !bands {
+			line.Points[i].Half = math.NaN()
+		}
+	}
+	return line
+}

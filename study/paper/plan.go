@@ -1,0 +1,204 @@
+package paper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/config"
+	"fedpace/coordinator"
+	"fedpace/internal/tasks"
+	"fedpace/learn/metric"
+	"fedpace/study"
+)
+
+// The paper's evaluation in full.
+const (
+	FullRounds = 10_000 // of K-eta-fixed, whose virtual time every schedule gets
+	FullSeeds  = 5
+)
+
+// Plan is what part of the paper's evaluation to do. The zero value of a list
+// means all that the paper has.
+type Plan struct {
+	Tasks     []config.Task
+	Schedules []string // as [Table3]
+	Seed      uint64   // the first one
+	Seeds     int      // Seed, Seed+1, ...
+	Rounds    int      // of K-eta-fixed
+	Scale     float64  // shortens Rounds, in (0, 1]
+	Data      map[config.Task]string
+	Configs   map[config.Task]string // files that a task's runs start from, in place of its defaults: other devices
+	Sets      []string               // further keys, as experiment.Load's; of every cell
+	Controls  bool                   // the runs of [Plan.Controlled], too
+	Timing    bool                   // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Out       string                 // folder that holds a folder for each cell
+}
+
+// Full is the whole evaluation.
+func Full() Plan {
+	return Plan{Seed: 1, Seeds: FullSeeds, Rounds: FullRounds, Scale: 1, Out: "runs/paper"}
+}
+
+// FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
+// is: the rounds, shortened by the scale.
+func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
+
+func (p Plan) tasks() []config.Task {
+	list := p.Tasks
+	if len(list) == 0 {
+		for _, t := range tasks.Paper() {
+			list = append(list, t.Task)
+		}
+	}
+	return list
+}
+
+// fill puts all that the paper has where the plan leaves it open, and refuses
+// what cannot be planned.
+func (p *Plan) fill() error {
+	p.Tasks = p.tasks()
+	if len(p.Schedules) == 0 {
+		p.Schedules = Table3()
+		if p.Timing {
+			p.Schedules = []string{"rounds", "step"}
+		}
+	}
+	for i, t := range p.Tasks {
+		if _, ok := t.Paper(); !ok {
+			return fmt.Errorf("paper: task %q is none of the paper's (sent140, femnist, cifar100, shakespeare)", t)
+		}
+		if slices.Contains(p.Tasks[:i], t) {
+			return fmt.Errorf("paper: task %s is named twice", t)
+		}
+	}
+	for _, given := range []struct {
+		what string
+		of   map[config.Task]string
+	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
+		for _, t := range slices.Sorted(maps.Keys(given.of)) {
+			if !slices.Contains(p.Tasks, t) {
+				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.what, t)
+			}
+		}
+	}
+	if p.Out == "" {
+		return fmt.Errorf("paper: no folder for the results (give --out)")
+	}
+	return nil
+}
+
+// Cells lists the plan's runs: all tasks and schedules with the first seed before any with the
+// second, so that there is something whole to look at early. Every configuration is checked. Without
+// training CIFAR100's K_r-rounds is there with a model of 320 Mb, too.
+func (p Plan) Cells() ([]study.Cell, error) {
+	if err := p.fill(); err != nil {
+		return nil, err
+	}
+	if p.Timing {
+		p.Seeds = 1 // no seed matters: all devices are alike
+	}
+	var all []study.Cell
+	for _, t := range p.Tasks {
+		cells, err := p.of(t, p.Schedules)
+		if i := slices.Index(p.Schedules, "rounds"); err == nil && p.Timing && t == config.TaskCIFAR100 && i >= 0 {
+			var more []study.Cell
+			more, err = p.of(t, []string{"rounds"}, "network.model_megabits=320")
+			cells = slices.Insert(cells, i+1, more...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("paper: %s: %w", t, err)
+		}
+		all = append(all, cells...)
+	}
+	slices.SortStableFunc(all, bySeed)
+	return all, nil
+}
+
+// of are the runs of a task: with the task's defaults or its file, the plan's keys and others, and the
+// plan's length. Without training K_r-step decays at the round that gives the paper's cell of Table 4.
+func (p Plan) of(t config.Task, schedules []string, others ...string) ([]study.Cell, error) {
+	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", p.Seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
+	if path := p.Data[t]; path != "" {
+		sets = append(sets, "data="+path)
+	}
+	own := map[string][]string{}
+	if p.Timing {
+		others = append(others, "train=false")
+		step := fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds)))
+		own["step"], own["eta-step"] = []string{step}, []string{step}
+	} else {
+		sets = append(sets, "evaluate.every_seconds=fixed") // all schedules are looked at as often as K-eta-fixed
+	}
+	load := func(own ...string) (config.Config, error) {
+		return config.Load(p.Configs[t], slices.Concat(sets, p.Sets, others, own))
+	}
+	c, err := load()
+	if err == nil {
+		err = study.Overridden(p.Sets, p.Schedules, c.Schedule)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
+		return nil, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
+	}
+	if m := c.Evaluate.Metric.Name; m != "" && m != metric.Accuracy {
+		return nil, fmt.Errorf("evaluate.metric: %s, but the paper's models are compared by their accuracy (remove it)", m)
+	}
+	if err := study.Shareable(&c); err != nil {
+		return nil, err
+	}
+	cells, err := study.Plan{Load: load, Schedules: schedules, Own: own, Seeds: p.Seeds}.Cells()
+	p.place(cells)
+	if err == nil && p.Controls {
+		err = study.Controllable(cells)
+	}
+	return cells, err
+}
+
+// place names cells: the name tells the runs of one server apart, the folder those of one disk.
+func (p Plan) place(cells []study.Cell) {
+	for i := range cells {
+		c := &cells[i]
+		task, seed := c.Config.Task, c.Config.Seed
+		c.Name, c.Config.Name = fmt.Sprintf("%s %s seed %d", task, c.Schedule, seed), fmt.Sprintf("%s-%s-%d-%.10s", task, strings.ReplaceAll(c.Schedule, "+", "_"), seed, c.ID)
+		c.Config.Out = filepath.Join(p.Out, "cells", c.Config.Name)
+	}
+}
+
+// Controlled are the controls of cells that were played, see [study.Controls]: all of the first seed
+// before any of the second.
+func (p Plan) Controlled(cells []study.Cell) ([]study.Cell, error) {
+	list, err := study.Controls(cells, study.Kinds...)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	p.place(list)
+	slices.SortStableFunc(list, bySeed)
+	return list, nil
+}
+
+func bySeed(a, b study.Cell) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) }
+
+// Run plays the plan's cells that are not done, see [study.Play]. A server in a
+// configuration has hosts in other processes, as that of o.Run.NATS.
+func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) error {
+	o.ConfiguredHosts = true
+	err := study.Play(ctx, p.Out, cells, o)
+	for _, c := range cells {
+		if c.Diverged != "" {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", c.Name, c.Diverged, coordinator.ErrDiverged))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("paper: %w", err)
+	}
+	return err
+}

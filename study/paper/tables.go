@@ -1,0 +1,271 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"fedpace/config"
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/statistics"
+	"fedpace/internal/table"
+	"fedpace/learn"
+	"fedpace/study"
+)
+
+// WriteTable1 writes Table 1 from the models and the tasks' defaults: the size is that of the
+// float32 parameters, beside the one that the paper prints and that its runtimes follow from.
+func WriteTable1(w io.Writer, plan Plan) error {
+	rows := [][]any{{"task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0"}}
+	for _, task := range plan.tasks() {
+		p, _ := task.Paper()
+		m, err := model(task)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []any{task, about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
+			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0})
+	}
+	return titled(w, "Table 1: tasks and models", rows)
+}
+
+func model(task config.Task) (learn.Model, error) {
+	p, _ := task.Paper()
+	m, err := learn.Parse(p.Architecture)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %s: %w", task, err)
+	}
+	return m, nil
+}
+
+// WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below it, on those
+// that the plan's configurations have (as fedpace calibrate writes them), with the round times that
+// follow (Eq. 4) and the time of the fixed rounds (Eq. 5). What is not one number has no figure.
+func WriteTable2(w io.Writer, plan Plan) error {
+	rounds := plan.FixedRounds()
+	rows := [][]any{{"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)"}}
+	for _, task := range plan.tasks() {
+		first, err := paperSpeed(task)
+		if err != nil {
+			return err
+		}
+		list := []speed{first}
+		c, own, err := plan.configured(task)
+		if err != nil {
+			return fmt.Errorf("paper: %w", err)
+		}
+		if own {
+			m, err := model(task)
+			if err != nil {
+				return err
+			}
+			list = append(list, speeds(&c, m.Params())...)
+		}
+		for _, s := range list {
+			if s.distributed != "" {
+				rows = append(rows, []any{task, s.name, s.distributed, "-", "-", "-", "-"})
+				continue
+			}
+			rows = append(rows, []any{task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
+				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60)})
+		}
+	}
+	return titled(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds), rows)
+}
+
+// WriteTable3 writes Table 3: the schedules, and the values of those that need no loss.
+func WriteTable3(w io.Writer, plan Plan) error {
+	rows := [][]any{
+		{"schedule", "K_r", "eta_r"},
+		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
+		{"rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"step", "ceil(K_0/10) if converged", "eta_0"},
+		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
+	}
+	if err := titled(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", rows); err != nil {
+		return err
+	}
+	at := []int{1, 2, 8, 10, 100, 1000, 10000}
+	head := []any{"task", "value"}
+	for _, r := range at {
+		head = append(head, fmt.Sprintf("r=%d", r))
+	}
+	rows = [][]any{head}
+	for _, task := range plan.tasks() {
+		p, _ := task.Paper()
+		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}
+		for _, r := range at {
+			now := schedule.Progress{Setup: schedule.Setup{K0: p.K0, Eta0: p.Eta0}, Round: r}
+			steps = append(steps, schedule.RoundsK{}.LocalSteps(now))
+			rates = append(rates, fmt.Sprintf("%.4g", schedule.RoundsEta{}.LearningRate(now)))
+		}
+		rows = append(rows, steps, rates)
+	}
+	return titled(w, "K_r of rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", rows)
+}
+
+// WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying K schedule relative
+// to K-eta-fixed's in the same virtual time, a mean over the seeds that are complete.
+func WriteTable4(w io.Writer, curves []Curve) error {
+	rows := [][]any{{"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb"}}
+	for _, g := range groups(curves) {
+		paper, ok := table4[g[0].Task][g[0].Schedule]
+		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
+		if !ok || e.N == 0 {
+			continue
+		}
+		decayed := g.mean(func(c *Curve) float64 {
+			if c.Decayed == 0 {
+				return math.NaN()
+			}
+			return float64(c.Decayed)
+		})
+		rows = append(rows, []any{g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
+			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits})
+	}
+	if err := titled(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time", rows); err != nil || len(rows) == 1 {
+		return err
+	}
+	if err := noteData(w, groups(curves)); err != nil {
+		return err
+	}
+	return note(w, unexplained)
+}
+
+// WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
+func WriteOutcomes(w io.Writer, curves []Curve) error {
+	rows := [][]any{{"task", "schedule", "seeds", "lowest training loss", "best accuracy", "tail accuracy", "against fixed", "last accuracy", "plateau min"}}
+	fixed := map[string]group{}
+	tail := func(c *Curve) float64 { return c.TailAccuracy }
+	all := groups(curves)
+	for _, g := range all {
+		if g[0].Schedule == "fixed" && !g.cut() {
+			fixed[g.set()] = g
+		}
+	}
+	for _, g := range all {
+		best := g.mean(func(c *Curve) float64 { return c.BestAccuracy })
+		if best.N == 0 {
+			continue
+		}
+		gain := "-"
+		if f, ok := fixed[g.set()]; ok && g[0].Schedule != "fixed" && !g.cut() {
+			gain = signed(statistics.EstimateMean(study.Paired(g, f, (*Curve).seed, tail)))
+		}
+		plateau := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+		some := ""
+		if plateau.N > 0 && plateau.N < len(g) {
+			some = fmt.Sprintf(" (n = %d)", plateau.N)
+		}
+		rows = append(rows, []any{g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4),
+			g.mean(tail).Digits(4), gain, g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), plateau.Digits(4) + some})
+	}
+	return titled(w, "Figures 1 and 2 at their right edge", rows)
+}
+
+// signed writes a mean difference; "-" for none.
+func signed(e statistics.Estimated) string {
+	text := e.Digits(4)
+	if e.Mean > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// group is one schedule's curves of one task, over seeds: those that are
+// complete, or where none is, the first of those that were cut.
+type group []Curve
+
+// groups gathers curves that stand in the order of Curves.
+func groups(curves []Curve) (list []group) {
+	for _, c := range curves {
+		one := group{c}
+		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != one.set() {
+			list = append(list, one)
+		} else if g := &list[n-1]; g.cut() && c.Completed {
+			*g = one // a seed that is complete stands for it
+		} else if c.Completed {
+			*g = append(*g, c)
+		}
+	}
+	return list
+}
+
+// cut tells whether the group's only run was stopped early.
+func (g group) cut() bool { return !g[0].Completed }
+
+// name is the schedule, and how far it went where that is not all the way.
+func (g group) name() string {
+	if g.cut() {
+		return fmt.Sprintf("%s (cut at round %d)", g[0].Schedule, g[0].Rounds)
+	}
+	return g[0].Schedule
+}
+
+func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
+
+// noteData says what each task learned from.
+func noteData(w io.Writer, all []group) error {
+	said := map[string]bool{}
+	for _, g := range all {
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g[0].Task, g.data(), g[0].Clients, g[0].Cohort)
+		if d := g[0].Devices; d != "" {
+			text += "; devices: " + d
+		}
+		text += "."
+		if said[text] {
+			continue
+		}
+		said[text] = true
+		if err := note(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set is what groups share that can be compared.
+func (g group) set() string {
+	c := &g[0]
+	return fmt.Sprint(c.Task, c.FixedRounds, c.Megabits, c.Data, c.Devices, c.Clients, c.Cohort)
+}
+
+func (g group) mean(of func(*Curve) float64) statistics.Estimated {
+	return study.MeanOf(g, of)
+}
+
+// titled writes a table for people, whose first row names the columns. Without others nothing of it is
+// written.
+func titled(w io.Writer, title string, rows [][]any) error {
+	if len(rows) == 1 {
+		return nil
+	}
+	texts := make([][]string, len(rows))
+	for i, cells := range rows {
+		for _, c := range cells {
+			texts[i] = append(texts[i], fmt.Sprint(c))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n\n", title)
+	return cmp.Or(err, table.WriteText(w, texts, false))
+}
+
+// note writes a paragraph of lines that fit a page.
+func note(w io.Writer, text string) error {
+	_, err := fmt.Fprintf(w, "\n%s\n", wrap(text, 100))
+	return err
+}
+
+// wrap breaks a text into lines of about so many characters.
+func wrap(text string, width int) string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= width {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

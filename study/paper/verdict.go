@@ -1,0 +1,335 @@
+package paper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"fedpace/config"
+	"fedpace/internal/human"
+	"fedpace/internal/regular"
+	"fedpace/internal/statistics"
+	"fedpace/study"
+)
+
+// ClaimsFile lists the claims of the paper, beside the folders of curves that decide them.
+const ClaimsFile = "claims.yaml"
+
+// Claim is what the paper says of one schedule, or docs/paper.md of its controls, as a statement about one
+// quantity of runs. Either it compares two schedules, seed by seed, or one schedule with a value that
+// the paper prints.
+type Claim struct {
+	Says     string      `yaml:"says"`
+	Where    string      `yaml:"where"` // folder of the curves; in ClaimsFile several, with spaces between
+	Task     config.Task `yaml:"task"`  // "": the folder has one
+	Megabits float64     `yaml:"model_megabits"`
+	Quantity string      `yaml:"quantity"` // a key of quantities
+	At       float64     `yaml:"at"`       // share of the virtual time at which a best value is taken; 0: the end
+	Schedule string      `yaml:"schedule"`
+	Than     string      `yaml:"than"`   // the other schedule
+	By       float64     `yaml:"by"`     // by how much it differs: below 0, how far "no worse" may fall short
+	Value    string      `yaml:"value"`  // in place of than: as the paper prints it
+	Expect   string      `yaml:"expect"` // more, less; of a value also equal: it is what the figure rounds to
+}
+
+// The verdicts.
+const (
+	Yes       = "yes"
+	No        = "no"
+	Undecided = "not decided"
+)
+
+// Verdict is what the runs say of a claim.
+type Verdict struct {
+	Claim
+	statistics.Estimated         // of the paired differences, or of the figure beside a value; its 95 % interval by Student's t
+	Of                   int     // seeds of which there are runs: some may be cut, or lack the other schedule's
+	Flipped              float64 // exact p-value of the differences, by all signs that they could have; NaN: no comparison, or too many seeds
+	Adjusted             float64 // p-value of the paired t test by Holm's method among all comparisons of the list; NaN: no comparison of several seeds
+	Said                 string  // Yes, No or Undecided
+
+	bySeed []float64 // the differences, or figures
+	exact  bool      // no seed could change it: nothing was trained, or steps were counted that none changed
+}
+
+// quantities are what claims are about, by their names in ClaimsFile.
+var quantities = map[string]struct {
+	title string
+	of    func(*Curve) float64
+	point func(*Point) float64 // nil: there is no such value on the way
+	least float64              // mean differences below it say nothing
+}{
+	"best_accuracy":  {"best accuracy", func(c *Curve) float64 { return c.BestAccuracy }, func(p *Point) float64 { return p.BestAccuracy }, 0},
+	"tail_accuracy":  {"tail accuracy", func(c *Curve) float64 { return c.TailAccuracy }, nil, 0},
+	"best_loss":      {"lowest training loss", func(c *Curve) float64 { return c.BestLoss }, func(p *Point) float64 { return p.BestLoss }, 0.005},
+	"relative_steps": {"SGD steps", func(c *Curve) float64 { return c.RelativeSteps }, nil, 0},
+}
+
+// ReadClaims returns a claim for each folder that the file names with it.
+func ReadClaims(dir string) (list []Claim, err error) {
+	path := filepath.Join(dir, ClaimsFile)
+	text, err := regular.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	var said []Claim
+	if err := yaml.UnmarshalWithOptions(text, &said, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("paper: %s: %w", path, err)
+	}
+	for i, c := range said {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("paper: %s: claim %d, %q: %w", path, i+1, c.Says, err)
+		}
+		for where := range strings.FieldsSeq(c.Where) {
+			c.Where = where
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+func (c *Claim) check() error {
+	q, ok := quantities[c.Quantity]
+	switch {
+	case c.Says == "" || strings.TrimSpace(c.Where) == "" || c.Schedule == "":
+		return errors.New("says, where and schedule are needed")
+	case !ok:
+		return fmt.Errorf("quantity: %q, want one of best_accuracy, tail_accuracy, best_loss, relative_steps", c.Quantity)
+	case (c.Than == "") == (c.Value == ""):
+		return errors.New("either than or value is needed")
+	case c.By != 0 && c.Than == "":
+		return errors.New("by: goes with than")
+	case c.At < 0 || c.At > 1 || c.At > 0 && q.point == nil:
+		return fmt.Errorf("at: %v, want a share of the virtual time from 0 to 1, and a best value", c.At)
+	case c.Expect == "more" || c.Expect == "less":
+	case c.Expect != "equal" || c.Than != "":
+		return fmt.Errorf("expect: %q, want more or less, or equal to a value", c.Expect)
+	}
+	if c.Value == "" {
+		return nil
+	}
+	_, _, err := c.printed()
+	return err
+}
+
+// printed is the claim's value, and half a unit of its last digit.
+func (c *Claim) printed() (value, half float64, err error) {
+	value, err = strconv.ParseFloat(c.Value, 64)
+	_, digits, _ := strings.Cut(c.Value, ".")
+	return value, 0.5 * math.Pow10(-len(digits)), err
+}
+
+// Verdicts decides the claims of a folder from the curves beside it.
+func Verdicts(dir string) ([]Verdict, error) {
+	claims, err := ReadClaims(dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string][]Curve{}
+	var list []Verdict
+	for _, c := range claims {
+		if known[c.Where] == nil {
+			if known[c.Where], err = Load(filepath.Join(dir, c.Where)); err != nil {
+				return nil, err
+			}
+		}
+		v, err := c.decide(known[c.Where])
+		if err != nil {
+			return nil, fmt.Errorf("paper: %q on %s: %w", c.Says, c.Where, err)
+		}
+		list = append(list, v)
+	}
+	judge(list)
+	return list, nil
+}
+
+// judge gives the verdicts. Of many intervals of 95 % some leave out zero by chance, so a comparison
+// says yes or no only where the p-value, adjusted by Holm's method for all of them, is at most 0.05.
+func judge(list []Verdict) {
+	p := make([]float64, len(list))
+	for i, v := range list {
+		v.Mean -= v.By
+		if p[i] = math.NaN(); v.Than != "" {
+			p[i] = v.P()
+		}
+	}
+	for i, adjusted := range statistics.Holm(p) {
+		v := &list[i]
+		v.Adjusted = adjusted
+		if v.Value != "" {
+			v.Said = v.printedThere()
+		} else if adjusted <= 0.05 && math.Abs(v.Mean) >= quantities[v.Quantity].least {
+			v.Said = yesOrNo(v.Mean > v.By == (v.Expect == "more"))
+		}
+	}
+}
+
+func yesOrNo(holds bool) string {
+	if holds {
+		return Yes
+	}
+	return No
+}
+
+// decide pairs the runs of two schedules by their seeds. Of a value the differences are those from
+// it, and runs that train nothing are exact: they have no seed.
+func (c *Claim) decide(curves []Curve) (Verdict, error) {
+	v := Verdict{Claim: *c, Said: Undecided}
+	runs := map[string][]Curve{}
+	seeds := map[uint64]bool{}
+	trained := false
+	for _, u := range curves {
+		if u.Schedule != c.Schedule && u.Schedule != c.Than || c.Task != "" && c.Task != u.Task || c.Megabits != 0 && c.Megabits != u.Megabits {
+			continue
+		}
+		if slices.ContainsFunc(runs[u.Schedule], func(other Curve) bool { return other.Seed == u.Seed }) {
+			return v, fmt.Errorf("several runs of %s have the seed %d (name task or model_megabits)", u.Schedule, u.Seed)
+		}
+		runs[u.Schedule] = append(runs[u.Schedule], u)
+		seeds[u.Seed], trained = true, trained || u.Data != ""
+	}
+	var values []float64
+	if c.Value == "" {
+		values = study.Paired(runs[c.Schedule], runs[c.Than], (*Curve).seed, c.take)
+	} else {
+		for i := range runs[c.Schedule] {
+			values = append(values, c.take(&runs[c.Schedule][i]))
+		}
+	}
+	v.bySeed = values
+	v.Estimated, v.Of, v.Flipped = statistics.EstimateMean(values), len(seeds), math.NaN()
+	if !trained && v.N == 1 {
+		v.Half = 0
+	}
+	v.exact = v.Half == 0 && (!trained || c.Quantity == "relative_steps")
+	if c.Than != "" {
+		v.Flipped = statistics.SignFlip(values, c.By)
+	}
+	return v, nil
+}
+
+func (c *Curve) seed() uint64 { return c.Seed }
+
+// take is the claim's quantity of a run; NaN of one that was cut.
+func (c *Claim) take(u *Curve) float64 {
+	q := quantities[c.Quantity]
+	if !u.Completed {
+		return math.NaN()
+	}
+	if c.At == 0 {
+		return q.of(u)
+	}
+	value := math.NaN()
+	for i := range u.Points {
+		if u.Points[i].VirtualSeconds <= c.At*u.VirtualSeconds {
+			value = q.point(&u.Points[i])
+		}
+	}
+	return value
+}
+
+// printedThere says yes or no of a printed value only where all of the interval does. Seeds that happen
+// to agree decide nothing.
+func (v *Verdict) printedThere() string {
+	if math.IsNaN(v.Half) || v.Half == 0 && !v.exact {
+		return Undecided
+	}
+	low, high := v.Mean-v.Half, v.Mean+v.Half
+	value, half, _ := v.printed() // read when it was checked
+	above, below := low > value, high < value
+	switch {
+	case v.Expect == "equal":
+		above, below = low > value-half && high < value+half, low >= value+half || high <= value-half
+	case v.Expect == "less":
+		above, below = below, above
+	}
+	if !above && !below {
+		return Undecided
+	}
+	return yesOrNo(above)
+}
+
+// cells are the claim's runs in words.
+func (v *Verdict) cells() string {
+	text := v.Where
+	if v.Task != "" {
+		text += " " + string(v.Task)
+	}
+	if v.Megabits != 0 {
+		text += fmt.Sprintf(", %v Mb", v.Megabits)
+	}
+	return text
+}
+
+// question is what the numbers of a row are.
+func (v *Verdict) question() string {
+	text := quantities[v.Quantity].title
+	if v.At > 0 {
+		text += fmt.Sprintf(" after %.3g %% of the time", 100*v.At)
+	}
+	if v.Value != "" {
+		return fmt.Sprintf("%s: %s, paper %s", v.Schedule, text, v.Value)
+	}
+	text += fmt.Sprintf(": %s − %s", v.Schedule, v.Than)
+	if v.By != 0 {
+		text += fmt.Sprintf(", %s than %+v", v.Expect, v.By)
+	}
+	return text
+}
+
+// count is how many seeds decide, and of how many where some have no value.
+func (v *Verdict) count() string {
+	if v.N < v.Of {
+		return fmt.Sprintf("%d of %d", v.N, v.Of)
+	}
+	return strconv.Itoa(v.N)
+}
+
+// numbers are the mean and its interval, with as many digits as tell its ends from zero, the exact
+// p-value, with a star where so few seeds can have none below 0.05, and Holm's.
+func (v *Verdict) numbers() (mean, interval, flipped, adjusted string) {
+	if v.N == 0 {
+		return "-", "-", "-", "-"
+	}
+	sign := "+"
+	if v.Value != "" {
+		sign = ""
+	}
+	low, high, digits := v.Mean-v.Half, v.Mean+v.Half, 4
+	for ; digits < 7 && (unseen(low, digits) || unseen(high, digits)); digits++ {
+	}
+	layout := fmt.Sprintf("%%%s.%df", sign, digits)
+	mean, interval, flipped, adjusted = fmt.Sprintf(layout, v.Mean), fmt.Sprintf(layout+" to "+layout, low, high), human.Known("%.2g", v.Flipped), human.Known("%.2g", v.Adjusted)
+	if !math.IsNaN(v.Flipped) && math.Exp2(float64(1-v.N)) > 0.05 {
+		flipped += "*"
+	}
+	switch {
+	case math.IsNaN(v.Half): // of one seed
+		interval, flipped = "-", "-"
+	case v.exact:
+		interval = "exact"
+	}
+	return mean, interval, flipped, adjusted
+}
+
+// unseen reports whether a number is written as zero, and is none.
+func unseen(x float64, digits int) bool {
+	return x != 0 && math.Abs(x) < 0.5*math.Pow10(-digits)
+}
+
+func WriteVerdicts(w io.Writer, list []Verdict) error {
+	rows := [][]any{{"the paper says", "runs", "measured", "n", "mean", "95 % interval", "exact p", "Holm's p", "verdict"}}
+	for i := range list {
+		v := &list[i]
+		mean, interval, flipped, adjusted := v.numbers()
+		rows = append(rows, []any{v.Says, v.cells(), v.question(), v.count(), mean, interval, flipped, adjusted, v.Said})
+	}
+	return titled(w, "Claims of the paper; paired differences over seeds, Student's t; exact p by all signs (*: with so few seeds never below 0.05)", rows)
+}

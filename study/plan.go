@@ -1,0 +1,328 @@
+package study
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/config"
+	"fedpace/config/tree"
+)
+
+// Plan spans the runs of a study: every schedule at every point of the grids, with every seed.
+type Plan struct {
+	Load      func(sets ...string) (config.Config, error) // reads the configuration with keys set as the grids do
+	Schedules []string                                    // none: the configuration's own
+	Own       map[string][]string                         // keys that a schedule has of its own, as key=value; its grids go before
+	Grids     []Grid
+	Seeds     int // seed, seed+1, ...; 0: one
+	Until     Until
+	Controls  []string // of [Kinds]: the runs of [Controls], too
+	Out       string   // folder that holds a folder for each run; empty: the configuration's
+}
+
+// Just loads one configuration, for a plan without grids.
+func Just(c config.Config) func(...string) (config.Config, error) {
+	return func(...string) (config.Config, error) { return c, nil }
+}
+
+type Grid struct {
+	Key    string
+	Values []string
+}
+
+// ParseGrid reads "key=value,value,...", for example
+// "network.upload_mbps=1,5,20". Commas within brackets do not separate. "0.01..1" are [rangeValues]
+// values from 0.01 to 1, and "0.01..1/6" are six.
+func ParseGrid(s string) (Grid, error) {
+	key, list, ok := strings.Cut(s, "=")
+	if !ok || key == "" || list == "" {
+		return Grid{}, fmt.Errorf("--grid %q: want key=value,value,..., e.g. network.upload_mbps=1,5,20", s)
+	}
+	g := Grid{Key: key}
+	parts, err := Split(list)
+	for _, part := range parts {
+		var values []string
+		if values, err = rangeOf(part); err != nil {
+			break
+		}
+		g.Values = append(g.Values, values...)
+	}
+	if err != nil {
+		return Grid{}, fmt.Errorf("--grid %q: %w", s, err)
+	}
+	return g, nil
+}
+
+// Split are the parts of a list that commas separate, but for those within brackets.
+func Split(list string) (parts []string, err error) {
+	depth, from := 0, 0
+	for i, r := range list + "," {
+		switch r {
+		case '{', '[', '(':
+			depth++
+		case '}', ']', ')':
+			depth--
+		case ',':
+			if depth > 0 {
+				continue
+			}
+			if i == from {
+				return nil, errors.New("a value is empty")
+			}
+			parts = append(parts, list[from:i])
+			from = i + 1
+		}
+	}
+	if depth != 0 {
+		return nil, errors.New("a bracket is not closed")
+	}
+	return parts, nil
+}
+
+// A range has so many values unless it says, and so many at most.
+const (
+	rangeValues    = 4
+	maxRangeValues = 1000
+)
+
+var rangeForm = regexp.MustCompile(`^([0-9.]+(?:e-?[0-9]+)?)\.\.([0-9.]+(?:e-?[0-9]+)?)(?:/([0-9]+))?$`)
+
+// rangeOf are the values of a range from one number above 0 to another, each so many times the one
+// before, with three digits; whole numbers where both ends are. Any other value is itself.
+func rangeOf(value string) (values []string, err error) {
+	m := rangeForm.FindStringSubmatch(value)
+	if m == nil {
+		return []string{value}, nil
+	}
+	low, err := strconv.ParseFloat(m[1], 64)
+	high, highErr := strconv.ParseFloat(m[2], 64)
+	n, countErr := strconv.Atoi(cmp.Or(m[3], strconv.Itoa(rangeValues)))
+	if errors.Join(err, highErr, countErr) != nil || !(0 < low && low < high && high <= math.MaxFloat64) || n < 2 || n > maxRangeValues {
+		return nil, fmt.Errorf("%q is no range: want LOW..HIGH or LOW..HIGH/N of numbers above 0, the lower first, with N from 2 to %d", value, maxRangeValues)
+	}
+	whole := low == math.Trunc(low) && high == math.Trunc(high)
+	for i := range n {
+		v := low * math.Pow(high/low, float64(i)/float64(n-1))
+		text := strconv.FormatFloat(v, 'g', 3, 64)
+		switch {
+		case i == 0 || i == n-1:
+			text = m[1+min(i, 1)]
+		case whole:
+			text = strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+		}
+		if !slices.Contains(values, text) {
+			values = append(values, text)
+		}
+	}
+	return values, nil
+}
+
+// Overridden finds a key of a command line that chooses a schedule which is none of those that the
+// command line names beside it. own is the configuration's schedule.
+func Overridden(sets, schedules []string, own config.Schedule) error {
+	for _, s := range sets {
+		key, value, _ := strings.Cut(s, "=")
+		chooses := ofSchedule(key) && (key != "schedule" || choosing.MatchString(value))
+		if !chooses || len(schedules) == 0 || slices.Contains(schedules, own.Name()) {
+			continue
+		}
+		list := strings.Join(schedules, ",")
+		return fmt.Errorf("--set %s: --schedules %s takes its place (write --schedules '%s,%s' to compare it, too, or choose by --schedules alone)", s, list, list, own.Name())
+	}
+	return nil
+}
+
+// choosing finds what chooses a schedule in a map of its keys.
+var choosing = regexp.MustCompile(`[{,]\s*(k|eta|name)\s*:`)
+
+// Names are those of the plan's schedules; nil: its grids choose them.
+func (p *Plan) Names() (list []string) {
+	for _, text := range p.Schedules {
+		list = append(list, nameOf(text))
+	}
+	return list
+}
+
+// nameOf is that of a schedule as command lines list it, such as mine=k0/2.
+func nameOf(text string) string {
+	name, _, _ := strings.Cut(text, "=")
+	return name
+}
+
+// Single reports whether the plan has one run of each schedule.
+func (p *Plan) Single() bool { return len(p.Grids) == 0 && p.Seeds <= 1 }
+
+// Cells lists the plan's runs: schedules within grid values, seeds within schedules. Every
+// configuration is checked, and no two may compute the same.
+func (p Plan) Cells() ([]Cell, error) {
+	base, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	if !p.Single() && base.HTTP != "" {
+		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+	}
+	if err := Shareable(&base); !p.Single() && err != nil {
+		return nil, err
+	}
+	var cells []Cell
+	names := map[string]string{} // by what the cells compute, and by their names
+	for cell, err := range p.Each(base, maxCells) {
+		if err != nil {
+			return nil, err
+		}
+		for _, same := range []string{cell.ID, cell.Name} {
+			if other, taken := names[same]; taken {
+				return nil, fmt.Errorf("%q and %q are one run", other, cell.Name)
+			}
+			names[same] = cell.Name
+		}
+		cells = append(cells, cell)
+	}
+	return cells, SameTime(cells)
+}
+
+// SameTime refuses runs that would be compared though rounds of fixed K, whose time they have, are
+// others with each.
+func SameTime(cells []Cell) error {
+	first := map[string]*Cell{} // by their points
+	for i := range cells {
+		c, point := &cells[i], fmt.Sprint(cells[i].Point)
+		if first[point] == nil {
+			first[point] = c
+		}
+		mine, theirs := c.Config.Schedule, first[point].Config.Schedule
+		if c.Config.Stop.EqualRuntimeRounds > 0 && (mine.K0 != theirs.K0 || mine.Unit != theirs.Unit) {
+			return &config.KeyError{Key: "stop.rounds", Problem: fmt.Sprintf("rounds of fixed K take another time with the schedule.k0 or unit of %s than with that of %s (set stop.rounds: null and stop.virtual_seconds)", c.Schedule, first[point].Schedule)}
+		}
+	}
+	return nil
+}
+
+// Each are the plan's runs, at most so many, each with the error that makes it none. base is the
+// configuration without the grids.
+func (p *Plan) Each(base config.Config, limit int) iter.Seq2[Cell, error] {
+	return func(yield func(Cell, error) bool) {
+		schedules := p.Schedules
+		if len(schedules) == 0 {
+			schedules = []string{""} // the configuration's own
+		}
+		points, err := gridPoints(p.Grids, max(1, p.Seeds)*len(schedules), limit)
+		if err != nil {
+			yield(Cell{}, err)
+			return
+		}
+		for _, values := range points {
+			c, err := base, error(nil)
+			if len(values) > 0 {
+				c, err = p.Load(Sets(p.Grids, values)...)
+				err = p.ofGrid(err)
+			}
+			for _, name := range schedules {
+				c, err := c, err
+				if own := p.Own[nameOf(name)]; len(own) > 0 && err == nil {
+					c, err = p.Load(slices.Concat(own, Sets(p.Grids, values))...)
+				}
+				for n := range max(1, p.Seeds) {
+					c.Seed = base.Seed + uint64(n)
+					if !yield(p.cell(c, err, name, values, cmp.Or(p.Out, base.Out))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// cell is one run of the plan: with the named schedule, "" for the configuration's own, unless
+// that cannot be loaded.
+func (p *Plan) cell(c config.Config, err error, schedule string, values []string, out string) (Cell, error) {
+	if err != nil {
+		return Cell{Schedule: schedule, Values: values}, err
+	}
+	cell, err := newCell(c, schedule)
+	parts := append([]string{cell.Schedule}, Sets(p.Grids, values)...)
+	for i, g := range p.Grids {
+		if !ofSchedule(g.Key) {
+			cell.Point = append(cell.Point, values[i])
+		}
+	}
+	if !p.Single() {
+		parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
+	}
+	cell.Name, cell.Values = strings.Join(parts, " "), values
+	cell.Config.Out = filepath.Join(out, FileName(strings.Join(parts, ",")))
+	if err != nil {
+		return cell, fmt.Errorf("%s: %w", cell.Name, err)
+	}
+	cell.ID, err = Identity(cell.Config)
+	return cell, err
+}
+
+// ofGrid names --grid in an error about a value that a grid has set.
+func (p *Plan) ofGrid(err error) error {
+	if err == nil {
+		return nil
+	}
+	problem, set := strings.CutPrefix(err.Error(), tree.SetFlag+" ")
+	key, _, _ := strings.Cut(problem, ":")
+	for _, g := range p.Grids {
+		if set && (key == g.Key || strings.HasPrefix(key, g.Key+".")) {
+			return errors.New("--grid " + problem)
+		}
+	}
+	return err
+}
+
+// ofSchedule reports whether a key chooses the schedule, as --schedules does.
+func ofSchedule(key string) bool {
+	return key == "schedule" || key == "schedule.k" || key == "schedule.eta" || key == "schedule.name" || strings.HasPrefix(key, "schedule.k.") || strings.HasPrefix(key, "schedule.eta.")
+}
+
+// gridPoints is the product of the grids' values, the last grid varying fastest; one empty point
+// for no grid. So many runs at each may be at most a limit.
+func gridPoints(grids []Grid, each, limit int) ([][]string, error) {
+	all := [][]string{nil}
+	for _, g := range grids {
+		if len(all)*len(g.Values)*each > limit {
+			return nil, fmt.Errorf("over %d runs; take fewer values", limit)
+		}
+		var next [][]string
+		for _, head := range all {
+			for _, v := range g.Values {
+				next = append(next, append(slices.Clone(head), v))
+			}
+		}
+		all = next
+	}
+	return all, nil
+}
+
+// Sets are the keys that the grids set at a point.
+func Sets(grids []Grid, point []string) (list []string) {
+	for i, v := range point {
+		list = append(list, grids[i].Key+"="+v)
+	}
+	return list
+}
+
+// equalTime makes a stop after so many rounds the virtual time that K-eta-fixed
+// takes for them: schedules are compared at equal time, as in the paper.
+func equalTime(c *config.Config) {
+	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
+		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+	}
+}
+
+var unsafeInNames = regexp.MustCompile(`[/\\:*?"<>|{}\[\] ]`)
+
+// FileName is a name that every file system takes.
+func FileName(name string) string { return unsafeInNames.ReplaceAllString(name, "_") }

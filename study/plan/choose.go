@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/experiment/forecast"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
+)
+
+// choose recommends a setting: of those that were trained the best one, or one that no
+// seed tells from it and that takes less energy or, where no watts are known, fewer bytes.
+// Where nothing was trained it is the most promising.
+func (p *Plan) choose() {
+	trained := slices.DeleteFunc(slices.Clone(p.Settings), func(s *Setting) bool { return s.came().Best.N == 0 })
+	if len(trained) == 0 {
+		p.Chosen = p.Settings[0]
+		if p.request.toUpdates() {
+			if p.Chosen.Short > 0 {
+				p.Why = fmt.Sprintf("No setting has its updates with every draw of the fleet, and this one misses them least often, in %d of %d: lower stop.accepted, %s.", p.Chosen.Short, p.Draws, forecast.MoreUpdates)
+				return
+			}
+			energy := ""
+			if !math.IsNaN(p.Chosen.Joules.P50) {
+				energy = fmt.Sprintf(", with %s kJ", text(p.Chosen.Joules, 1e-3))
+			}
+			p.Why = fmt.Sprintf("It has its updates after %s s%s: no other setting has them with less %s in the median. How good its model is then, that does not say.",
+				text(p.Chosen.Seconds, 1), energy, map[string]string{Updates: "time", Energy: "energy"}[p.request.For])
+			return
+		}
+		p.Why = fmt.Sprintf("By its time alone: in %s it has %s rounds and %s local steps of all clients, and no other setting has a higher sqrt(steps) times rounds; nothing was trained to confirm it.",
+			human.VirtualTime(p.Seconds), short(p.Chosen.Rounds.P50), short(p.Chosen.Work.P50))
+		return
+	}
+	best := trained[0]
+	for _, s := range trained {
+		if p.better(s.Trained, best.Trained) {
+			best = s
+		}
+	}
+	p.Chosen = best
+	what, cost := "fewer bytes", func(t *Trained) float64 { return t.Bytes.Mean }
+	if best.Trained.Joules.N > 0 {
+		what, cost = "less energy", func(t *Trained) float64 { return t.Joules.Mean }
+	}
+	for _, s := range trained {
+		if t := s.Trained; p.request.For != Target && t.Diverged == 0 && alike(t, best.Trained) && cost(t) < cost(p.Chosen.Trained) {
+			p.Chosen = s
+		}
+	}
+	t := p.Chosen.Trained
+	p.Why = fmt.Sprintf("Its best %s in %s is %s", metric.Title(p.quality.Name), human.VirtualTime(p.Seconds), t.Best.Digits(4))
+	switch {
+	case p.request.For == Target && t.reaches():
+		p.Why = fmt.Sprintf("It reaches evaluate.target after %s s, with each of %d seeds, the first of those that were trained.", t.Target.Digits(4), t.Seeds)
+	case p.Chosen == best && t.Best.N < 2:
+		p.Why += ", the best of those that were trained; one seed does not tell how much of that is chance (--seeds 3)."
+	case p.Chosen == best:
+		p.Why += ", the best of those that were trained."
+	default:
+		p.Why += fmt.Sprintf("; the best of those that were trained, %s, is not told apart from it by the seeds, and this one takes %s.", best.Trained.Best.Digits(4), what)
+	}
+	if t.Diverged > 0 {
+		p.Why += fmt.Sprintf(" With %d of %d seeds it diverged, as others that were trained did.", t.Diverged, t.Seeds)
+	}
+}
+
+// better reports whether a setting came to a better mean than another, or alone has no seed that
+// diverged.
+func (p *Plan) better(t, than *Trained) bool {
+	if p.request.For == Target && (t.reaches() || than.reaches()) {
+		return t.reaches() && !(than.reaches() && than.Target.Mean <= t.Target.Mean)
+	}
+	switch {
+	case (t.Diverged == 0) != (than.Diverged == 0):
+		return t.Diverged == 0
+	case p.quality.Better == metric.Lower:
+		return t.Best.Mean < than.Best.Mean
+	}
+	return t.Best.Mean > than.Best.Mean
+}
+
+// reaches reports whether every seed came to the target.
+func (t *Trained) reaches() bool { return t.Target.N == t.Seeds }
+
+// alike reports whether seeds do not tell two settings apart: the mean of their
+// differences, seed by seed, is within its interval. One seed tells nothing but equality.
+func alike(a, b *Trained) bool {
+	differences := make([]float64, len(a.bests))
+	for i := range differences {
+		differences[i] = a.bests[i] - b.bests[i]
+	}
+	d := statistics.EstimateMean(differences)
+	return d.Mean == 0 || math.Abs(d.Mean) <= d.Half
+}
+
+// unknown says what the plan does not know.
+func (p *Plan) unknown() (list []string) {
+	say := func(is bool, format string, a ...any) {
+		if is {
+			list = append(list, fmt.Sprintf(format, a...))
+		}
+	}
+	some := func(is func(*Setting) bool) bool { return slices.ContainsFunc(p.Settings, is) }
+	own := p.own()
+	c := &own.config
+	say(math.IsNaN(own.Joules.P50), "Energy: no class gives its watts.")
+	say(p.Draws > 1 && !some(func(s *Setting) bool {
+		return s.Rounds.P05 < s.Rounds.P95 || s.Bytes.P05 < s.Bytes.P95 || s.Seconds.P05 < s.Seconds.P95
+	}),
+		"Scatter: no class varies (vary, step_cv), so the intervals of times are points.")
+	say(len(c.Fleet) == 0, "The fleet: it has no classes, so all clients are as fast as network and compute say (measure them: fedpace-device calibrate).")
+	say(some(func(s *Setting) bool { return s.AtMost }), "Schedules that follow losses: their times (at K_0) hold while K_r stays at K_0; training shows the rest.")
+	say(some(func(s *Setting) bool { return s.Asks }), "The time to ask candidates for their losses is in what was trained, not in the other times.")
+	say(!c.EverAbsent(), "Availability: clients are taken to be there always (set availability, or a class's).")
+	say(!slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Dropout != nil }) && c.Dropout == fleet.Dropout{}, "Losses: no client is taken to leave in the middle of a task (set dropout).")
+	devices := len(own.real.Devices.Names)
+	say(devices > 0 && p.trained() > 0, "The devices' data: %d simulated clients with shares of %s stand for them.", devices, dataOf(c))
+	say(p.trained() > 0 && c.IsSynthetic(), "The data: it is synthetic, so how well settings end there says little of other data.")
+	return list
+}
+
+func dataOf(c *config.Config) string {
+	if c.IsSynthetic() {
+		return "synthetic data"
+	}
+	return c.Data.String()
+}
+
+func (p *Plan) trained() (n int) {
+	for _, s := range p.Settings {
+		if s.Trained != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Config is the configuration of the recommended setting, with the real devices, for the
+// plan's virtual time.
+func (p *Plan) Config() config.Config {
+	c := p.Chosen.real
+	c.Name += "-plan"
+	c.Out = config.OutFolder(c.Name)
+	return c
+}
+
+// YAML is the file plan.yaml: that configuration, with what it is and why.
+func (p *Plan) YAML() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The setting that fedpace plan recommends: %s.\n# %s\n", p.Chosen.Name, p.Why)
+	for _, line := range p.Unknown {
+		fmt.Fprintf(&b, "# Not known: %s\n", line)
+	}
+	c := p.Config()
+	return append([]byte(b.String()), c.YAML()...)
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"math"
+
+	"fedpace/experiment/forecast"
+	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
+	"fedpace/metrics/figure"
+)
+
+// maxLines is how many settings a figure tells apart.
+const maxLines = 8
+
+// Panels draw what settings come to: against time, energy and bytes if they were trained,
+// else what their time holds.
+func (p *Plan) Panels() ([]figure.Panel, error) {
+	if p.trained() == 0 {
+		return p.timePanels(), nil
+	}
+	what := "best " + metric.Title(p.quality.Name) + " so far"
+	time := figure.Panel{Title: "against time", X: "virtual minutes", Y: what, Steps: true}
+	energy := figure.Panel{Title: "against energy", X: "kJ", Y: what}
+	bytes := figure.Panel{Title: "against bytes", X: "MB", Y: what}
+	for _, s := range p.Settings {
+		t := s.Trained
+		if t == nil || t.Best.N == 0 || len(time.Lines) == maxLines {
+			continue
+		}
+		line, err := s.curve()
+		if err != nil {
+			return nil, err
+		}
+		time.Lines = append(time.Lines, line)
+		energy.Add(s.Name, figure.Point{X: t.Joules.Mean / 1e3, Y: t.Best.Mean, Half: t.Best.Half})
+		bytes.Add(s.Name, figure.Point{X: t.Bytes.Mean / 1e6, Y: t.Best.Mean, Half: t.Best.Half})
+	}
+	panels := []figure.Panel{time, bytes}
+	if !math.IsNaN(p.Chosen.Joules.P50) {
+		panels = append(panels, energy)
+	}
+	return panels, nil
+}
+
+// curve is the mean of the best values so far over the seeds of a setting, against minutes.
+func (s *Setting) curve() (figure.Line, error) {
+	type point struct{ seconds, best float64 }
+	var runs [][]point
+	for i := range s.Trained.cells {
+		if s.Trained.cells[i].Diverged != "" {
+			continue
+		}
+		thin := statistics.Thin[point](1 << 12)
+		for r, err := range s.Trained.cells[i].Run().Follow() {
+			if err != nil {
+				return figure.Line{}, err
+			}
+			thin.Add(point{r.End.Seconds(), r.Best})
+		}
+		runs = append(runs, thin.All())
+	}
+	return figure.MeanLine(s.Name, runs, func(p *point) (float64, float64) { return p.seconds, p.best }), nil
+}
+
+// timePanels draw the most promising settings side by side.
+func (p *Plan) timePanels() []figure.Panel {
+	rounds := figure.Panel{Title: "rounds in the plan's time", Y: "rounds", FromZero: true}
+	bytes := figure.Panel{Title: "bytes", Y: "MB", FromZero: true}
+	for i, s := range p.Settings[:min(maxLines, len(p.Settings))] {
+		for _, x := range []struct {
+			panel *figure.Panel
+			s     forecast.Interval
+			unit  float64
+		}{{&rounds, s.Rounds, 1}, {&bytes, s.Bytes, 1e-6}} {
+			x.panel.Add(s.Name, figure.Point{X: float64(i + 1), Y: x.unit * x.s.P50, Half: x.unit * (x.s.P95 - x.s.P05) / 2})
+		}
+	}
+	return []figure.Panel{rounds, bytes}
+}

@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/config"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
+	"fedpace/internal/statistics"
+	"fedpace/metrics"
+	"fedpace/study"
+)
+
+// Plan is what became of a request.
+type Plan struct {
+	Seconds  float64    // virtual time that every setting had
+	Draws    int        // of the fleet
+	Settings []*Setting // the most promising first
+	Left     []string   // points of the grid that make no configuration, and why
+	Chosen   *Setting   // the recommended one
+	Why      string     // it is, in a sentence
+	Unknown  []string   // what the plan does not know, in sentences
+
+	request Request
+	quality folder.Metric // by which settings are compared; without a name: nothing was trained
+}
+
+// Trained is what a setting came to by learning, over its seeds.
+type Trained struct {
+	Seeds    int
+	Diverged int // seeds whose runs did, and are in no mean
+	Quality  statistics.Estimated
+	Best     statistics.Estimated // so far
+	Joules   statistics.Estimated
+	Bytes    statistics.Estimated
+	Target   statistics.Estimated // virtual seconds to evaluate.target; N seeds reached it
+
+	cells []study.Cell
+	bests []float64 // by seed; NaN: none
+}
+
+// Make times the settings of a request and trains the most promising ones. What is
+// trained is in out, where another Make finds it. progress is told how many draws of how
+// many are done, before anything is trained.
+func Make(ctx context.Context, q Request, out string, o study.Options, progress func(done, of int)) (*Plan, error) {
+	list, left, err := q.settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Seconds: q.seconds, Draws: q.Draws, Left: left, request: q}
+	if err := q.time(ctx, list, p.Seconds, progress); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	slices.SortStableFunc(list, func(a, b *Setting) int {
+		return cmp.Or(cmp.Compare(a.Short, b.Short), cmp.Compare(q.rank(a), q.rank(b)))
+	})
+	p.Settings = list
+	if err := p.learn(ctx, out, o); err != nil {
+		return nil, err
+	}
+	p.choose()
+	p.Unknown = p.unknown()
+	return p, nil
+}
+
+// learn trains the most promising settings, and the configuration's own.
+func (p *Plan) learn(ctx context.Context, out string, o study.Options) error {
+	if p.request.Learn == 0 || p.request.toUpdates() || !p.Settings[0].config.Train {
+		return nil
+	}
+	var learned []*Setting
+	var cells []study.Cell
+	seeds := p.request.Seeds
+	for i, s := range p.Settings {
+		if i < p.request.Learn || s.Own {
+			learned = append(learned, s)
+			for n := range seeds {
+				cells = append(cells, p.cell(s, n, out))
+			}
+		}
+	}
+	if err := study.Play(ctx, out, cells, o); err != nil {
+		return err
+	}
+	measured := func(c study.Cell) bool { return c.Diverged == "" && len(c.Summary.Metrics) > 0 }
+	if i := slices.IndexFunc(cells, measured); i >= 0 {
+		p.quality = cells[i].Summary.Metrics[0]
+	}
+	for i, s := range learned {
+		s.Trained = p.trainedOf(cells[i*seeds : (i+1)*seeds])
+	}
+	return nil
+}
+
+// cell is the run of a setting with its n-th seed.
+func (p *Plan) cell(s *Setting, n int, out string) study.Cell {
+	c := s.config
+	c.Seed += uint64(n)
+	c.Stop = config.Stop{VirtualSeconds: p.Seconds}
+	if c.Evaluate.EverySeconds == 0 {
+		own := p.own() // all are evaluated as often: the best of more values would be favoured by chance
+		c.Evaluate.EverySeconds = p.Seconds / max(1, own.Rounds.P50/float64(own.config.Evaluate.Every))
+	}
+	name := fmt.Sprintf("%s, seed=%d", s.Name, c.Seed)
+	c.Out = filepath.Join(out, study.FileName(name))
+	return study.Cell{Name: name, Schedule: s.Schedule, Config: c}
+}
+
+func (p *Plan) own() *Setting {
+	return p.Settings[slices.IndexFunc(p.Settings, func(s *Setting) bool { return s.Own })]
+}
+
+// trainedOf is what the runs of a setting came to.
+func (p *Plan) trainedOf(cells []study.Cell) *Trained {
+	t := &Trained{Seeds: len(cells), cells: cells, bests: make([]float64, len(cells))}
+	mean := func(of func(*folder.Summary) float64) statistics.Estimated {
+		return study.MeanOf(cells, func(c *study.Cell) float64 {
+			if c.Diverged != "" {
+				return math.NaN()
+			}
+			return of(&c.Summary)
+		})
+	}
+	t.Quality = mean(func(s *folder.Summary) float64 { return metrics.Value(s.Metric(p.quality.Name).Validation) })
+	for i := range cells {
+		if t.bests[i] = metrics.Value(cells[i].Summary.Metric(p.quality.Name).Best); cells[i].Diverged != "" {
+			t.bests[i] = math.NaN()
+			t.Diverged++
+		}
+	}
+	t.Best = statistics.EstimateMean(t.bests)
+	t.Joules = mean(func(s *folder.Summary) float64 { return s.EnergyJoules.All() })
+	t.Bytes = mean(func(s *folder.Summary) float64 { return s.Bytes.All() })
+	t.Target = mean(func(s *folder.Summary) float64 { return metrics.Value(s.TimeToTarget) })
+	return t
+}
+
+// Score is how promising a setting is before it is learned: the higher, the more; see
+// the package's comment.
+func (s *Setting) Score() float64 { return math.Sqrt(s.Work.P50) * s.Rounds.P50 }
+
+// time times the settings for so many virtual seconds, side by side. progress is told
+// how many draws of how many are done; it may be nil.
+func (q *Request) time(ctx context.Context, list []*Setting, seconds float64, progress func(done, of int)) error {
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	limit := round.Limits{Time: round.Time(min(math.RoundToEven(seconds*1e9), float64(round.MaxTime)))}
+	if q.toUpdates() { // of which a setting may get hardly any
+		limit.Accepted, limit.Time = list[0].config.Stop.Accepted, round.Time(min(100*float64(limit.Time), float64(round.MaxTime)))
+	}
+	var mu sync.Mutex
+	done := 0
+	for _, s := range list {
+		group.Go(func() (err error) {
+			s.Usage, err = forecast.UsageOf(inner, s.config, limit, q.Draws, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if done++; progress != nil {
+					progress(done, len(list)*q.Draws)
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

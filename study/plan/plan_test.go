@@ -1,0 +1,431 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/forecast"
+	"fedpace/experiment/run"
+	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
+	"fedpace/study"
+)
+
+// small is a plan that takes a moment.
+func small(sets ...string) Request {
+	return Request{
+		Sets: append([]string{
+			"task=logistic", "clients=20", "cohort=5", "schedule.k0=8", "stop.rounds=12", "schedule.window=3", "evaluate.every=3",
+		}, sets...),
+		Draws: 19, Seeds: 2,
+	}
+}
+
+func made(t *testing.T, q Request, out string) *Plan {
+	t.Helper()
+	p, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Who asks for updates, or for their energy, gets the setting that has them first, or with the least:
+// of a constant fleet after as many rounds as they fill, each as long as Eq. 5 says. Nothing is trained.
+func TestAPlanForUpdates(t *testing.T) {
+	sets := []string{
+		"task=logistic", "clients=20", "cohort=5", "schedule.k=fixed", "schedule.k0=8", "stop.accepted=60", "network.model_megabits=2",
+		"fleet=[{name: one, weight: 1, download_mbps: 20, upload_mbps: 5, seconds_per_step: 0.1, watts: {download: 1, compute: 4, upload: 2}}]",
+	}
+	grids := []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10", "7"}}}
+	for what, chosen := range map[string]string{Updates: "fixed, schedule.k0=4, cohort=10", Energy: "fixed, schedule.k0=4, cohort=5"} {
+		p := made(t, Request{Sets: sets, Schedules: []string{"fixed"}, Grids: grids, Draws: 3, Learn: 3, Seeds: 2, For: what}, t.TempDir())
+		if len(p.Settings) != 6 || p.trained() > 0 || p.Chosen.Name != chosen && what == Updates {
+			t.Errorf("%d settings, %d trained, for %s %q is chosen", len(p.Settings), p.trained(), what, p.Chosen.Name)
+		}
+		last := 0.0
+		for _, s := range p.Settings {
+			k, cohort := float64(s.config.Schedule.K0), float64(s.config.Cohort)
+			rounds := math.Ceil(60 / cohort)
+			seconds, joules := rounds*(0.1+0.1*k+0.4), rounds*cohort*(0.1*1+0.1*k*4+0.4*2)
+			if math.Abs(s.Seconds.P50-seconds) > 1e-6 || math.Abs(s.Joules.P50-joules) > 1e-6 {
+				t.Errorf("%s has 60 updates after %g s with %g J, want %g s and %g J", s.Name, s.Seconds.P50, s.Joules.P50, seconds, joules)
+			}
+			value := map[string]float64{Updates: seconds, Energy: joules}[what]
+			if value < last-1e-6 {
+				t.Errorf("%s, %g, stands behind %g", s.Name, value, last)
+			}
+			last = value
+		}
+		var b bytes.Buffer
+		if err := p.Write(&b); err != nil || !strings.Contains(b.String(), "s to the updates") || !strings.Contains(b.String(), "It has its updates after "+text(p.Chosen.Seconds, 1)+" s") {
+			t.Errorf("%v\n%s", err, b.String())
+		}
+	}
+	for what, want := range map[string]string{Updates: "stop.accepted", Energy: "watts", Target: "evaluate.target"} {
+		q := small()
+		if q.For = what; what == Energy {
+			q = small("stop.accepted=60")
+			q.For = what
+		}
+		if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("for %s: %v", what, err)
+		}
+	}
+}
+
+// A setting that never has its updates, because its batteries are empty, no client is quick enough to be
+// asked or none is in time, took the least time and energy of all: it stands last, and is not chosen.
+func TestAPlanForUpdatesThatNeverCome(t *testing.T) {
+	fleet := "fleet=[{name: one, seconds_per_step: 0.1, watts: 1, battery: {joules: 10, floor: 0.1}}]"
+	plan := func(what, grid string, sets ...string) *Plan {
+		q := small(append([]string{"stop.rounds=null", "stop.accepted=60", "schedule.k=fixed", fleet}, sets...)...)
+		q.For, q.Schedules, q.Draws = what, []string{"fixed"}, 3
+		key, values, _ := strings.Cut(grid, "=")
+		q.Grids = []study.Grid{{Key: key, Values: strings.Split(values, ";")}}
+		return made(t, q, t.TempDir())
+	}
+	for _, p := range []*Plan{
+		plan(Energy, "schedule.k0=8;800"),
+		plan(Updates, "close=all;{rule: deadline, seconds: 0.1}", "select=fit"),
+	} {
+		s := p.Settings[1]
+		if !p.Chosen.Own || p.Chosen.Short > 0 || s.Short != 3 || p.updates(s) != "never" || p.updates(p.Chosen) == "never" {
+			t.Errorf("%s is chosen, %s has its updates %s: %s", p.Chosen.Name, s.Name, p.updates(s), p.Why)
+		}
+	}
+	short := &Setting{Usage: forecast.Usage{Short: 1, Seconds: forecast.Interval{P05: 2, P50: 2, P95: 2}}}
+	nan := math.NaN()
+	bare := Plan{Draws: 19, Settings: []*Setting{{Usage: forecast.Usage{Seconds: forecast.Interval{P05: 1, P50: 2, P95: 3}, Joules: forecast.Interval{P05: nan, P50: nan, P95: nan}}}}, request: Request{For: Updates}}
+	if bare.choose(); !strings.HasPrefix(bare.Why, "It has its updates after 2 (1 to 3) s: ") {
+		t.Errorf("without watts: %s", bare.Why)
+	}
+	p := Plan{Draws: 19, Settings: []*Setting{short}, request: Request{For: Updates}}
+	if p.choose(); p.updates(short) != "2, never in 1 of 19" || !strings.HasPrefix(p.Why, "No setting has its updates") {
+		t.Errorf("%s: %s", p.updates(short), p.Why)
+	}
+	q := small("stop.rounds=null", "stop.accepted=60", "dropout.probability=1")
+	q.For, q.Draws = Updates, 1
+	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), "stop.accepted: is more than") {
+		t.Errorf("nobody ever answers: %v", err)
+	}
+}
+
+// A grid that is misspelt compares nothing.
+func TestAGridWithoutASetting(t *testing.T) {
+	q := small()
+	q.Schedules, q.Grids = []string{"fixed"}, []study.Grid{{Key: "chort", Values: []string{"4", "5"}}}
+	if _, err := Make(t.Context(), q, t.TempDir(), study.Options{}, nil); err == nil || !strings.Contains(err.Error(), `did you mean "cohort"?`) {
+		t.Errorf("chort=4,5: %v", err)
+	}
+}
+
+// Times alone tell how far draws of a fleet are apart where all have the same rounds.
+func TestAPlanForUpdatesSeesScatter(t *testing.T) {
+	for speeds, scatters := range map[string]bool{"0.1": false, "{dist: lognormal, mean: 0.1, sigma: 0.5}": true} {
+		q := small("stop.accepted=60", "fleet=[{name: one, seconds_per_step: "+speeds+"}]")
+		q.For, q.Schedules, q.Grids = Updates, []string{"fixed"}, []study.Grid{{Key: "cohort", Values: []string{"4", "5"}}}
+		unknown := strings.Join(made(t, q, t.TempDir()).unknown(), "\n")
+		if strings.Contains(unknown, "Scatter: ") == scatters {
+			t.Errorf("%s: %s", speeds, unknown)
+		}
+		if q.Draws = 1; strings.Contains(strings.Join(made(t, q, t.TempDir()).unknown(), "\n"), "Scatter: ") {
+			t.Error("one draw of a fleet tells nothing of scatter")
+		}
+	}
+}
+
+// Who asks for a level gets the setting that reaches it first, with each seed; without one that does,
+// the best.
+func TestAPlanForALevel(t *testing.T) {
+	trained := func(best, target float64, reached, seeds int) *Setting {
+		s := &Setting{Trained: &Trained{Seeds: seeds, Best: statistics.Estimated{Mean: best, N: seeds}, Target: statistics.Estimated{Mean: target, N: reached}}}
+		for range seeds {
+			s.Trained.bests = append(s.Trained.bests, best)
+		}
+		return s
+	}
+	quick, good, half := trained(0.7, 10, 2, 2), trained(0.9, 20, 2, 2), trained(0.8, 5, 1, 2)
+	for _, x := range []struct {
+		settings []*Setting
+		want     *Setting
+		why      string
+	}{{[]*Setting{half, good, quick}, quick, "It reaches evaluate.target after 10"}, {[]*Setting{quick, half, good}, quick, "with each of 2 seeds"}, {[]*Setting{half, trained(0.6, math.NaN(), 0, 2)}, half, "Its best"}} {
+		p := Plan{Settings: x.settings, quality: folder.Metric{Name: "accuracy", Better: metric.Higher}, request: Request{For: Target}}
+		if p.choose(); p.Chosen != x.want || !strings.Contains(p.Why, x.why) {
+			t.Errorf("%+v is chosen: %s", p.Chosen.Trained, p.Why)
+		}
+	}
+}
+
+// The rounds of a constant fleet are those of Eq. 5: what fits into the time of 12 rounds
+// of K_0 = 8 with the configuration's own schedule.
+func TestTimesAreThoseOfTheFormula(t *testing.T) {
+	q := small("schedule.k=fixed")
+	q.Schedules = []string{"fixed", "dsgd"}
+	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"4", "8"}}, {Key: "cohort", Values: []string{"5", "10"}}}
+	p := made(t, q, t.TempDir())
+	c, err := config.Load("", q.Sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := func(steps float64) float64 {
+		return c.Network.ModelMegabits/c.Network.DownloadMbps + steps*c.Compute.SecondsPerStep + c.Network.ModelMegabits/c.Network.UploadMbps
+	}
+	if want := 12 * took(8); math.Abs(p.Seconds-want) > 1e-6 {
+		t.Errorf("the time is %g s, want %g", p.Seconds, want)
+	}
+	if len(p.Settings) != 8 || len(p.Left) > 0 {
+		t.Fatalf("%d settings, without %v", len(p.Settings), p.Left)
+	}
+	for _, s := range p.Settings {
+		k, cohort := 4., 5.
+		if s.Values[0] == "8" {
+			k = 8
+		}
+		if s.Schedule == "dsgd" {
+			k = 1
+		}
+		if s.Values[1] == "10" {
+			cohort = 10
+		}
+		rounds := math.Floor(p.Seconds/took(k) + 1e-9)
+		always := func(x float64) forecast.Interval { return forecast.Interval{P05: x, P50: x, P95: x} }
+		want := forecast.Usage{Rounds: always(rounds), Steps: always(k * rounds), Work: always(cohort * k * rounds)}
+		if s.Rounds != want.Rounds || s.Steps != want.Steps || s.Work != want.Work || !math.IsNaN(s.Joules.P50) {
+			t.Errorf("%s: %+v, want %+v", s.Name, s.Usage, want)
+		}
+		if own := k == 8 && cohort == 5; s.Own != own {
+			t.Errorf("%s is the configuration's own: %v", s.Name, s.Own)
+		}
+	}
+}
+
+// A plan that was cut goes on with what it has trained, and comes to the same.
+func TestAPlanGoesOn(t *testing.T) {
+	q := small()
+	q.Learn = 2
+	q.Schedules = []string{"fixed", "rounds"}
+	q.Grids = []study.Grid{{Key: "schedule.k0", Values: []string{"2", "8"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
+	whole := made(t, q, t.TempDir())
+
+	out := t.TempDir()
+	ctx, cut := context.WithCancel(t.Context())
+	_, err := Make(ctx, q, out, study.Options{Run: run.Options{Version: "test"}, Beside: 1, Done: func() error { cut(); return nil }}, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it was cut after a run: %v", err)
+	}
+	var lines []string
+	again, err := Make(t.Context(), q, out, study.Options{Run: run.Options{Version: "test", Shown: run.Shown{Notice: func(line string) { lines = append(lines, line) }}}, Beside: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, "runs were done before") {
+		t.Errorf("it trains again what was trained: %s", text)
+	}
+	var a, b bytes.Buffer
+	if err := errors.Join(whole.WriteCSV(&a), again.WriteCSV(&b)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a.String(), b.String()); diff != "" || whole.Why != again.Why {
+		t.Errorf("%s\n%s\n%s", diff, whole.Why, again.Why)
+	}
+	if n := whole.trained(); n < 2 || n > 3 {
+		t.Errorf("%d settings were trained", n)
+	}
+
+	// All that was trained was evaluated as often, though rounds differ: after every third of the
+	// own setting's twelve rounds.
+	for _, s := range whole.Settings {
+		if s.Trained == nil {
+			continue
+		}
+		for _, c := range s.Trained.cells {
+			n := 0
+			for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Evaluated {
+					n++
+				}
+			}
+			if n < 3 || n > 4 {
+				t.Errorf("%s was evaluated %d times in %d rounds, want 4, or 3 and the final model", c.Name, n, c.Summary.Rounds)
+			}
+		}
+	}
+
+	// The recommended setting is a configuration that can be run.
+	path := filepath.Join(t.TempDir(), ConfigFile)
+	if err := os.WriteFile(path, whole.YAML(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := whole.Chosen
+	if c.Schedule.Name() != chosen.Schedule || c.Stop != (config.Stop{VirtualSeconds: whole.Seconds}) {
+		t.Errorf("plan.yaml has %s until %+v, recommended is %s", c.Schedule.Name(), c.Stop, chosen.Name)
+	}
+	panels, err := whole.Panels()
+	if err != nil || len(panels) != 2 || len(panels[0].Lines) != whole.trained() {
+		t.Errorf("%v: %d panels", err, len(panels))
+	}
+}
+
+// The table has what it knows, marks what it recommends and says what it does not know.
+func TestTheTable(t *testing.T) {
+	q := small("schedule.k=fixed", "fleet=[{name: a, step_cv: 0.5, watts: 2}, {name: b, seconds_per_step: {dist: lognormal, mean: 0.05, sigma: 0.5}, watts: 5}]", "train=false")
+	q.Schedules = []string{"fixed"}
+	q.Grids = []study.Grid{{Key: "cohort", Values: []string{"5", "10", "40"}}, {Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}}}
+	p := made(t, q, t.TempDir())
+	if len(p.Left) != 2 || !strings.Contains(p.Left[0], "cohort") {
+		t.Errorf("left out: %q, want the two with a cohort of 40 of 20 clients", p.Left)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"energy kJ", "*  fixed, cohort=10, close={rule: first, n: 80%}", "(as configured)", "By its time alone", "nothing was trained", "Left out: fixed, cohort=40",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	var page bytes.Buffer
+	if err := p.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	text := html.UnescapeString(page.String())
+	for _, want := range append([]string{"Recommended: fixed, cohort=10", "* fixed, cohort=10, close={rule: first, n: 80%}</th>", p.Why, "<svg", p.Left[0]}, p.Unknown...) {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+	if strings.Contains(text, "src=") || strings.Contains(text, "href=\"http") {
+		t.Error("the page needs other files")
+	}
+	for _, not := range []string{"watts", "no class varies"} {
+		if text := strings.Join(p.Unknown, " "); strings.Contains(text, not) {
+			t.Errorf("%q in %q", not, text)
+		}
+	}
+	for _, s := range p.Settings { // more clients at work take more energy and bytes, and over-selection is wasted
+		if s.Joules.P50 <= 0 || s.Joules.P05 > s.Joules.P50 || s.Joules.P95 < s.Joules.P50 || strings.Contains(s.Name, "first") != (s.Wasted.P50 > 0.1) {
+			t.Errorf("%s: %+v", s.Name, s.Usage)
+		}
+	}
+}
+
+// Of settings that seeds do not tell apart the cheaper one is recommended; one that
+// diverged is not.
+func TestChoosing(t *testing.T) {
+	setting := func(name string, bests []float64, joules, bytes float64, diverged int) *Setting {
+		one := func(v float64) statistics.Estimated { return statistics.Estimated{Mean: v, Half: 0.1, N: 3} }
+		tr := &Trained{Seeds: 3, Diverged: diverged, Best: statistics.EstimateMean(bests), Bytes: one(bytes), bests: bests}
+		if joules > 0 {
+			tr.Joules = one(joules)
+		}
+		return &Setting{Name: name, Trained: tr}
+	}
+	good, same, bad := []float64{0.7, 0.8, 0.9}, []float64{0.71, 0.78, 0.9}, []float64{0.6, 0.71, 0.8} // of three seeds that differ a lot
+	for _, x := range []struct {
+		better string
+		list   []*Setting
+		want   string
+	}{
+		{metric.Higher, []*Setting{{Name: "not trained"}, setting("a", good, 5, 9, 0), setting("b", bad, 1, 1, 0)}, "a"},
+		{metric.Higher, []*Setting{setting("a", good, 5, 9, 0), setting("b", same, 1, 10, 0)}, "b"},
+		{metric.Higher, []*Setting{setting("a", good, 0, 9, 0), setting("b", same, 0, 10, 0)}, "a"},
+		{metric.Lower, []*Setting{setting("a", good, 5, 9, 0), setting("b", bad, 9, 9, 0)}, "b"},
+		{metric.Higher, []*Setting{setting("a", bad, 5, 9, 0), setting("b", good, 9, 9, 1)}, "a"},
+		{metric.Higher, []*Setting{setting("a", good, 9, 9, 1), setting("b", bad, 5, 9, 0)}, "b"},
+		{metric.Higher, []*Setting{setting("a", []float64{0.8}, 5, 9, 0), setting("b", []float64{0.79}, 1, 1, 0)}, "a"},
+	} {
+		p := &Plan{Settings: x.list, Seconds: 60, quality: folder.Metric{Name: metric.Accuracy, Better: x.better}}
+		p.choose()
+		if got := p.Chosen.Name; got != x.want || p.Why == "" {
+			t.Errorf("%s: %s (%s), want %s", x.better, got, p.Why, x.want)
+		}
+	}
+}
+
+// A client of an uncertain class keeps a pace of its own in each draw: the rounds of the one client
+// there is are as many as the quantiles of its class's law allow for.
+func TestPlansDrawUncertainClasses(t *testing.T) {
+	q := small("schedule.k=fixed", "clients=1", "cohort=1", "network.model_megabits=0.01", "fleet=[{name: a, seconds_per_step: 1, uncertainty: {compute: 0.2}}]", "stop.rounds=1000")
+	q.Schedules, q.Draws, q.Seeds = []string{"fixed"}, 199, 0
+	s := made(t, q, t.TempDir()).Settings[0]
+	sigma := math.Sqrt(math.Log(1 + 0.2*0.2))
+	for _, x := range []struct{ got, z float64 }{{s.Rounds.P05, 1.645}, {s.Rounds.P50, 0}, {s.Rounds.P95, -1.645}} {
+		if want := math.Exp(-sigma * x.z); math.Abs(x.got/s.Rounds.P50/want-1) > 0.08 {
+			t.Errorf("%g rounds beside %g in the middle, want %.3f times as many", x.got, s.Rounds.P50, want)
+		}
+	}
+	q.Sets[len(q.Sets)-2] = "fleet=[{name: a, seconds_per_step: 1}]"
+	if s := made(t, q, t.TempDir()).Settings[0]; s.Rounds.P05 != s.Rounds.P95 {
+		t.Errorf("a certain class has %+v rounds", s.Rounds)
+	}
+}
+
+// A simulated client of its class stands for each device.
+func TestSimulatedDevices(t *testing.T) {
+	for _, x := range []struct {
+		sets            []string
+		clients, cohort int
+	}{
+		{nil, 13, 7},
+		{[]string{"devices.include=sampled"}, 13, 4},
+	} {
+		c, err := config.Load("", append([]string{
+			"task=logistic", "clients=10", "cohort=4", "nats.listen=127.0.0.1:0", "devices.names={a: pi4, b: pi3, c: pi4}",
+			"fleet=[{name: phone, weight: 1}, {name: pi4}, {name: pi3}]",
+		}, x.sets...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Simulated(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Clients != x.clients || s.Cohort != x.cohort || len(s.Devices.Names) > 0 || !s.NATS.Alone() {
+			t.Errorf("%v: %d clients, %d a round, devices %v", x.sets, s.Clients, s.Cohort, s.Devices.Names)
+		}
+		f, err := s.NewFleet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var classes []int
+		for client := range s.Clients {
+			classes = append(classes, f.Class(client))
+		}
+		if want := append([]int{1, 1, 2}, make([]int, 10)...); !slices.Equal(classes, want) {
+			t.Errorf("classes %v, want %v", classes, want)
+		}
+		if len(c.Fleet) != 3 || c.Fleet[1].Count != 0 {
+			t.Error("the configuration itself has changed")
+		}
+	}
+	c, err := config.Load("", []string{"task=logistic", "nats.listen=127.0.0.1:0", "devices.names=[a]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Simulated(c); err == nil || !strings.Contains(err.Error(), "a has no class") {
+		t.Errorf("a device without a class: %v", err)
+	}
+}

@@ -1,0 +1,251 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/actors/fleet"
+	"fedpace/config"
+	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/forecast"
+	"fedpace/study"
+)
+
+// Request says what to plan.
+type Request struct {
+	ConfigFiles []string     // as for [config.LoadFiles]
+	Sets        []string     // as for [config.LoadFiles]
+	Schedules   []string     // empty: [Schedules] and the configuration's own
+	Grids       []study.Grid // values may hold parts of the cohort, as in {rule: first, n: 80%}; empty: around the configuration's own
+	Hours       float64      // virtual time of all settings; 0: what the configuration's own takes
+	Draws       int          // of each setting's time
+	Learn       int          // most promising settings that are trained, and the configuration's own; 0: none is
+	Seeds       int          // of each that is trained
+	For         string       // what settings are ranked by: [Updates], [Energy], [Target]; empty: the best model in equal time
+
+	seconds float64 // virtual time of all settings
+}
+
+// What settings are ranked by: the time to stop.accepted updates, their energy, the time to evaluate.target.
+const (
+	Updates = "updates"
+	Energy  = "energy"
+	Target  = "target"
+)
+
+// toUpdates reports whether every setting has as many updates, in place of as much time.
+func (q *Request) toUpdates() bool { return q.For == Updates || q.For == Energy }
+
+// rank is by what settings are sorted, the least first.
+func (q *Request) rank(s *Setting) float64 {
+	switch q.For {
+	case Updates:
+		return s.Seconds.P50
+	case Energy:
+		return s.Joules.P50
+	}
+	return -s.Score()
+}
+
+// check says what is missing for what is asked.
+func (q *Request) check(c *config.Config) error {
+	switch {
+	case q.toUpdates() && c.Stop.Accepted == 0:
+		return &config.KeyError{Key: "stop.accepted", Problem: "is not set, the number of updates that --for " + q.For + " is about"}
+	case q.For == Energy && !slices.ContainsFunc(c.Fleet, func(k fleet.Class) bool { return k.Watts != fleet.Watts{} }):
+		return &config.KeyError{Key: "fleet", Problem: "gives no class its watts, so no energy is known"}
+	case q.For == Target && c.Evaluate.Target == nil:
+		return &config.KeyError{Key: "evaluate.target", Problem: "is not set, the level that --for target is about"}
+	}
+	return nil
+}
+
+// Schedules are those that a plan compares unless it is told others.
+var Schedules = []string{schedule.Fixed, "rounds", "error"}
+
+// Setting is a point of the grid.
+type Setting struct {
+	Name     string
+	Schedule string
+	Values   []string // of the grids
+	Own      bool     // the configuration as it is
+
+	real   config.Config // as it would be run
+	config config.Config // with simulated clients in place of real devices
+
+	forecast.Usage
+	Trained *Trained // nil: nothing was
+}
+
+const maxSettings = 2000
+
+// defaultGrids vary K_0, the cohort and the closing rule around the configuration's. Where
+// devices alone take part, and all in each round, the cohort is what it is.
+func (s *Setting) defaultGrids() []study.Grid {
+	c := &s.real
+	around := func(n int, shares ...float64) (list []string) {
+		for _, s := range shares {
+			if v := fmt.Sprint(max(1, int(s*float64(n)))); !slices.Contains(list, v) {
+				list = append(list, v)
+			}
+		}
+		return list
+	}
+	grids := []study.Grid{{Key: "schedule.k0", Values: around(c.Schedule.K0, 0.25, 1)}}
+	if all := c.Clients == 0 && c.Devices.Include != config.Sampled; c.Cohort > 1 && !all {
+		grids = append(grids, study.Grid{Key: "cohort", Values: around(c.Cohort, 0.5, 1)})
+	}
+	if _, all := c.Close.(closing.All); all && s.config.Cohort > 2 {
+		grids = append(grids, study.Grid{Key: "close", Values: []string{"all", "{rule: first, n: 80%}"}})
+	}
+	return grids
+}
+
+// settings lists the points of the grid, all with the virtual time of the plan, first the
+// configuration's own, and says which make no configuration.
+func (q *Request) settings(ctx context.Context) (list []*Setting, left []string, err error) {
+	own := &Setting{Name: "as configured", Own: true}
+	if own.real, err = config.LoadFiles(q.ConfigFiles, q.Sets); err != nil {
+		return nil, nil, err
+	}
+	if err = q.check(&own.real); err != nil {
+		return nil, nil, fmt.Errorf("plan: %w", err)
+	}
+	if own.config, err = Simulated(own.real); err != nil {
+		return nil, nil, err
+	}
+	own.Schedule = own.real.Schedule.Name()
+	q.complete(own)
+	if q.seconds = 3600 * q.Hours; !(q.seconds > 0) {
+		if q.seconds, err = forecast.Budget(ctx, own.config, q.Draws, ", or give --hours"); err != nil {
+			return nil, nil, fmt.Errorf("plan: %w", err)
+		}
+	}
+	q.stop(&own.real)
+	q.stop(&own.config)
+	list = []*Setting{own}
+	id, err := study.Identity(own.config)
+	known := map[string]*Setting{id: own} // by what settings compute
+	p, points := study.Plan{Load: q.load, Schedules: q.Schedules, Grids: q.Grids}, 0
+	for cell, problem := range p.Each(own.real, maxSettings) {
+		if err != nil || problem != nil && cell.Schedule == "" {
+			return nil, nil, fmt.Errorf("plan: %w", cmp.Or(err, problem))
+		}
+		points++
+		s := &Setting{
+			Name:     strings.Join(append([]string{cell.Schedule}, study.Sets(q.Grids, cell.Values)...), ", "),
+			Schedule: cell.Schedule, Values: cell.Values, real: cell.Config,
+		}
+		if problem == nil {
+			s.config, problem = Simulated(cell.Config)
+		}
+		if problem != nil {
+			left = append(left, fmt.Sprintf("%s: %v", s.Name, problem))
+			continue
+		}
+		id, err = study.Identity(s.config)
+		at, twice := known[id]
+		switch {
+		case !twice:
+			known[id] = s
+			list = append(list, s)
+		case at.Own:
+			at.Name, at.Values = s.Name+" (as configured)", s.Values
+		}
+	}
+	if points > 0 && len(left) == points {
+		return nil, nil, fmt.Errorf("plan: no point of the grid is a setting: %s", left[0])
+	}
+	return list, left, err
+}
+
+// complete fills in the schedules and grids that are not given.
+func (q *Request) complete(own *Setting) {
+	if len(q.Grids) == 0 {
+		q.Grids = own.defaultGrids()
+	}
+	if len(q.Schedules) == 0 {
+		q.Schedules = slices.Clone(Schedules)
+		if name := own.Schedule; !slices.Contains(q.Schedules, name) {
+			q.Schedules = append([]string{name}, q.Schedules...)
+		}
+	}
+}
+
+func (q *Request) load(sets ...string) (c config.Config, err error) {
+	if sets, err = q.resolveShares(sets); err == nil {
+		c, err = config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, sets))
+	}
+	q.stop(&c)
+	return c, err
+}
+
+// stop has a run end at the plan's virtual time, unless it reaches a target before.
+func (q *Request) stop(c *config.Config) {
+	c.Stop.Rounds, c.Stop.EqualRuntimeRounds, c.Stop.VirtualSeconds = 0, 0, q.seconds
+}
+
+// share is a part of the cohort in a value of a grid.
+var share = regexp.MustCompile(`\b([0-9]+)%`)
+
+// resolveShares puts numbers of clients in the place of parts of the cohort, as in
+// close={rule: first, n: 80%}.
+func (q *Request) resolveShares(sets []string) ([]string, error) {
+	plain := slices.DeleteFunc(slices.Clone(sets), share.MatchString)
+	if len(plain) == len(sets) {
+		return sets, nil
+	}
+	c, err := config.LoadFiles(q.ConfigFiles, slices.Concat(q.Sets, plain))
+	if err != nil {
+		return nil, err
+	}
+	cohort := c.Cohort
+	if cohort == 0 { // fit
+		if c, err = Simulated(c); err != nil {
+			return nil, err
+		}
+		cohort = c.Cohort
+	}
+	if cohort == 0 {
+		return nil, &config.KeyError{Key: "cohort", Problem: "is not a number, and the grid has a share of it (set cohort)"}
+	}
+	for i, s := range sets {
+		sets[i] = share.ReplaceAllStringFunc(s, func(part string) string {
+			percent, _ := strconv.Atoi(strings.TrimSuffix(part, "%")) // digits, of which too many are too many clients
+			return strconv.Itoa(max(1, cohort*percent/100))
+		})
+	}
+	return sets, nil
+}
+
+// Simulated is a configuration with a simulated client in the place of each real device:
+// so many clients of its class more. Nobody reaches it through a server.
+func Simulated(c config.Config) (config.Config, error) {
+	c.HTTP, c.Pace = "", 0
+	if n := len(c.Devices.Names); n > 0 {
+		c.Fleet = slices.Clone(c.Fleet)
+		for _, d := range c.Devices.Names {
+			at := slices.IndexFunc(c.Fleet, func(k fleet.Class) bool { return k.Name == d.Class })
+			if d.Class == "" || at < 0 {
+				return c, &config.KeyError{Key: "devices.names", Problem: fmt.Sprintf("%s has no class, so nothing is known of its time (measure it: fedpace-device calibrate; or make a class of a run: fedpace fit)", d.ID)}
+			}
+			c.Fleet[at].Count++
+		}
+		switch sampled := c.Devices.Include == config.Sampled; {
+		case c.Clients == 0 && (!sampled || c.Cohort == 0): // each device has a task in every round
+			c.Cohort = n
+		case c.Clients > 0 && !sampled: // likewise, beside the cohort
+			c.Cohort += n
+		}
+		c.Clients += n
+		c.Devices = config.Demonstration().Devices
+		c.NATS = config.Demonstration().NATS
+	}
+	return c, c.Validate()
+}

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"fedpace/experiment/forecast"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/internal/table"
+	"fedpace/learn/metric"
+	"fedpace/study"
+)
+
+// The files of a plan in its folder.
+const (
+	TableFile  = "plan.csv"
+	ConfigFile = "plan.yaml"
+	FigureFile = "plan.svg"
+	PageFile   = "plan.html"
+)
+
+// shown is how many settings a table for people has, besides those that were trained.
+const shown = 20
+
+// maxLeft is how many points of the grid that make no configuration it names.
+const maxLeft = 5
+
+// columns are those of all forms of the table. What no setting has is in files alone.
+func (p *Plan) columns() table.Columns[*Setting] {
+	energy, best, target := "", "", ""
+	if !math.IsNaN(p.Settings[0].Joules.P50) {
+		energy = "energy kJ"
+	}
+	if p.trained() > 0 {
+		best = "best " + metric.Title(p.quality.Name)
+	}
+	if slices.ContainsFunc(p.Settings, func(s *Setting) bool { return s.came().Target.N > 0 }) {
+		target = "s to target"
+	}
+	updates := ""
+	if p.request.toUpdates() {
+		updates = "s to the updates"
+	}
+	mark := map[bool]string{true: "*"}
+	upTo := map[bool]string{true: " at K_0"}
+	return table.Columns[*Setting]{
+		{Title: " ", Text: func(s *Setting) string { return mark[s == p.Chosen] }},
+		{Name: "setting", Title: "setting", Of: func(s *Setting) any { return s.Name }},
+		{Name: "schedule", Of: func(s *Setting) any { return s.Schedule }},
+		{Name: "seconds", Title: updates, Of: func(s *Setting) any { return s.Seconds }, Text: func(s *Setting) string { return p.updates(s) }},
+		{Name: "rounds", Title: "rounds", Of: func(s *Setting) any { return s.Rounds }, Text: func(s *Setting) string { return text(s.Rounds, 1) + upTo[s.AtMost] }},
+		{Name: "local_steps", Of: func(s *Setting) any { return s.Steps }},
+		{Name: "client_sgd_steps", Title: "client steps", Of: func(s *Setting) any { return s.Work }, Text: func(s *Setting) string { return text(s.Work, 1) }},
+		{Name: "wasted_time_share", Title: "wasted time", Of: func(s *Setting) any { return s.Wasted }, Text: func(s *Setting) string { return fmt.Sprintf("%.1f %%", 100*s.Wasted.P50) }},
+		{Name: "bytes", Title: "MB", Of: func(s *Setting) any { return s.Bytes }, Text: func(s *Setting) string { return text(s.Bytes, 1e-6) }},
+		{Name: "energy_joules", Title: energy, Of: func(s *Setting) any { return s.Joules }, Text: func(s *Setting) string { return text(s.Joules, 1e-3) }},
+		{Name: "at_most", Of: func(s *Setting) any { return s.AtMost }},
+		{Name: "as_configured", Of: func(s *Setting) any { return s.Own }},
+		{Name: "score", Of: func(s *Setting) any { return s.Score() }},
+		{Name: "seeds", Of: func(s *Setting) any { return s.came().Seeds }},
+		{Name: "diverged", Of: func(s *Setting) any { return s.came().Diverged }},
+		{Name: "best", Title: best, Of: func(s *Setting) any { return s.came().Best }, Text: (*Setting).best},
+		{Name: "validation", Of: func(s *Setting) any { return s.came().Quality }},
+		{Name: "seconds_to_target", Title: target, Of: func(s *Setting) any { return s.came().Target }, Text: func(s *Setting) string { return s.came().Target.Digits(4) }},
+		{Name: "recommended", Of: func(s *Setting) any { return s == p.Chosen }},
+	}
+}
+
+// came is what a setting came to by learning, without a seed if it was not trained.
+func (s *Setting) came() *Trained {
+	if s.Trained != nil {
+		return s.Trained
+	}
+	none := statistics.EstimateMean(nil)
+	return &Trained{Quality: none, Best: none, Target: none}
+}
+
+func (s *Setting) best() string {
+	switch t := s.came(); {
+	case t.Seeds == 0:
+		return ""
+	case t.Diverged > 0:
+		return fmt.Sprintf("%s, %d of %d diverged", t.Best.Digits(4), t.Diverged, t.Seeds)
+	default:
+		return t.Best.Digits(4)
+	}
+}
+
+// table is the most promising settings and those that were trained, for people, and how
+// many are left out. The first column marks the recommended one.
+func (p *Plan) table() (rows [][]string, hidden int) {
+	var list []*Setting
+	for i, s := range p.Settings {
+		if i < shown || s.Trained != nil || s == p.Chosen {
+			list = append(list, s)
+		}
+	}
+	return p.columns().Texts(list), len(p.Settings) - len(list)
+}
+
+// notes say what a table leaves out, and how it is to be read.
+func (p *Plan) notes(hidden int) (left, about string) {
+	if hidden > 0 {
+		left = fmt.Sprintf("%d settings that are less promising are in %s.", hidden, TableFile)
+	}
+	about = fmt.Sprintf("Every setting had %s; intervals hold 90 %% of %d draws of the fleet", human.VirtualTime(p.Seconds), p.Draws)
+	if p.request.toUpdates() {
+		about = fmt.Sprintf("Every setting had the time for %s updates; intervals hold 90 %% of %d draws of the fleet", human.Thousands(int64(p.Settings[0].config.Stop.Accepted)), p.Draws)
+	}
+	if p.trained() > 0 {
+		about += ", and 95 % for the mean over seeds"
+	}
+	return left, about + "."
+}
+
+// Write writes the plan for people: a table, the recommendation, and what is not known.
+func (p *Plan) Write(w io.Writer) error {
+	rows, hidden := p.table()
+	if err := table.WriteText(w, rows, false); err != nil {
+		return err
+	}
+	left, about := p.notes(hidden)
+	if left != "" {
+		fmt.Fprintln(w, left)
+	}
+	fmt.Fprintf(w, "\n%s\n\nRecommended: %s\n%s\n", about, p.Chosen.Name, p.Why)
+	for i, line := range p.Unknown {
+		if i == 0 {
+			fmt.Fprintln(w, "\nWhat this does not know:")
+		}
+		fmt.Fprintf(w, "- %s\n", line)
+	}
+	for i, line := range p.Left {
+		if i == maxLeft {
+			fmt.Fprintf(w, "Left out: %d others (--json has them)\n", len(p.Left)-i)
+			break
+		}
+		fmt.Fprintf(w, "Left out: %s\n", line)
+	}
+	return nil
+}
+
+// updates says when a setting has its updates, and in how many draws it never has.
+func (p *Plan) updates(s *Setting) string {
+	switch s.Short {
+	case 0:
+		return text(s.Seconds, 1)
+	case p.Draws:
+		return "never"
+	}
+	return fmt.Sprintf("%s, never in %d of %d", text(s.Seconds, 1), s.Short, p.Draws)
+}
+
+// text is the median with its interval, in another unit.
+func text(v forecast.Interval, unit float64) string {
+	if v.P05 == v.P95 {
+		return short(unit * v.P50)
+	}
+	return fmt.Sprintf("%s (%s to %s)", short(unit*v.P50), short(unit*v.P05), short(unit*v.P95))
+}
+
+// short is a number with four digits, and all of a large one.
+func short(v float64) string {
+	if math.Abs(v) >= 1000 && math.Abs(v) < 1e15 {
+		return human.Thousands(int64(math.Round(v)))
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// WriteCSV writes every setting, the most promising first.
+func (p *Plan) WriteCSV(w io.Writer) error {
+	columns := p.columns()
+	for i, g := range p.request.Grids {
+		columns = append(columns, table.Column[*Setting]{Name: g.Key, Of: func(s *Setting) any {
+			if i < len(s.Values) {
+				return s.Values[i]
+			}
+			return ""
+		}})
+	}
+	columns = append(columns, table.Column[*Setting]{Name: "metric", Of: func(*Setting) any { return p.quality.Name }})
+	return table.WriteCSV(w, columns.Records(p.Settings, -1))
+}
+
+// MarshalJSON writes the plan as one object.
+func (p *Plan) MarshalJSON() ([]byte, error) {
+	settings := p.columns().Objects(p.Settings)
+	for i, s := range p.Settings {
+		settings[i]["values"] = study.ByKey(p.request.Grids, s.Values)
+	}
+	return json.Marshal(struct {
+		Seconds     float64          `json:"virtual_seconds"`
+		Draws       int              `json:"draws"`
+		Metric      string           `json:"metric"` // by which settings are compared; empty: nothing was trained
+		Recommended string           `json:"recommended"`
+		Why         string           `json:"why"`
+		Unknown     []string         `json:"what_is_unknown"`
+		Left        []string         `json:"left_out"`
+		Settings    []map[string]any `json:"settings"`
+	}{p.Seconds, p.Draws, p.quality.Name, p.Chosen.Name, p.Why, p.Unknown, p.Left, settings})
+}

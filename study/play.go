@@ -1,0 +1,258 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/bus"
+	"fedpace/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+)
+
+// Options are how a study is played; they change no result.
+type Options struct {
+	// Run holds the options of every run. Runs side by side report neither their own progress nor
+	// their own notices. With a server in Run.NATS, hosts in other processes do the work.
+	Run run.Options
+	// ConfiguredHosts says that a server in a cell's configuration has hosts, too.
+	ConfiguredHosts bool
+	// Beside is how many runs go side by side; 0: as many as there are cores, each with a trainer a
+	// core, so that the last has them all, [besideHosts] where hosts do the work, and 1 where a
+	// trainer is a process, of which one run has as many as there are cores.
+	Beside int
+	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
+	Progress func(Progress)
+	// Until is the virtual time in seconds to which cells are played; 0: to their ends. Another Play goes
+	// on from there, to the same bits.
+	Until float64
+	// Whole says whether a cell whose run is there, complete or cut, needs no more than it has. Others
+	// are played from their beginning. May be nil.
+	Whole func(*Cell) bool
+	// Adjust changes the options of one run; may be nil.
+	Adjust func(*Cell, *run.Options)
+	// Played is called for every cell that is complete, those of before included,
+	// side by side; may be nil.
+	Played func(context.Context, *Cell) error
+	// Done is called after each cell that was run, never twice at a time; may be nil.
+	Done func() error
+
+	leaves []string // names of the files that the caller writes into the study's folder
+}
+
+// Play plays the cells of a study that are not complete. Cells whose run stands in out or in a
+// folder below it are read, wherever they stand, and those that were cut are resumed. When ctx is
+// cancelled, or a cell fails, the runs under way stop cleanly; another Play goes on where this one
+// stopped. A run that diverges is a result and ends no other.
+func Play(ctx context.Context, out string, cells []Cell, o Options) error {
+	if err := folder.Outside(out); err != nil {
+		return err
+	}
+	done, kept, err := find(ctx, out, cells, &o)
+	if err != nil {
+		return err
+	}
+	if !o.Run.Force && !slices.ContainsFunc(cells, func(c Cell) bool { return c.Begun || c.Reused }) {
+		for _, name := range o.leaves {
+			if _, err := os.Lstat(filepath.Join(out, name)); err == nil {
+				return fmt.Errorf("%s is there, and none of these runs is (choose another folder with --out, or replace the file with --force)", filepath.Join(out, name))
+			}
+		}
+	}
+	if done > 0 {
+		o.Run.Tell(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
+	}
+	if kept > 0 {
+		o.Run.Tell(fmt.Sprintf("%d of %d runs were begun before and keep the tags that they have.", kept, len(cells)))
+	}
+	remote, err := o.reach(ctx, cells)
+	if err != nil {
+		return err
+	}
+	if remote {
+		apart(cells)
+	}
+	switch {
+	case o.Beside > 0:
+	case remote:
+		o.Beside = besideHosts
+	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
+		o.Beside = 1
+	default:
+		o.Beside = runtime.GOMAXPROCS(0)
+	}
+	p := &player{
+		Options: o, state: Progress{Cells: len(cells), Done: done},
+		hosts: hostNotices{notice: o.Run.Tell, last: map[config.Task]map[string]bus.Notice{}},
+	}
+	if o.Beside > 1 {
+		p.report() // the first run may take long to begin
+	}
+	var forked map[*Cell]bool
+	if o.Whole == nil {
+		if p.forks, forked, err = forks(cells); err != nil {
+			return err
+		}
+	}
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(o.Beside)
+	for i := range cells {
+		if !forked[&cells[i]] {
+			group.Go(func() error {
+				for _, c := range append([]*Cell{&cells[i]}, p.forks[&cells[i]]...) {
+					if err := inner.Err(); err != nil {
+						return err
+					}
+					if err := p.play(inner, c); err != nil {
+						return fmt.Errorf("%s: %w", c.Name, err)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	return nil
+}
+
+// player is one call of Play.
+type player struct {
+	Options
+	hosts hostNotices
+	forks map[*Cell][]*Cell // by the cell that they go on from
+	turn  sync.Mutex        // of the cell that says that it is done
+
+	mu    sync.Mutex
+	state Progress
+}
+
+func (p *player) play(ctx context.Context, c *Cell) error {
+	started := time.Now()
+	if !c.Reused {
+		if err := c.play(ctx, p.options(c)); err != nil {
+			return err
+		}
+	}
+	if err := c.takeMetric(); err != nil {
+		return err
+	}
+	if p.Played != nil && c.Diverged == "" {
+		if err := p.Played(ctx, c); err != nil {
+			return err
+		}
+	}
+	if c.Reused {
+		return nil
+	}
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	what := "run"
+	if c.Control != "" {
+		what = "control"
+	}
+	p.Run.Tell(fmt.Sprintf("%s %d of %d: %s: %s", what, p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
+	if p.Done == nil {
+		return nil
+	}
+	return p.Done()
+}
+
+func (p *player) options(c *Cell) run.Options {
+	o := p.Run
+	o.Until = p.Until
+	o.NATS, o.RemoteHosts = p.server(c)
+	if p.Beside > 1 {
+		o.Notice, o.HostNotice, o.Reading = nil, p.hosts.of(c), nil
+	}
+	if p.Beside > 1 || p.Run.Progress == nil {
+		o.Progress = nil
+		if p.Progress != nil {
+			o.Progress = p.watch(c)
+		}
+	}
+	if list := p.forks[c]; len(list) > 0 {
+		o.Round = p.fork(c, list)
+	}
+	if p.Adjust != nil {
+		p.Adjust(c, &o)
+	}
+	return o
+}
+
+// Shareable finds what runs side by side in one process cannot share.
+func Shareable(c *config.Config) error {
+	if c.NATS.Listen != "" {
+		return &config.KeyError{Key: "nats.listen", Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats"}
+	}
+	return nil
+}
+
+// Progress is where a study stands, for people. Nothing in it decides anything.
+type Progress struct {
+	Cells   int // of the study
+	Done    int // of them, those done before included
+	Running []Running
+}
+
+type Running struct {
+	Cell *Cell
+	Run  run.Progress
+}
+
+// Fraction is the part of the cells that is done, from 0 to 1, each counted the same.
+func (p Progress) Fraction() float64 {
+	if p.Cells == 0 {
+		return 1
+	}
+	done := float64(p.Done)
+	for _, r := range p.Running {
+		done += r.Run.Fraction()
+	}
+	return done / float64(p.Cells)
+}
+
+// watch takes the progress of a cell's run.
+func (p *player) watch(c *Cell) func(run.Progress) {
+	return func(now run.Progress) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		running := p.state.Running
+		i := slices.IndexFunc(running, func(r Running) bool { return r.Cell == c })
+		if i < 0 {
+			i, running = len(running), append(running, Running{Cell: c})
+		}
+		running[i].Run, p.state.Running = now, running
+		p.report()
+	}
+}
+
+// ended takes a cell off those under way, and returns how many are complete.
+func (p *player) ended(c *Cell) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Running = slices.DeleteFunc(p.state.Running, func(r Running) bool { return r.Cell == c })
+	p.state.Done++
+	p.report()
+	return p.state.Done
+}
+
+func (p *player) report() {
+	if p.Progress != nil {
+		s := p.state
+		s.Running = slices.Clone(s.Running)
+		p.Progress(s)
+	}
+}

@@ -1,0 +1,86 @@
+package study
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/experiment/folder"
+	"fedpace/learn/metric"
+	"fedpace/metrics"
+)
+
+// quantity is a number that runs come to.
+type quantity struct {
+	name, title string
+	of          func(*Cell) float64
+	more, less  string // what a difference is called; empty: runs are not compared by it
+	cost        bool   // what it took; for people it stands behind what runs came to
+	flips       bool   // the other way round where lower values of what runs are compared by are better
+}
+
+// toLevel is the time until a run is as good as the reference becomes.
+const toLevel = "seconds_to_level"
+
+// quantities are the columns of runs with these metrics, in their order.
+func quantities(names []string) []quantity {
+	list := []quantity{
+		{name: "rounds", cost: true, title: "rounds", of: func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{name: "virtual_seconds", cost: true, title: "virtual s", of: func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+		{name: "relative_sgd_steps", cost: true, title: "relative", of: (*Cell).relative},
+		{name: "tail_training_loss", title: "training loss", of: func(c *Cell) float64 { return c.TailLoss }},
+	}
+	for _, name := range names {
+		list = append(list,
+			quantity{name: "validation_" + name, title: metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
+			quantity{name: "best_validation_" + name, title: "best " + metric.Title(name), of: func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+	}
+	tail := func(c *Cell) float64 { return c.Tail }
+	return append(list, []quantity{
+		{name: "tail_validation_" + names[0], title: "tail " + metric.Title(names[0]), of: tail, more: "better", less: "worse", flips: true},
+		{name: "tail_gain_over_fixed", of: func(c *Cell) float64 { return c.against(c.reference, tail) }},
+		{name: "level", of: func(c *Cell) float64 { return c.Level }},
+		{name: toLevel, title: "s to the level", of: func(c *Cell) float64 { return c.TimeToLevel }, more: "later", less: "sooner"},
+		{name: "client_sgd_steps", cost: true, title: "clients' steps", of: func(c *Cell) float64 { return c.Summary.ClientSteps.All() }},
+		{name: "energy_joules", cost: true, title: "energy J", of: func(c *Cell) float64 { return c.Summary.EnergyJoules.All() }},
+		{name: "wasted_time_share", cost: true, title: "wasted time", of: func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+		{name: "straggler_share", cost: true, title: "straggler share", of: func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+	}...)
+}
+
+// fairness are the columns of the last evaluation on the clients' own samples by these
+// metrics; none where no cell has one.
+func fairness(names []string, cells []Cell) (list []quantity) {
+	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Summary.ClientEvaluation != nil }) {
+		return nil
+	}
+	for _, name := range names {
+		add := func(column, title string, of func(folder.MetricFairness) *float64) {
+			list = append(list, quantity{name: column + name, title: title, of: func(c *Cell) float64 {
+				if c.Summary.ClientEvaluation == nil {
+					return math.NaN()
+				}
+				return metrics.Value(of(c.Summary.ClientEvaluation.Of(name)))
+			}})
+		}
+		what := "clients' " + name
+		add("mean_", what, func(f folder.MetricFairness) *float64 { return f.Mean })
+		add("worst_decile_", what+", worst tenth", func(f folder.MetricFairness) *float64 { return f.Worst })
+		if name != metric.Loss {
+			add("jain_", what+", Jain's index", func(f folder.MetricFairness) *float64 { return f.Jain })
+		}
+	}
+	return list
+}
+
+// shownBest names the quantities of which a comparison shows the best values: what
+// runs are compared by, then their other metrics.
+func shownBest(runs []Cell) (names []string) {
+	for i := range runs {
+		for _, m := range runs[i].Summary.Metrics {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}

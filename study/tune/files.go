@@ -1,0 +1,170 @@
+package tune
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/config"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/human"
+	"fedpace/internal/table"
+	"fedpace/learn/metric"
+	"fedpace/metrics/figure"
+	"fedpace/study"
+)
+
+// What a tuning leaves in its folder beside its runs.
+const (
+	ConfigFile = "best.yaml" // the best setting
+	ResultFile = "tune.json" // all of them, as --json prints them
+	FigureFile = "tune.svg"  // the grid at each rung
+)
+
+func (r *Result) Save(dir string) error {
+	text, err := json.Marshal(r)
+	return errors.Join(err,
+		atomicfile.Write(filepath.Join(dir, ConfigFile), atomicfile.Bytes(r.YAML())),
+		atomicfile.Write(filepath.Join(dir, ResultFile), atomicfile.Bytes(append(text, '\n'))),
+		figure.Save(filepath.Join(dir, FigureFile), r.panels()...))
+}
+
+// rungNames are the parts of the virtual time to which rungs go.
+var rungNames = []string{"1/9", "1/3", "end"}
+
+func (r *Result) columns() (list table.Columns[*Setting]) {
+	for i, g := range r.grids {
+		list = append(list, table.Column[*Setting]{Name: g.Key, Title: g.Key, Of: func(s *Setting) any { return s.cells[0].Values[i] }})
+	}
+	list = append(list, table.Column[*Setting]{Name: "schedule_name", Title: "schedule", Of: func(s *Setting) any { return s.cells[0].Schedule }})
+	for i, name := range rungNames {
+		list = append(list, table.Column[*Setting]{
+			Name: "tail_" + name, Title: "at " + name,
+			Of: func(s *Setting) any { return s.Tail(i) }, Text: func(s *Setting) string { return s.Tail(i).Digits(4) },
+		})
+	}
+	return append(list,
+		table.Column[*Setting]{Name: "below_best", Title: "below the best", Of: func(s *Setting) any { return s.Below }, Text: func(s *Setting) string { return s.Below.Digits(2) }},
+		table.Column[*Setting]{Name: "sgd_steps", Title: "SGD steps", Of: func(s *Setting) any { return s.Steps }})
+}
+
+// Write writes the table for people, and what the best setting is.
+func (r *Result) Write(w io.Writer) error {
+	if err := table.WriteText(w, r.columns().Texts(r.Settings), true); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", r.verdict("\n"))
+	return err
+}
+
+// verdict says which setting is the best, what else it might be, and what it took to find it.
+func (r *Result) verdict(newline string) string {
+	best, alike, played := r.Settings[0], 0, 0.0
+	for _, s := range r.Settings {
+		played += 100 / rungs[s.last()] / float64(len(r.Settings))
+		if s != best && s.Below.Mean <= s.Below.Half {
+			alike++
+		}
+	}
+	text := fmt.Sprintf("Best: %s %s, with %s %s in the last tenth of %s.",
+		best.cells[0].Schedule, strings.Join(r.sets(best), " "), metric.Title(r.quality.Name), best.Tail(best.last()).Digits(4), human.VirtualTime(r.Seconds/rungs[best.last()]))
+	if others := len(r.Settings) - 1; others > 0 {
+		text += fmt.Sprintf("%sThe differences of %d %s do not tell it from %d of %d others. All took %.0f %% of the virtual time of the whole grid.",
+			newline, r.Seeds, human.Plural(r.Seeds, "seed"), alike, others, played)
+	}
+	return text
+}
+
+// sets are the keys that a setting sets.
+func (r *Result) sets(s *Setting) []string { return study.Sets(r.grids, s.cells[0].Values) }
+
+// Best is what a comparison reads of a tuning.
+type Best struct {
+	Seconds float64             `json:"virtual_seconds"`
+	Seed    uint64              `json:"seed"` // the first of those by which it chose
+	Seeds   int                 `json:"seeds"`
+	Sets    map[string][]string `json:"best"` // by schedule: the keys, as key=value, with which it ended best
+}
+
+// MarshalJSON writes the result as one object: what [Read] reads, and every setting.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	best := Best{r.Seconds, r.Settings[0].cells[0].Config.Seed, r.Seeds, map[string][]string{}}
+	for _, s := range r.Settings {
+		if name := s.cells[0].Schedule; best.Sets[name] == nil {
+			best.Sets[name] = r.sets(s)
+		}
+	}
+	return json.Marshal(struct {
+		Best
+		Metric   string           `json:"metric"`
+		Settings []map[string]any `json:"settings"` // the best first
+	}{best, r.quality.Name, r.columns().Objects(r.Settings)})
+}
+
+// Read reads what a tuning in a folder has found.
+func Read(dir string) (b Best, err error) {
+	path := filepath.Join(dir, ResultFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return b, fmt.Errorf("%w (fedpace tune --out %s makes it)", err, dir)
+	}
+	if err = json.Unmarshal(text, &b); err == nil && (len(b.Sets) == 0 || !(b.Seconds > 0) || b.Seeds < 1) {
+		err = errors.New("it names no best setting")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s is no result of fedpace tune: %w", path, err)
+	}
+	return b, err
+}
+
+// Apply gives each schedule of a plan its own best keys, the virtual time for which they were chosen
+// unless the configuration has one, and seeds by which they were not chosen.
+func (b Best) Apply(p *study.Plan) error {
+	for _, name := range p.Names() {
+		if b.Sets[name] == nil {
+			return fmt.Errorf("schedule %s was not tuned, but %s (fedpace tune --schedules, with the same --out)", name, strings.Join(slices.Sorted(maps.Keys(b.Sets)), ", "))
+		}
+	}
+	load := p.Load
+	p.Own, p.Load = b.Sets, func(sets ...string) (config.Config, error) {
+		c, err := load(sets...)
+		c.Stop = config.Stop{VirtualSeconds: cmp.Or(c.Stop.VirtualSeconds, b.Seconds)}
+		if next := b.Seed + uint64(b.Seeds); c.Seed >= b.Seed && c.Seed < next {
+			c.Seed = next
+		}
+		return c, err
+	}
+	return nil
+}
+
+// YAML is the file best.yaml: the configuration of the best setting with the first seed, and what it is.
+func (r *Result) YAML() []byte {
+	c := r.Settings[0].cells[0].Config
+	c.Name += "-best"
+	c.Out = config.OutFolder(c.Name)
+	return append(fmt.Appendf(nil, "# What fedpace tune found. %s\n", r.verdict("\n# ")), c.YAML()...)
+}
+
+// panels draw the grid at each rung, against its first key. Settings that differ in another key are
+// lines of their own.
+func (r *Result) panels() (panels []figure.Panel) {
+	for i, name := range rungNames {
+		panel := figure.Panel{Title: "virtual time: " + name, X: r.grids[0].Key, Y: metric.Title(r.quality.Name), Names: r.grids[0].Values}
+		for x, value := range panel.Names {
+			for _, s := range r.Settings {
+				if e := s.Tail(i); s.cells[0].Values[0] == value && e.N > 0 {
+					panel.Add(strings.Join(append([]string{s.cells[0].Schedule}, r.sets(s)[1:]...), " "), figure.Point{X: float64(x), Y: e.Mean, Half: e.Half})
+				}
+			}
+		}
+		panels = append(panels, panel)
+	}
+	return panels
+}

@@ -1,0 +1,224 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/config"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/forecast"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
+	"fedpace/learn/metric"
+	"fedpace/study"
+)
+
+// eta is η: of so many settings one goes on, for so many times the virtual time.
+const eta = 3
+
+// rungs are the parts of the virtual time to which settings are played, as one over each.
+var rungs = []float64{eta * eta, eta, 1}
+
+// evaluations is how often models are measured in the virtual time, unless the configuration says:
+// ten times in the first rung.
+const evaluations = 10 * eta * eta
+
+// Result is what a tuning came to.
+type Result struct {
+	Seconds  float64    // virtual time of a whole run
+	Seeds    int        // of every setting
+	Settings []*Setting // the best first
+
+	grids   []study.Grid
+	quality metric.Quality
+}
+
+// Setting is a schedule at a point of the grid.
+type Setting struct {
+	Below statistics.Estimated // by how much the best is better at the last rung of this one, seed by seed
+	Steps int64                // that one client of each round took, in the runs of all seeds
+
+	cells []study.Cell
+	tails [][]float64 // by rung and seed: the quality in the last tenth of the rung's time; NaN: none, or the run diverged
+}
+
+// Tail is what the setting came to at a rung, over its seeds.
+func (s *Setting) Tail(rung int) statistics.Estimated {
+	if rung >= len(s.tails) {
+		return statistics.EstimateMean(nil)
+	}
+	return statistics.EstimateMean(s.tails[rung])
+}
+
+// last is the last rung that the setting was played to.
+func (s *Setting) last() int { return len(s.tails) - 1 }
+
+// Make tunes each schedule of a plan over its grids.
+func Make(ctx context.Context, p study.Plan, o study.Options) (*Result, error) {
+	r, err := newResult(ctx, &p)
+	if err != nil {
+		return nil, fmt.Errorf("tune: %w", err)
+	}
+	left := slices.Clone(r.Settings)
+	for rung := range rungs {
+		if err := r.play(ctx, left, rung, p.Out, o); err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
+		if left, err = r.best(left, rung); err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
+	}
+	slices.SortStableFunc(r.Settings, r.order)
+	for _, s := range r.Settings {
+		rung, below := min(s.last(), r.Settings[0].last()), make([]float64, r.Seeds)
+		for n := range below {
+			below[n] = r.quality.Error(s.tails[rung][n]) - r.quality.Error(r.Settings[0].tails[rung][n])
+		}
+		s.Below = statistics.EstimateMean(below)
+	}
+	return r, nil
+}
+
+// newResult has the settings of a plan, whose runs all have the same virtual time.
+func newResult(ctx context.Context, p *study.Plan) (*Result, error) {
+	base, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(p.Grids) == 0:
+		return nil, errors.New("nothing to choose from: give a --grid, e.g. --grid schedule.k0=5,20,80 --grid schedule.eta0=0.01..1")
+	case !base.Train:
+		return nil, &config.KeyError{Key: "train", Problem: "false learns nothing by which settings could be told apart"}
+	case len(base.Devices.Names) > 0:
+		return nil, &config.KeyError{Key: "devices.names", Problem: "real devices cannot be in many runs at a time (fedpace plan puts simulated clients in their place)"}
+	}
+	r := &Result{Seeds: max(1, p.Seeds), grids: p.Grids}
+	base.Schedule.K, base.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
+	if r.Seconds, err = forecast.Budget(ctx, base, 1, ""); err != nil {
+		return nil, err
+	}
+	load := p.Load
+	p.Load = func(sets ...string) (config.Config, error) {
+		c, err := load(sets...)
+		c.Stop = config.Stop{VirtualSeconds: r.Seconds}
+		c.Evaluate.EverySeconds = cmp.Or(c.Evaluate.EverySeconds, r.Seconds/evaluations)
+		return c, err
+	}
+	cells, err := p.Cells()
+	for seeds := range slices.Chunk(cells, r.Seeds) {
+		r.Settings = append(r.Settings, &Setting{cells: seeds})
+	}
+	return r, err
+}
+
+func (r *Result) play(ctx context.Context, list []*Setting, rung int, out string, o study.Options) error {
+	until := r.Seconds / rungs[rung]
+	if rung+1 < len(rungs) {
+		o.Until = until
+	}
+	o.Run.Tell(fmt.Sprintf("To %s of %s: %d %s.", human.VirtualTime(until), human.VirtualTime(r.Seconds), len(list), human.Plural(len(list), "setting")))
+	var cells []study.Cell
+	for _, s := range list {
+		cells = append(cells, s.cells...)
+	}
+	if err := study.Play(ctx, out, cells, o); err != nil {
+		return err
+	}
+	found := false
+	for i, s := range list {
+		s.cells = cells[i*r.Seeds : (i+1)*r.Seeds]
+		if err := r.measure(s, until); err != nil {
+			return err
+		}
+		found = found || !math.IsInf(r.score(s), 0)
+	}
+	if !found {
+		return fmt.Errorf("no setting has a result at %s: every run has diverged, or was not evaluated by then (evaluate.every_seconds)", human.VirtualTime(until))
+	}
+	return nil
+}
+
+// measure takes what the runs of a setting have come to at the virtual time of a rung.
+func (r *Result) measure(s *Setting, until float64) (err error) {
+	s.Steps = 0
+	tails := make([]float64, len(s.cells))
+	for i := range s.cells {
+		c := &s.cells[i]
+		if r.quality, err = c.Run().Quality(); err != nil {
+			return err
+		}
+		var tail study.Tail
+		var steps int64
+		for p, err := range c.Run().Follow() {
+			if err != nil {
+				return err
+			}
+			at := p.End.Seconds()
+			if steps = p.SGDSteps; at <= until {
+				tail.Observe(at, p.Quality)
+			}
+			if at >= until {
+				break
+			}
+		}
+		s.Steps += steps
+		if tails[i] = tail.Mean(until); c.Diverged != "" {
+			tails[i] = math.NaN()
+		}
+	}
+	s.tails = append(s.tails, tails)
+	return nil
+}
+
+// score is what a setting came to at its last rung: the less, the better. Where a seed has no value
+// it is worse than any other.
+func (r *Result) score(s *Setting) float64 {
+	if e := s.Tail(s.last()); e.N == r.Seeds {
+		return r.quality.Error(e.Mean)
+	}
+	return math.Inf(1)
+}
+
+// order puts better settings before others, and those that were played longer before those.
+func (r *Result) order(a, b *Setting) int {
+	failed := map[bool]int{true: 1}
+	x, y := r.score(a), r.score(b)
+	return cmp.Or(failed[math.IsInf(x, 1)]-failed[math.IsInf(y, 1)], b.last()-a.last(), cmp.Compare(x, y))
+}
+
+// best is the best third of the settings of each schedule, at least one. Where none was evaluated in
+// time none is the best.
+func (r *Result) best(list []*Setting, rung int) (left []*Setting, err error) {
+	of := map[string][]*Setting{}
+	for _, s := range list {
+		of[s.cells[0].Schedule] = append(of[s.cells[0].Schedule], s)
+	}
+	for _, s := range list {
+		name := s.cells[0].Schedule
+		if group := of[name]; s == group[0] {
+			group = slices.Clone(group)
+			slices.SortStableFunc(group, r.order)
+			most := max(1, len(group)/eta)
+			if most < len(group) && math.IsInf(r.score(group[0]), 1) && slices.ContainsFunc(group, (*Setting).unmeasured) {
+				return nil, fmt.Errorf("no setting of %s has a result at %s: none was evaluated by then with every seed (evaluate.every_seconds)", name, human.VirtualTime(r.Seconds/rungs[rung]))
+			}
+			left = append(left, group[:most]...)
+		}
+	}
+	return left, nil
+}
+
+// unmeasured reports whether a run that has not diverged has no value at the setting's last rung.
+func (s *Setting) unmeasured() bool {
+	for i, tail := range s.tails[s.last()] {
+		if math.IsNaN(tail) && s.cells[i].Diverged == "" {
+			return true
+		}
+	}
+	return false
+}
